@@ -1,0 +1,298 @@
+//! Buffers of requests: pinned, counted, in pieces, measured in sectors.
+
+use crate::memory::Memory;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A list of stretches of one [`Memory`], read as one run of sectors.
+///
+/// `grain` is the number of bytes that stand for a sector: 512 live, 16 (a stamp) in the crash
+/// laboratory, 0 in timing runs, where copying costs nothing because nothing is there.
+#[derive(Debug)]
+pub struct Pieces {
+    memory: Arc<Memory>,
+    grain: u32,
+    sectors: u32,
+    list: Vec<Piece>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The first sector, counted from the buffer's start.
+    first: u32,
+    sectors: u32,
+    offset: usize,
+}
+
+impl Pieces {
+    /// An empty list over `memory`, with room for `capacity` pieces.
+    pub fn new(memory: Arc<Memory>, grain: u32, capacity: usize) -> Pieces {
+        Pieces {
+            memory,
+            grain,
+            sectors: 0,
+            list: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Forgets the pieces; keeps the room.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.sectors = 0;
+    }
+
+    /// Appends `sectors` sectors that lie at byte `offset` of the memory.
+    pub fn push(&mut self, offset: usize, sectors: u32) {
+        let bytes = sectors as usize * self.grain as usize;
+        assert!(offset <= self.memory.bytes() && bytes <= self.memory.bytes() - offset);
+        if let Some(last) = self.list.last_mut()
+            && last.offset + last.sectors as usize * self.grain as usize == offset
+        {
+            last.sectors += sectors;
+        } else {
+            self.list.push(Piece {
+                first: self.sectors,
+                sectors,
+                offset,
+            });
+        }
+        self.sectors += sectors;
+    }
+
+    /// The length in sectors.
+    pub fn sectors(&self) -> u32 {
+        self.sectors
+    }
+}
+
+/// A counted window on pinned memory: what requests carry.
+///
+/// While a request is under way its buffer belongs to whoever serves it.
+#[derive(Clone, Debug)]
+pub struct Buf {
+    pieces: Arc<Pieces>,
+    range: Range<u32>,
+}
+
+impl Buf {
+    /// Fresh zeroed memory for `sectors` sectors.
+    pub fn new(sectors: u32, grain: u32) -> Buf {
+        let memory = Memory::heap(sectors as usize * grain as usize);
+        Buf::over(Arc::new(memory), 0, sectors, grain)
+    }
+
+    /// A window of `sectors` sectors at byte `offset` of a memory.
+    pub fn over(memory: Arc<Memory>, offset: usize, sectors: u32, grain: u32) -> Buf {
+        let mut pieces = Pieces::new(memory, grain, 1);
+        pieces.push(offset, sectors);
+        Buf::of(Arc::new(pieces))
+    }
+
+    /// All of a list of pieces.
+    pub fn of(pieces: Arc<Pieces>) -> Buf {
+        let range = 0..pieces.sectors;
+        Buf { pieces, range }
+    }
+
+    /// The length in sectors.
+    #[inline]
+    pub fn sectors(&self) -> u32 {
+        self.range.end - self.range.start
+    }
+
+    /// The bytes that stand for a sector.
+    #[inline]
+    pub fn grain(&self) -> u32 {
+        self.pieces.grain
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.sectors() as usize * self.pieces.grain as usize
+    }
+
+    /// `count` sectors from `first` on, as a buffer of its own on the same memory.
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    #[inline]
+    pub fn part(&self, first: u32, count: u32) -> Buf {
+        assert!(first <= self.sectors() && count <= self.sectors() - first);
+        let start = self.range.start + first;
+        Buf {
+            pieces: self.pieces.clone(),
+            range: start..start + count,
+        }
+    }
+
+    /// What keeps the memory: for a lane's ticket.
+    pub fn keep(&self) -> Arc<Pieces> {
+        self.pieces.clone()
+    }
+
+    /// Calls `each` with the offset in the memory and the sectors of every stretch, in order.
+    #[inline]
+    fn stretches(&self, mut each: impl FnMut(usize, u32)) {
+        let list = &self.pieces.list;
+        let grain = self.pieces.grain as usize;
+        let mut at = self.range.start;
+        let mut index = match list.len() {
+            1 => 0,
+            _ => list.partition_point(|piece| piece.first + piece.sectors <= at),
+        };
+        while at < self.range.end {
+            let piece = &list[index];
+            let skipped = at - piece.first;
+            let count = (piece.sectors - skipped).min(self.range.end - at);
+            each(piece.offset + skipped as usize * grain, count);
+            at += count;
+            index += 1;
+        }
+    }
+
+    /// Calls `each` with the address and the length in bytes of every stretch: for the kernel.
+    pub fn addresses(&self, mut each: impl FnMut(std::ptr::NonNull<u8>, usize)) {
+        let grain = self.pieces.grain as usize;
+        self.stretches(|offset, sectors| {
+            let bytes = sectors as usize * grain;
+            each(self.pieces.memory.address(offset, bytes), bytes);
+        });
+    }
+
+    /// Copies the buffer into a memory.
+    #[inline]
+    pub fn copy_to(&self, memory: &Memory, mut offset: usize) {
+        let grain = self.pieces.grain as usize;
+        if grain == 0 {
+            return;
+        }
+        self.stretches(|from, sectors| {
+            let bytes = sectors as usize * grain;
+            self.pieces.memory.copy(from, memory, offset, bytes);
+            offset += bytes;
+        });
+    }
+
+    /// Fills the buffer from a memory.
+    #[inline]
+    pub fn copy_from(&self, memory: &Memory, mut offset: usize) {
+        let grain = self.pieces.grain as usize;
+        if grain == 0 {
+            return;
+        }
+        self.stretches(|to, sectors| {
+            let bytes = sectors as usize * grain;
+            memory.copy(offset, &self.pieces.memory, to, bytes);
+            offset += bytes;
+        });
+    }
+
+    /// Fills the buffer from another one of the same length.
+    pub fn copy_from_buf(&self, from: &Buf) {
+        assert_eq!(self.sectors(), from.sectors());
+        let mut done = 0;
+        let grain = self.pieces.grain as usize;
+        self.stretches(|to, sectors| {
+            if grain > 0 {
+                from.part(done, sectors).copy_to(&self.pieces.memory, to);
+            }
+            done += sectors;
+        });
+    }
+
+    /// Fills the buffer from bytes.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn write(&self, from: &[u8]) {
+        assert_eq!(from.len(), self.bytes());
+        let mut done = 0;
+        let grain = self.pieces.grain as usize;
+        self.stretches(|to, sectors| {
+            let bytes = sectors as usize * grain;
+            self.pieces.memory.write(to, &from[done..done + bytes]);
+            done += bytes;
+        });
+    }
+
+    /// Copies the buffer into bytes.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn read(&self, into: &mut [u8]) {
+        assert_eq!(into.len(), self.bytes());
+        let mut done = 0;
+        let grain = self.pieces.grain as usize;
+        self.stretches(|from, sectors| {
+            let bytes = sectors as usize * grain;
+            self.pieces.memory.read(from, &mut into[done..done + bytes]);
+            done += bytes;
+        });
+    }
+
+    /// The bytes, copied out.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes()];
+        self.read(&mut bytes);
+        bytes
+    }
+
+    /// Sets the buffer to zeros.
+    pub fn zero(&self) {
+        let grain = self.pieces.grain as usize;
+        self.stretches(|at, sectors| self.pieces.memory.zero(at, sectors as usize * grain));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_pieces() -> (Arc<Memory>, Buf) {
+        let memory = Arc::new(Memory::heap(4096));
+        let mut pieces = Pieces::new(memory.clone(), 16, 4);
+        pieces.push(160, 2);
+        pieces.push(0, 3);
+        (memory, Buf::of(Arc::new(pieces)))
+    }
+
+    #[test]
+    fn a_part_crosses_pieces() {
+        let (memory, buf) = two_pieces();
+        buf.write(&(0..80).collect::<Vec<u8>>());
+        assert_eq!(buf.part(1, 2).to_vec(), (16..48).collect::<Vec<u8>>());
+        let mut second_piece = [0; 48];
+        memory.read(0, &mut second_piece);
+        assert_eq!(second_piece.to_vec(), (32..80).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn copies_between_buffers_of_different_pieces() {
+        let (_, from) = two_pieces();
+        let (_, into) = two_pieces();
+        from.write(&[7; 80]);
+        into.copy_from_buf(&from);
+        assert_eq!(into.to_vec(), [7; 80]);
+        into.part(1, 3).zero();
+        assert_eq!(into.to_vec().iter().filter(|&&byte| byte == 7).count(), 32);
+    }
+
+    #[test]
+    fn neighbours_become_one_piece() {
+        let memory = Arc::new(Memory::heap(4096));
+        let mut pieces = Pieces::new(memory, 512, 4);
+        pieces.push(0, 2);
+        pieces.push(1024, 2);
+        assert_eq!(pieces.list.len(), 1);
+        let mut count = 0;
+        Buf::of(Arc::new(pieces)).addresses(|_, bytes| count += bytes);
+        assert_eq!(count, 2048);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the memory")]
+    fn memory_refuses_what_is_outside() {
+        Memory::heap(8).write(4, &[0; 5]);
+    }
+}

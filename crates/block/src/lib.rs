@@ -1,0 +1,30 @@
+//! The block layer: what a block device is here, and how devices stand on one another.
+//!
+//! Everything that stores or passes blocks implements one trait, [`Block`]: backends (a file, a
+//! device, RAM), layers (the cache, a delay, faults) and, in the laboratory, a simulated disk. Each
+//! holds its lower neighbour as a [`Stack`]. A stack is described by plain data, a [`Spec`].
+//!
+//! Requests are checked once, where they enter ([`Limits::check`]); inside, everything asserts.
+
+mod buffer;
+mod error;
+mod limits;
+mod memory;
+mod null;
+mod ram;
+mod request;
+mod spec;
+mod stack;
+
+pub use buffer::{Buf, Pieces};
+pub use error::{Error, Kind, Result};
+pub use limits::{Discard, Fua, Limits};
+pub use memory::Memory;
+pub use null::Null;
+pub use ram::Ram;
+pub use request::{Extent, Request};
+pub use spec::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec, WriteMode};
+pub use stack::{Block, Stack};
+
+/// Bytes in a sector, the unit of every address here.
+pub const SECTOR: u64 = 512;

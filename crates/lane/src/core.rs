@@ -1,0 +1,361 @@
+//! The lane: ready queue, fixed task slots, timers, tickets.
+
+use crate::mailbox::{self, Bell, Mailbox, TaskRef};
+use crate::pool::{Pool, Pooled};
+use crate::price::{Cost, Prices};
+use crate::random::Random;
+use crate::sync;
+use crate::tickets::{Keep, Ticket, Tickets};
+use crate::timers::Timers;
+use crate::waker;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Tasks that one lane can hold at a time.
+pub const TASKS_MAX: usize = 4096;
+
+/// Every task slot of the lane is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+#[derive(Default)]
+struct Slot {
+    future: Option<Pooled<()>>,
+    /// In the ready queue already.
+    queued: bool,
+    /// Taken, though the future may be out of its slot while it is polled.
+    taken: bool,
+}
+
+struct Inner {
+    number: usize,
+    mailbox: &'static Mailbox,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u16>>,
+    ready: RefCell<VecDeque<u16>>,
+    timers: RefCell<Timers>,
+    tickets: RefCell<Tickets>,
+    pool: Rc<Pool>,
+    clock_ns: Cell<u64>,
+    /// Set in a timed world.
+    prices: Cell<Option<Prices>>,
+    /// Set in a world where the seed chooses.
+    chooser: RefCell<Option<Random>>,
+    polls: Cell<u64>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        mailbox::release(self.number);
+    }
+}
+
+/// One thread's executor. Cheap to clone; stays on its thread.
+///
+/// Time is in nanoseconds since some start; only the loop that drives the lane moves it.
+#[derive(Clone)]
+pub struct Lane(Rc<Inner>);
+
+impl Default for Lane {
+    fn default() -> Lane {
+        Lane::new()
+    }
+}
+
+impl Lane {
+    /// A lane with nothing to do.
+    ///
+    /// # Panics
+    /// If the process has 256 lanes already.
+    pub fn new() -> Lane {
+        let number = mailbox::claim();
+        Lane(Rc::new(Inner {
+            number,
+            mailbox: mailbox::mailbox(number),
+            slots: RefCell::new(Vec::with_capacity(64)),
+            free: RefCell::new(Vec::with_capacity(64)),
+            ready: RefCell::new(VecDeque::with_capacity(64)),
+            timers: RefCell::new(Timers::new()),
+            tickets: RefCell::default(),
+            pool: Pool::new(),
+            clock_ns: Cell::new(0),
+            prices: Cell::new(None),
+            chooser: RefCell::new(None),
+            polls: Cell::new(0),
+        }))
+    }
+
+    /// The lane's number: unique among the lanes that live in this process.
+    pub fn number(&self) -> usize {
+        self.0.number
+    }
+
+    /// Nanoseconds on the lane's clock. Live, this is the time of the last look at the clock.
+    pub fn now(&self) -> u64 {
+        self.0.clock_ns.get()
+    }
+
+    /// Moves the clock (forward only). For the loop that drives the lane.
+    pub fn set_now(&self, now_ns: u64) {
+        self.0.clock_ns.set(self.0.clock_ns.get().max(now_ns));
+    }
+
+    /// How many polls the lane has made.
+    pub fn polls(&self) -> u64 {
+        self.0.polls.get()
+    }
+
+    /// Charges work to the lane's own clock; live this does nothing.
+    #[inline]
+    pub fn charge(&self, cost: Cost, times: u32) {
+        if let Some(prices) = self.0.prices.get() {
+            self.set_now(self.now() + prices.of(cost, times));
+        }
+    }
+
+    /// From now on work is charged at these prices (timed worlds only).
+    pub fn set_prices(&self, prices: Option<Prices>) {
+        self.0.prices.set(prices);
+    }
+
+    /// From now on every choice of this lane follows from `random`: the laboratory's mode.
+    pub fn set_chooser(&self, random: Option<Random>) {
+        *self.0.chooser.borrow_mut() = random;
+    }
+
+    /// Whether a seed chooses here.
+    pub fn is_simulated(&self) -> bool {
+        self.0.chooser.borrow().is_some()
+    }
+
+    /// Starts a task.
+    ///
+    /// # Errors
+    /// [`Full`] if the lane has [`TASKS_MAX`] tasks; the future is dropped unpolled.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> Result<(), Full> {
+        let index = match self.0.free.borrow_mut().pop() {
+            Some(index) => index,
+            None => {
+                let mut slots = self.0.slots.borrow_mut();
+                if slots.len() == TASKS_MAX {
+                    return Err(Full);
+                }
+                slots.push(Slot::default());
+                slots.len() as u16 - 1
+            }
+        };
+        let mut slots = self.0.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        slot.future = Some(self.0.pool.pin(future));
+        slot.taken = true;
+        if !slot.queued {
+            slot.queued = true;
+            self.0.ready.borrow_mut().push_back(index);
+        }
+        Ok(())
+    }
+
+    /// Tasks that have not ended.
+    pub fn tasks(&self) -> usize {
+        self.0.slots.borrow().len() - self.0.free.borrow().len()
+    }
+
+    /// A ticket for work that something outside will [`Lane::complete`]. `keep` is held until then.
+    pub fn ticket(&self, keep: Keep) -> Ticket {
+        Ticket::new(self, keep)
+    }
+
+    pub(crate) fn tickets(&self) -> &RefCell<Tickets> {
+        &self.0.tickets
+    }
+
+    /// Tickets that wait for their completion.
+    pub fn tickets_open(&self) -> usize {
+        self.0.tickets.borrow().open
+    }
+
+    /// Completes the ticket with this number.
+    ///
+    /// # Panics
+    /// If it was completed before.
+    pub fn complete(&self, number: u64, result: i64) {
+        let task = self.0.tickets.borrow_mut().complete(number, result);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Moves a future of any type into the lane's pooled memory.
+    pub fn pin<F: Future + 'static>(&self, future: F) -> Pooled<F::Output> {
+        self.0.pool.pin(future)
+    }
+
+    /// Sleeps until the lane's clock reads `deadline_ns` or more.
+    pub fn sleep_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
+        let lane = self.clone();
+        let mut set = false;
+        std::future::poll_fn(move |context| {
+            if lane.now() >= deadline_ns {
+                return Poll::Ready(());
+            }
+            if !set {
+                let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
+                lane.0.timers.borrow_mut().add(deadline_ns, task);
+                set = true;
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Stands between two lock sections. Live it is nothing; in the laboratory the seed decides
+    /// whether everything else that is ready may go first.
+    pub fn turn(&self) -> impl Future<Output = ()> + use<> {
+        let lane = self.clone();
+        let mut asked = false;
+        std::future::poll_fn(move |context| {
+            let yields = !asked
+                && lane
+                    .0
+                    .chooser
+                    .borrow_mut()
+                    .as_mut()
+                    .is_some_and(|random| random.one_in(2));
+            asked = true;
+            if yields {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if lane.is_simulated() {
+                sync::count_sections(Some(0));
+            }
+            Poll::Ready(())
+        })
+    }
+
+    /// Lets everything else that is ready go first: ends a slice of long work, in every world.
+    pub fn rest(&self) -> impl Future<Output = ()> + use<> {
+        let mut rested = false;
+        std::future::poll_fn(move |context| {
+            if rested {
+                return Poll::Ready(());
+            }
+            rested = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// Polls one ready task. False: none is ready.
+    pub fn step(&self) -> bool {
+        self.collect();
+        let Some(index) = self.choose() else {
+            return false;
+        };
+        self.poll(index);
+        true
+    }
+
+    /// Whether a task is ready to be polled.
+    pub fn is_ready(&self) -> bool {
+        !self.0.ready.borrow().is_empty() || self.0.mailbox.has_mail()
+    }
+
+    /// The earliest deadline that someone sleeps for.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.0.timers.borrow().next()
+    }
+
+    /// Wakes the sleepers whose deadline has come.
+    pub fn fire_timers(&self) {
+        self.0.timers.borrow_mut().fire(self.now());
+    }
+
+    /// Announces that the thread will now wait for its bell. False: there is work, do not wait.
+    pub fn park(&self) -> bool {
+        self.0.ready.borrow().is_empty() && self.0.mailbox.park()
+    }
+
+    /// The thread has come back from its wait.
+    pub fn unpark(&self) {
+        self.0.mailbox.unpark();
+    }
+
+    /// Sets what rings when another thread wakes this lane while it is parked.
+    pub fn set_bell(&self, bell: Arc<dyn Bell>) {
+        self.0.mailbox.set_bell(Some(bell));
+    }
+
+    /// Drops every task: the world dies. What is in flight outside stays kept by its tickets.
+    pub fn abandon(&self) {
+        // One at a time and outside the borrow: a dropped future may wake, complete or look.
+        let count = self.0.slots.borrow().len();
+        for index in 0..count {
+            let future = self.0.slots.borrow_mut()[index].future.take();
+            drop(future);
+        }
+        self.0.ready.borrow_mut().clear();
+        self.0.mailbox.drain(|_| ());
+        *self.0.timers.borrow_mut() = Timers::new();
+        let mut slots = self.0.slots.borrow_mut();
+        slots
+            .iter_mut()
+            .for_each(|slot| (slot.queued, slot.taken) = (false, false));
+        *self.0.free.borrow_mut() = (0..count as u16).collect();
+    }
+
+    fn collect(&self) {
+        if !self.0.mailbox.has_mail() {
+            return;
+        }
+        let mut slots = self.0.slots.borrow_mut();
+        let mut ready = self.0.ready.borrow_mut();
+        self.0.mailbox.drain(|task| {
+            if let Some(slot) = slots.get_mut(task)
+                && slot.taken
+                && !slot.queued
+            {
+                slot.queued = true;
+                ready.push_back(task as u16);
+            }
+        });
+    }
+
+    fn choose(&self) -> Option<u16> {
+        let mut ready = self.0.ready.borrow_mut();
+        if let Some(random) = self.0.chooser.borrow_mut().as_mut()
+            && ready.len() > 1
+        {
+            let chosen = random.below(ready.len() as u64) as usize;
+            return ready.swap_remove_back(chosen);
+        }
+        ready.pop_front()
+    }
+
+    fn poll(&self, index: u16) {
+        let future = {
+            let mut slots = self.0.slots.borrow_mut();
+            let slot = &mut slots[index as usize];
+            slot.queued = false;
+            slot.future.take()
+        };
+        let Some(mut future) = future else { return };
+        self.0.polls.set(self.0.polls.get() + 1);
+        let waker = waker::waker(TaskRef::new(self.0.number, index as usize));
+        let mut context = Context::from_waker(&waker);
+        let before = sync::count_sections(self.is_simulated().then_some(0));
+        let result = Pin::new(&mut future).poll(&mut context);
+        sync::count_sections(before);
+        if result.is_pending() {
+            self.0.slots.borrow_mut()[index as usize].future = Some(future);
+            return;
+        }
+        drop(future);
+        self.0.slots.borrow_mut()[index as usize].taken = false;
+        self.0.free.borrow_mut().push(index);
+    }
+}

@@ -1,0 +1,146 @@
+//! Wake-ups: one static mailbox a lane, one bit a task.
+//!
+//! A wake sets a bit. It never allocates, never blocks, may come from any thread, and twice is the
+//! same as once: that is why a waker can be a packed number instead of a counted pointer.
+//!
+//! ```text
+//! packed waker (u64):  | lane 16 | task 16 |      mailbox of a lane:  summary  u64      (bit w: word w has a bit)
+//!                                                                     words    u64 x 64 (bit t: task is woken)
+//! ```
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+const WORDS: usize = 64;
+pub(crate) const LANES_MAX: usize = 256;
+
+/// Rings when a parked lane is woken from another thread (live: an eventfd its ring polls).
+pub trait Bell: Send + Sync {
+    /// Makes the parked lane's thread return from its wait.
+    fn ring(&self);
+}
+
+/// Where wakes for one lane land.
+pub struct Mailbox {
+    taken: AtomicBool,
+    parked: AtomicBool,
+    summary: AtomicU64,
+    words: [AtomicU64; WORDS],
+    bell: Mutex<Option<Arc<dyn Bell>>>,
+}
+
+impl Mailbox {
+    const fn new() -> Mailbox {
+        Mailbox {
+            taken: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            summary: AtomicU64::new(0),
+            words: [const { AtomicU64::new(0) }; WORDS],
+            bell: Mutex::new(None),
+        }
+    }
+
+    fn post(&self, task: usize) {
+        self.words[task / 64].fetch_or(1 << (task % 64), Ordering::Release);
+        // SeqCst on both sides: either the lane that is about to park sees the summary, or we see
+        // that it has parked and ring.
+        self.summary.fetch_or(1 << (task / 64), Ordering::SeqCst);
+        if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
+            let bell = self
+                .bell
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .clone();
+            if let Some(bell) = bell {
+                bell.ring();
+            }
+        }
+    }
+
+    pub(crate) fn has_mail(&self) -> bool {
+        self.summary.load(Ordering::SeqCst) != 0
+    }
+
+    /// Empties the box; calls `woken` with every task that has a bit, in ascending order.
+    pub(crate) fn drain(&self, mut woken: impl FnMut(usize)) {
+        let mut summary = self.summary.swap(0, Ordering::Acquire);
+        while summary != 0 {
+            let word = summary.trailing_zeros() as usize;
+            summary &= summary - 1;
+            let mut bits = self.words[word].swap(0, Ordering::Acquire);
+            while bits != 0 {
+                woken(word * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// Announces that the lane's thread is about to wait. False: there is mail, do not wait.
+    pub(crate) fn park(&self) -> bool {
+        self.parked.store(true, Ordering::SeqCst);
+        if self.has_mail() {
+            self.parked.store(false, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    pub(crate) fn unpark(&self) {
+        self.parked.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_bell(&self, bell: Option<Arc<dyn Bell>>) {
+        *self
+            .bell
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) = bell;
+    }
+}
+
+static MAILBOXES: [Mailbox; LANES_MAX] = [const { Mailbox::new() }; LANES_MAX];
+
+/// Takes a free mailbox; its index is the lane's number.
+pub(crate) fn claim() -> usize {
+    let free = MAILBOXES
+        .iter()
+        .position(|mailbox| !mailbox.taken.swap(true, Ordering::AcqRel));
+    free.expect("more than 256 lanes in one process")
+}
+
+pub(crate) fn release(lane: usize) {
+    let mailbox = &MAILBOXES[lane];
+    mailbox.set_bell(None);
+    mailbox.unpark();
+    mailbox.drain(|_| ());
+    mailbox.taken.store(false, Ordering::Release);
+}
+
+pub(crate) fn mailbox(lane: usize) -> &'static Mailbox {
+    &MAILBOXES[lane]
+}
+
+/// The packed number of a task: what wait lists keep, and what a waker is.
+///
+/// Waking a task that has ended is harmless: the slot's next owner gets a spurious poll.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskRef(u32);
+
+impl TaskRef {
+    pub(crate) fn new(lane: usize, task: usize) -> TaskRef {
+        debug_assert!(lane < LANES_MAX && task < WORDS * 64);
+        TaskRef((lane as u32) << 16 | task as u32)
+    }
+
+    pub(crate) fn pack(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) fn unpack(packed: usize) -> TaskRef {
+        TaskRef(packed as u32)
+    }
+
+    /// Makes the task ready to be polled on its own lane. From any thread.
+    pub fn wake(self) {
+        MAILBOXES[(self.0 >> 16) as usize].post((self.0 & 0xffff) as usize);
+    }
+}

@@ -1,0 +1,158 @@
+//! Locks and events as the engine sees them.
+//!
+//! [`Lock`] is a plain mutex entered by a closure: nothing can be awaited inside. In a simulated
+//! world it also enforces the law that a task enters at most one section between two polls, so that
+//! the world sees every interleaving of sections that real threads could produce.
+
+use crate::mailbox::TaskRef;
+use crate::waker;
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll};
+
+thread_local! {
+    /// Sections entered by the task being polled since it last could have been interleaved.
+    /// `None`: not in a simulated world, nobody counts.
+    static SECTIONS: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Begins counting sections (a simulated poll starts), or stops (`None`). Returns what was before.
+pub(crate) fn count_sections(from: Option<u32>) -> Option<u32> {
+    SECTIONS.replace(from)
+}
+
+fn enter_section() {
+    SECTIONS.with(|sections| {
+        if let Some(entered) = sections.get() {
+            assert!(
+                entered == 0,
+                "two lock sections without a turn between them"
+            );
+            sections.set(Some(entered + 1));
+        }
+    });
+}
+
+/// Data that is only touched inside a short section.
+#[derive(Default, Debug)]
+pub struct Lock<T>(Mutex<T>);
+
+/// The inside of a section: derefs to the data.
+pub type Guarded<'a, T> = MutexGuard<'a, T>;
+
+impl<T> Lock<T> {
+    /// Puts `data` under a lock.
+    pub const fn new(data: T) -> Lock<T> {
+        Lock(Mutex::new(data))
+    }
+
+    /// One section: `decide` runs alone on the data and returns what to do next.
+    ///
+    /// # Panics
+    /// In a simulated world, if the task has entered a section since its last await.
+    #[inline]
+    pub fn with<R>(&self, decide: impl FnOnce(&mut T) -> R) -> R {
+        enter_section();
+        // A section that panicked has left half-made decisions behind: whoever comes next must
+        // not build on them.
+        decide(
+            &mut self
+                .0
+                .lock()
+                .expect("a section under this lock has panicked"),
+        )
+    }
+
+    /// A section for statistics and checks: not counted as a step of the task.
+    #[inline]
+    pub fn peek<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(
+            &mut self
+                .0
+                .lock()
+                .expect("a section under this lock has panicked"),
+        )
+    }
+
+    /// The data itself, where the borrow proves that nobody else can have it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0
+            .get_mut()
+            .expect("a section under this lock has panicked")
+    }
+}
+
+/// Something that happens again and again, and that tasks of any lane wait for.
+///
+/// The way to use it without losing a wake-up: `let seen = event.seen();`, then look, then
+/// `event.after(seen).await`. What happens between the look and the await is seen.
+#[derive(Default, Debug)]
+pub struct Event {
+    count: AtomicU64,
+    waiters: Mutex<Vec<TaskRef>>,
+}
+
+impl Event {
+    /// An event that has not happened yet.
+    pub fn new() -> Event {
+        Event {
+            count: AtomicU64::new(0),
+            waiters: Mutex::new(Vec::with_capacity(64)),
+        }
+    }
+
+    /// How often it has happened. Take this before looking at what the event is about.
+    pub fn seen(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// It has happened: wakes everyone who waits.
+    pub fn notify(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        let mut waiters = self
+            .waiters
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        for task in waiters.drain(..) {
+            task.wake();
+        }
+    }
+
+    /// Waits until the event has happened since `seen` was taken.
+    pub fn after(&self, seen: u64) -> Wait<'_> {
+        Wait { event: self, seen }
+    }
+}
+
+/// A wait for an [`Event`].
+#[derive(Debug)]
+pub struct Wait<'a> {
+    event: &'a Event,
+    seen: u64,
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.event.count.load(Ordering::SeqCst) != self.seen {
+            return Poll::Ready(());
+        }
+        let task = waker::task_of(context.waker()).expect("events are awaited on a lane");
+        {
+            let waiters = self.event.waiters.lock();
+            let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());
+            if !waiters.contains(&task) {
+                waiters.push(task);
+            }
+        }
+        // Whoever notified before our name was on the list has raised the count.
+        if self.event.count.load(Ordering::SeqCst) != self.seen {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
