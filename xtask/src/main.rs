@@ -1,1 +1,72 @@
-fn main() {}
+//! The project's own commands, run as `cargo xtask NAME`: set-up, tests, demo, laboratory.
+//!
+//! Exit status as in the product: 0 ok, 1 negative answer, 2 usage, 4 permission.
+
+mod cargo;
+mod deny;
+mod packages;
+mod setup;
+mod steps;
+mod tally;
+mod test;
+
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about, version = None)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The commands of this project. `demo` and `test` install what they need, or say what is missing.
+#[derive(Subcommand)]
+enum Command {
+    /// Install the system's packages that the demo or the tests need, or say which are missing.
+    Setup(setup::Options),
+    /// Everything that must pass: format, lints, tests, house rules, crash laboratory.
+    Test,
+    /// Run the main job on this machine in about a minute.
+    #[command(disable_help_flag = true)]
+    Demo(Passed),
+    /// Run the crash laboratory: `--seconds N [--json] [--seed S] ...`.
+    #[command(disable_help_flag = true)]
+    Crash(Passed),
+    /// Run a benchmark by its name.
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
+    /// Check dependencies with cargo-deny, as deny.toml says.
+    Deny,
+}
+
+/// Arguments that go on to the program that is run.
+#[derive(Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Setup(options) => setup::run(&options),
+        Command::Test => test::run(),
+        Command::Demo(passed) => demo(&passed.arguments),
+        Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
+        Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
+        Command::Deny => deny::run(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("cargo xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn demo(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let ready = setup::prepare(packages::Purpose::Demo)?;
+    if ready != ExitCode::SUCCESS {
+        return Ok(ready);
+    }
+    cargo::become_cargo(&cargo::DEMO, arguments)
+}

@@ -133,18 +133,26 @@ impl Buf {
 
     /// Calls `each` with the offset in the memory and the sectors of every stretch, in order.
     #[inline]
-    fn stretches(&self, mut each: impl FnMut(usize, u32)) {
+    fn stretches(&self, each: impl FnMut(usize, u32)) {
+        self.stretches_of(0, self.sectors(), each);
+    }
+
+    /// The same for `count` sectors from `first` on.
+    #[inline]
+    fn stretches_of(&self, first: u32, count: u32, mut each: impl FnMut(usize, u32)) {
+        assert!(first <= self.sectors() && count <= self.sectors() - first);
         let list = &self.pieces.list;
         let grain = self.pieces.grain as usize;
-        let mut at = self.range.start;
+        let mut at = self.range.start + first;
+        let end = at + count;
         let mut index = match list.len() {
             1 => 0,
             _ => list.partition_point(|piece| piece.first + piece.sectors <= at),
         };
-        while at < self.range.end {
+        while at < end {
             let piece = &list[index];
             let skipped = at - piece.first;
-            let count = (piece.sectors - skipped).min(self.range.end - at);
+            let count = (piece.sectors - skipped).min(end - at);
             each(piece.offset + skipped as usize * grain, count);
             at += count;
             index += 1;
@@ -162,12 +170,18 @@ impl Buf {
 
     /// Copies the buffer into a memory.
     #[inline]
-    pub fn copy_to(&self, memory: &Memory, mut offset: usize) {
+    pub fn copy_to(&self, memory: &Memory, offset: usize) {
+        self.copy_part_to(0, self.sectors(), memory, offset);
+    }
+
+    /// Copies `count` sectors from `first` on into a memory.
+    #[inline]
+    pub fn copy_part_to(&self, first: u32, count: u32, memory: &Memory, mut offset: usize) {
         let grain = self.pieces.grain as usize;
         if grain == 0 {
             return;
         }
-        self.stretches(|from, sectors| {
+        self.stretches_of(first, count, |from, sectors| {
             let bytes = sectors as usize * grain;
             self.pieces.memory.copy(from, memory, offset, bytes);
             offset += bytes;
@@ -176,12 +190,18 @@ impl Buf {
 
     /// Fills the buffer from a memory.
     #[inline]
-    pub fn copy_from(&self, memory: &Memory, mut offset: usize) {
+    pub fn copy_from(&self, memory: &Memory, offset: usize) {
+        self.fill_part(0, self.sectors(), memory, offset);
+    }
+
+    /// Fills `count` sectors from `first` on from a memory.
+    #[inline]
+    pub fn fill_part(&self, first: u32, count: u32, memory: &Memory, mut offset: usize) {
         let grain = self.pieces.grain as usize;
         if grain == 0 {
             return;
         }
-        self.stretches(|to, sectors| {
+        self.stretches_of(first, count, |to, sectors| {
             let bytes = sectors as usize * grain;
             memory.copy(offset, &self.pieces.memory, to, bytes);
             offset += bytes;
@@ -240,8 +260,15 @@ impl Buf {
 
     /// Sets the buffer to zeros.
     pub fn zero(&self) {
+        self.zero_part(0, self.sectors());
+    }
+
+    /// Sets `count` sectors from `first` on to zeros.
+    pub fn zero_part(&self, first: u32, count: u32) {
         let grain = self.pieces.grain as usize;
-        self.stretches(|at, sectors| self.pieces.memory.zero(at, sectors as usize * grain));
+        self.stretches_of(first, count, |at, sectors| {
+            self.pieces.memory.zero(at, sectors as usize * grain);
+        });
     }
 }
 

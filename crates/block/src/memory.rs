@@ -137,7 +137,7 @@ impl Memory {
     /// If the offset is not a multiple of 8.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 8 == 0, "a word stands at a multiple of 8");
+        assert!(offset.is_multiple_of(8), "a word stands at a multiple of 8");
         let at = self.address(offset, 8);
         // SAFETY: inside, aligned (the base is), and such words are only used as atomics.
         unsafe { at.cast::<AtomicU64>().as_ref() }

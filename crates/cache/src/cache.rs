@@ -1,0 +1,436 @@
+//! The cache as a block layer: loops over what the shards decide.
+
+use crate::crew;
+use crate::index::Hash;
+use crate::order::Step;
+use crate::planted::{Bug, planted};
+use crate::shard::{Admit, Change, Fetch, Look, Passed, Reason, Source, blocks_of};
+use crate::shared::{Room, Shared};
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack};
+use core::sync::atomic::Ordering;
+use lane::{Cost, Lane};
+
+/// Blocks that are copied in one section: longer work is done in slices, so that nobody waits for
+/// the lock longer than a few microseconds.
+const SLICE: u32 = 32;
+
+/// A volume's cache as one lane sees it.
+#[derive(Clone)]
+pub struct Cache(pub(crate) Rc<Handle>);
+
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) lane: Lane,
+    pub(crate) below: Stack,
+}
+
+const FAILED: Error = Error::new(
+    Kind::Io,
+    "write: the volume has failed, clear the error first",
+);
+
+impl Cache {
+    /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
+    /// write-back crew and, on the first lane, the keeper.
+    ///
+    /// # Panics
+    /// If the lane has no room for the crew's tasks.
+    pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
+        assert_eq!(
+            shared.limits.sectors,
+            below.limits().sectors,
+            "another volume's cache"
+        );
+        let handle = Handle {
+            shared: shared.clone(),
+            lane: lane.clone(),
+            below,
+        };
+        let cache = Cache(Rc::new(handle));
+        crew::start(&cache);
+        cache
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// What the backing answered, once `retry_time` was over; what is dirty stays so.
+    pub async fn drain(&self) -> Result {
+        let handle = &*self.0;
+        handle.flush().await?;
+        // The flush is answered before the slots are released; here they should be clean, too.
+        loop {
+            handle.lane.turn().await;
+            let seen = handle.shared.order_changed.seen();
+            if !handle.shared.order.with(|order| order.is_releasing()) {
+                return Ok(());
+            }
+            handle.shared.order_changed.after(seen).await;
+        }
+    }
+
+    /// The shared half.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+}
+
+impl Block for Cache {
+    fn limits(&self) -> &Limits {
+        &self.0.shared.limits
+    }
+
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        let at = request.extent()?;
+        let shared = &self.0.shared;
+        let (first, blocks) = blocks_of(&at);
+        if blocks > SLICE || u64::from(at.count) > shared.stretch(at.first) {
+            return None;
+        }
+        let room = shared.room(first);
+        match request {
+            Request::Read { into, .. } => {
+                let hit = room.shard.with(|shard| shard.hit(&at, into));
+                self.0.lane.charge(Cost::Hit, if hit { blocks } else { 0 });
+                hit.then_some(Ok(()))
+            }
+            Request::Write {
+                from, fua: false, ..
+            } => {
+                let change = self.0.change(at, Source::Data(from), false);
+                self.0.try_absorb(room, &change)
+            }
+            _ => None,
+        }
+    }
+
+    fn prefetch(&self, requests: &[Request]) {
+        let shared = &self.0.shared;
+        let blocks = || {
+            let reads = requests
+                .iter()
+                .filter(|request| matches!(request, Request::Read { .. }));
+            reads.filter_map(|request| Some(blocks_of(&request.extent()?).0))
+        };
+        // Three waves, so that the misses of the processor's caches overlap: the index, the
+        // headers, the bytes.
+        for block in blocks() {
+            shared
+                .room(block)
+                .shard
+                .peek(|shard| shard.prefetch_header(block));
+        }
+        for block in blocks() {
+            shared
+                .room(block)
+                .shard
+                .peek(|shard| shard.prefetch_bytes(block));
+        }
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let handle = &*self.0;
+        match request {
+            Request::Read { at, into } => handle.read(at, into).await,
+            Request::Write { at, ref from, fua } => handle.write(at, from, fua).await,
+            Request::Flush => handle.flush().await,
+            Request::Discard { at } => handle.discard(at).await,
+            Request::Zero { at, fua, may_unmap } => {
+                let zeros = Source::Zeros {
+                    may_unmap,
+                    discard: false,
+                };
+                handle.change_all(at, zeros, fua).await
+            }
+        }
+    }
+}
+
+impl Handle {
+    /// Cuts a read where one decision must end, and serves the parts.
+    async fn read(&self, at: Extent, into: Buf) -> Result {
+        let block = u64::from(crate::BLOCK_SECTORS);
+        let run = u64::from(self.shared.geometry.run_blocks) * block;
+        let mut done = 0;
+        while done < at.count {
+            let first = at.first + u64::from(done);
+            let most = self.shared.stretch(first).min(run - first % block);
+            let count = most.min(u64::from(at.count - done)) as u32;
+            let part = into.part(done, count);
+            self.read_part(Extent::new(first, count), &part).await?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    async fn read_part(&self, at: Extent, into: &Buf) -> Result {
+        let (first, blocks) = blocks_of(&at);
+        let room = self.shared.room(first);
+        loop {
+            self.lane.turn().await;
+            let seen = room.changed.seen();
+            let keeps = self.shared.keeps();
+            let look = room.shard.with(|shard| {
+                shard.look(&self.shared.gauges, &self.shared.settings, keeps, &at, into)
+            });
+            match look {
+                Look::Hit => {
+                    self.lane.charge(Cost::Hit, blocks);
+                    return Ok(());
+                }
+                Look::Wait => room.changed.after(seen).await,
+                Look::Bypass => {
+                    self.lane.charge(Cost::Miss, 1);
+                    return self.read_below(at, into.clone(), first).await;
+                }
+                Look::Fetch(fetch) => {
+                    self.lane.charge(Cost::Miss, 1);
+                    if self.fetch(room, &fetch, into).await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fetches; true if the read is complete.
+    async fn fetch(&self, room: &Room, fetch: &Fetch, into: &Buf) -> Result<bool> {
+        let into = into.part(fetch.skip, fetch.at.count);
+        let (first, blocks) = blocks_of(&fetch.at);
+        let result = self.read_below(fetch.at, into.clone(), first).await;
+        let mut complete = true;
+        let mut done = 0;
+        while result.is_ok() && done < blocks {
+            self.lane.turn().await;
+            let slice = SLICE.min(blocks - done);
+            let from = first + u64::from(done);
+            let range = from..from + u64::from(slice);
+            done += slice;
+            complete &= room.shard.with(|shard| {
+                let whole = shard.fill(&self.shared.gauges, fetch, &into, range);
+                if done == blocks {
+                    shard.end_fetch(fetch);
+                }
+                whole
+            });
+            self.lane.charge(Cost::Fill, slice);
+        }
+        if result.is_err() {
+            self.lane.turn().await;
+            room.shard.with(|shard| shard.end_fetch(fetch));
+        }
+        room.changed.notify();
+        result.map(|()| complete)
+    }
+
+    async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {
+        // A sixteenth of the misses is timed: the estimate needs no more.
+        let timed = Hash::of(block).is_sampled();
+        let start = self.lane.now();
+        let result = self.below.run(Request::Read { at, into }).await;
+        if timed && result.is_ok() {
+            let took = self.lane.now() - start;
+            let measured = &self.shared.gauges.backing_read_ns;
+            let before = measured.load(Ordering::Relaxed);
+            let now = if before == u64::MAX {
+                took
+            } else {
+                before - before / 8 + took / 8
+            };
+            measured.store(now, Ordering::Relaxed);
+        }
+        if result.is_err() {
+            self.shared.errors[0].fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
+        let blocks = blocks_of(&at).1;
+        let large = blocks > self.shared.settings.absorb_blocks_max;
+        let barred = match self.shared.barred() {
+            Some(reason) => Some(reason),
+            None if fua => Some(Reason::Fua),
+            None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
+            None => None,
+        };
+        Change {
+            at,
+            source,
+            fua,
+            barred,
+            now_ns: self.lane.now(),
+        }
+    }
+
+    fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
+        if self.shared.has_failed() {
+            return Some(Err(FAILED));
+        }
+        let blocks = blocks_of(&change.at).1;
+        let admit = room.shard.with(|shard| {
+            let admit = shard.try_absorb(&self.shared.gauges, &self.shared.settings, change)?;
+            shard.counters.changes += 1;
+            shard.counters.blocks_requested += u64::from(blocks);
+            Some(admit)
+        })?;
+        self.lane.charge(Cost::Absorb, blocks);
+        self.shared.start_if(admit);
+        Some(Ok(()))
+    }
+
+    async fn write(&self, at: Extent, from: &Buf, fua: bool) -> Result {
+        self.change_all(at, Source::Data(from), fua).await
+    }
+
+    /// A discard of what the backing would ignore leaves everything as it is: stable (C14).
+    async fn discard(&self, at: Extent) -> Result {
+        if self.shared.limits.discard == block::Discard::Ignored {
+            return Ok(());
+        }
+        self.change_all(
+            at,
+            Source::Zeros {
+                may_unmap: true,
+                discard: true,
+            },
+            false,
+        )
+        .await
+    }
+
+    /// Cuts a change where one decision must end, and sees each part through.
+    async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
+        let mut done = 0;
+        while done < at.count {
+            let first = at.first + u64::from(done);
+            let count = self.shared.stretch(first).min(u64::from(at.count - done)) as u32;
+            let part = Extent::new(first, count);
+            match source {
+                Source::Data(from) => {
+                    let from = from.part(done, count);
+                    self.change_part(self.change(part, Source::Data(&from), fua))
+                        .await?;
+                }
+                zeros => self.change_part(self.change(part, zeros, fua)).await?,
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    async fn change_part(&self, change: Change<'_>) -> Result {
+        let (first, blocks) = blocks_of(&change.at);
+        let room = self.shared.room(first);
+        let mut change = change;
+        let mut counted = false;
+        loop {
+            self.lane.turn().await;
+            if self.shared.has_failed() {
+                return Err(FAILED);
+            }
+            let seen = room.changed.seen();
+            change.now_ns = self.lane.now();
+            let admit = room.shard.with(|shard| {
+                if !core::mem::replace(&mut counted, true) {
+                    shard.counters.changes += 1;
+                    shard.counters.blocks_requested += u64::from(blocks);
+                }
+                shard.admit(&self.shared.gauges, &self.shared.settings, &change)
+            });
+            match admit {
+                Admit::Absorbed { .. } => {
+                    self.lane.charge(Cost::Absorb, blocks);
+                    self.shared.start_if(admit);
+                    return Ok(());
+                }
+                Admit::AbsorbedAndFlush => {
+                    self.lane.charge(Cost::Absorb, blocks);
+                    return self.flush().await;
+                }
+                Admit::Pass => {
+                    self.lane.charge(Cost::Pass, 1);
+                    return self.pass(room, &change).await;
+                }
+                Admit::Wait { urgent } => {
+                    if urgent {
+                        self.shared.gauges.urgent.store(true, Ordering::SeqCst);
+                        self.shared.kick.notify();
+                    }
+                    room.changed.after(seen).await;
+                }
+            }
+        }
+    }
+
+    /// Sends a change straight to the backing; its blocks wait for it meanwhile.
+    async fn pass(&self, room: &Room, change: &Change<'_>) -> Result {
+        let result = self.send(change).await;
+        let blocks = blocks_of(&change.at).1;
+        let small = blocks <= self.shared.settings.absorb_blocks_max;
+        let end = Passed {
+            good: result.is_ok(),
+            keep: small && self.shared.keeps(),
+        };
+        self.lane.turn().await;
+        // Before the pass ends: a flush that comes after it must find this.
+        self.shared.unflushed.store(true, Ordering::SeqCst);
+        if !change.fua || result.is_err() {
+            self.shared.unkept.store(true, Ordering::SeqCst);
+        }
+        let drained = room
+            .shard
+            .with(|shard| shard.passed(&self.shared.gauges, change, end));
+        room.changed.notify();
+        if drained || room.has_closing.load(Ordering::SeqCst) {
+            self.shared.order_changed.notify();
+            self.shared.work.notify();
+        }
+        result
+    }
+
+    async fn send(&self, change: &Change<'_>) -> Result {
+        let native = self.below.limits().fua != Fua::None;
+        let (at, fua) = (change.at, change.fua && native);
+        let request = match change.source {
+            Source::Data(from) => Request::Write {
+                at,
+                from: from.clone(),
+                fua,
+            },
+            Source::Zeros { discard: true, .. } => Request::Discard { at },
+            Source::Zeros { may_unmap, .. } => Request::Zero { at, fua, may_unmap },
+        };
+        self.below.run(request).await?;
+        if change.fua && !native {
+            self.below.run(Request::Flush).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes durable everything that was completed before this was called (C1).
+    pub(crate) async fn flush(&self) -> Result {
+        self.lane.charge(Cost::Flush, 1);
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.lane.turn().await;
+        let target = self
+            .shared
+            .order
+            .with(|order| match planted(Bug::JoinRunningFlush) {
+                true => order.running_target(),
+                false => order.target(),
+            });
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.order_changed.seen();
+            match self.shared.order.with(|order| order.step(target)) {
+                Step::Done(result) => return result,
+                Step::Wait => self.shared.order_changed.after(seen).await,
+                Step::Lead { epoch, resume } => crew::write_out(self, epoch, resume).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Writing out: the leader of an epoch, the crew that carries it, the keeper that starts in time.
+
+use crate::cache::{Cache, Handle};
+use crate::order::Order;
+use crate::planted::{Bug, planted};
+use crate::shard::{Admit, Next, Run};
+use crate::shared::Shared;
+use crate::zeroes::ZeroRun;
+use alloc::sync::Arc;
+use block::{Error, Extent, Request, Result};
+use core::future::Future;
+use core::pin::pin;
+use core::sync::atomic::Ordering;
+use core::task::Poll;
+use lane::Cost;
+
+/// Blocks that are released or tainted in one section.
+const SLICE: u32 = 256;
+/// The first pause after an error of the backing, in nanoseconds; doubled each time ...
+const PAUSE_NS: u64 = 5_000_000;
+/// ... up to this.
+const PAUSE_NS_MAX: u64 = 500_000_000;
+
+/// Starts the tasks of a lane.
+pub(crate) fn start(cache: &Cache) {
+    let handle = &cache.0;
+    let lane = &handle.lane;
+    for member in 0..handle.shared.settings.crew {
+        let cache = cache.clone();
+        lane.spawn(async move { carry(&cache.0, member as usize).await })
+            .expect("a lane has room for its crew");
+    }
+    if !handle.shared.keeper_taken.swap(true, Ordering::SeqCst) {
+        let cache = cache.clone();
+        lane.spawn(async move { keep(&cache.0).await })
+            .expect("a lane has room for the keeper");
+    }
+}
+
+impl Shared {
+    /// Wakes the keeper if enough has gathered.
+    pub(crate) fn start_if(&self, admit: Admit) {
+        if admit == (Admit::Absorbed { start: true }) {
+            self.kick.notify();
+        }
+    }
+
+    fn count_error(&self, kind: usize) {
+        self.errors[kind].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn mark_failed(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+        self.order_changed.notify();
+        self.work.notify();
+        self.kick.notify();
+        // Writers that wait for room must hear that there will be none.
+        self.rooms.iter().for_each(|room| room.changed.notify());
+    }
+}
+
+/// A crew member: pulls runs of the closing epoch from the shards, one at a time.
+async fn carry(handle: &Handle, member: usize) {
+    let shared = &handle.shared;
+    let mut run = Run::new(&shared.arena, shared.geometry.run_blocks);
+    let mut pause_ns = PAUSE_NS;
+    loop {
+        let seen = shared.work.seen();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        if !shared.has_failed()
+            && let Some(result) = carry_one(handle, member, &mut run).await
+        {
+            match result {
+                Ok(()) => pause_ns = PAUSE_NS,
+                Err(error) => {
+                    trouble(handle, error).await;
+                    handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                    pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+                }
+            }
+            continue;
+        }
+        shared.work.after(seen).await;
+    }
+}
+
+/// Finds and writes one piece of work. None: there is nothing to do.
+async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Result> {
+    let shared = &handle.shared;
+    let rooms = shared.rooms.len();
+    for step in 0..rooms {
+        let number = (member + step) % rooms;
+        let room = &shared.rooms[number];
+        if !room.has_closing.load(Ordering::SeqCst) {
+            continue;
+        }
+        handle.lane.turn().await;
+        let next = room.shard.with(|shard| {
+            let next = shard.next_run(run);
+            room.has_closing
+                .store(shard.has_closing(), Ordering::SeqCst);
+            next
+        });
+        match next {
+            Next::Nothing => {}
+            Next::Blocks => return Some(carry_blocks(handle, number, run).await),
+            Next::Zeros(range) => return Some(carry_zeros(handle, number, &range).await),
+        }
+    }
+    None
+}
+
+async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
+    handle.lane.charge(Cost::WriteOut, run.blocks());
+    let mut result = Ok(());
+    for (at, from) in run.parts() {
+        result = handle
+            .below
+            .run(Request::Write {
+                at,
+                from,
+                fua: false,
+            })
+            .await;
+        if result.is_err() {
+            break;
+        }
+    }
+    if planted(Bug::SwallowError) {
+        result = Ok(());
+    }
+    let good = result.is_ok();
+    done(handle, room, |shard, gauges| {
+        shard.run_done(gauges, run, good)
+    })
+    .await;
+    result
+}
+
+async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun) -> Result {
+    handle.lane.charge(Cost::WriteOut, 1);
+    let sectors = u64::from(crate::BLOCK_SECTORS);
+    let at = Extent::new(range.first * sectors, range.blocks * crate::BLOCK_SECTORS);
+    let request = Request::Zero {
+        at,
+        fua: false,
+        may_unmap: range.may_unmap,
+    };
+    let result = handle.below.run(request).await;
+    let good = result.is_ok();
+    done(handle, room, |shard, gauges| {
+        shard.zeros_done(gauges, range, good)
+    })
+    .await;
+    result
+}
+
+/// Notes the end of a piece of work, and tells whom it concerns.
+async fn done(
+    handle: &Handle,
+    number: usize,
+    note: impl FnOnce(&mut crate::shard::Shard, &crate::shard::Gauges),
+) {
+    let shared = &handle.shared;
+    let room = &shared.rooms[number];
+    handle.lane.turn().await;
+    shared.unflushed.store(true, Ordering::SeqCst);
+    let more = room.shard.with(|shard| {
+        note(shard, &shared.gauges);
+        let more = shard.has_closing();
+        room.has_closing.store(more, Ordering::SeqCst);
+        more
+    });
+    room.changed.notify();
+    if more {
+        // Slots may have waited for a range of zeros, or come back after an error.
+        shared.work.notify();
+    }
+    if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
+        shared.order_changed.notify();
+    }
+}
+
+/// The backing has failed to write: try again for `retry_time`, then the volume fails (C8).
+async fn trouble(handle: &Handle, error: Error) {
+    let shared = &handle.shared;
+    shared.count_error(1);
+    handle.lane.turn().await;
+    let now = handle.lane.now();
+    let retry = shared.settings.retry_time_ns;
+    if !shared.order.with(|order| order.trouble(error, now, retry)) {
+        shared.mark_failed();
+    }
+}
+
+/// Leads the write-out of an epoch: close, wait for the crew, flush, release.
+pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
+    let shared = &handle.shared;
+    if !resume {
+        close(handle).await;
+    }
+    shared
+        .rooms
+        .iter()
+        .for_each(|room| room.has_closing.store(true, Ordering::SeqCst));
+    let blocks = shared.gauges.remaining.load(Ordering::SeqCst).max(0) as u64;
+    let start = handle.lane.now();
+    let mut pause_ns = PAUSE_NS;
+    loop {
+        shared.work.notify();
+        if !written(shared).await {
+            handle.lane.turn().await;
+            shared.order.with(Order::abandon);
+            shared.order_changed.notify();
+            return;
+        }
+        let end = handle.lane.now();
+        match flush_backing(handle).await {
+            Ok(()) => {
+                shared.measure(blocks, end - start, handle.lane.now() - end);
+                break;
+            }
+            Err(error) => {
+                flush_failed(handle, error).await;
+                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+        }
+    }
+    handle.lane.turn().await;
+    shared.order.with(|order| order.durable(epoch));
+    shared.epochs.fetch_add(1, Ordering::Relaxed);
+    shared.gauges.closing_since.store(0, Ordering::Relaxed);
+    shared.order_changed.notify();
+    release(handle).await;
+    handle.lane.turn().await;
+    shared.order.with(Order::released);
+    shared.order_changed.notify();
+}
+
+/// Walks the shards: one counter for all would let a late write join an epoch already flushed.
+async fn close(handle: &Handle) {
+    let gauges = &handle.shared.gauges;
+    let since = gauges.open_since.swap(0, Ordering::Relaxed);
+    gauges.closing_since.store(since, Ordering::Relaxed);
+    for room in &handle.shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| shard.close(gauges));
+    }
+}
+
+/// Waits until everything of the closing epoch is on the backing. False: the volume has failed.
+async fn written(shared: &Shared) -> bool {
+    loop {
+        let seen = shared.order_changed.seen();
+        if shared.has_failed() {
+            return false;
+        }
+        if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        shared.order_changed.after(seen).await;
+    }
+}
+
+async fn flush_backing(handle: &Handle) -> Result {
+    let shared = &handle.shared;
+    if planted(Bug::AckBeforeFlush) {
+        return Ok(());
+    }
+    // Taken before the flush begins: what passes while it is under way belongs to the next one.
+    let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
+    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
+    if !unflushed || !handle.below.limits().flush_needed {
+        return Ok(());
+    }
+    shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
+    let result = handle.below.run(Request::Flush).await;
+    if result.is_err() {
+        shared.unflushed.store(true, Ordering::SeqCst);
+        if unkept {
+            shared.unkept.store(true, Ordering::SeqCst);
+        }
+    }
+    result
+}
+
+/// The backing's flush failed: nothing written since the last good one can be trusted to be there
+/// (C8). What is still held is written again; if something is not, that is the end.
+async fn flush_failed(handle: &Handle, error: Error) {
+    let shared = &handle.shared;
+    shared.count_error(2);
+    for room in &shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| shard.taint(&shared.gauges, SLICE)) {
+                break;
+            }
+        }
+        room.has_closing.store(true, Ordering::SeqCst);
+    }
+    handle.lane.turn().await;
+    let now = handle.lane.now();
+    let retry = match shared.unkept.load(Ordering::SeqCst) {
+        true => 0,
+        false => shared.settings.retry_time_ns,
+    };
+    if !shared.order.with(|order| order.trouble(error, now, retry)) {
+        shared.mark_failed();
+    }
+}
+
+async fn release(handle: &Handle) {
+    for room in &handle.shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room
+                .shard
+                .with(|shard| shard.release(&handle.shared.gauges, SLICE))
+            {
+                break;
+            }
+            handle.lane.rest().await;
+        }
+        room.changed.notify();
+    }
+}
+
+impl Shared {
+    /// Learns from a write-out how fast the backing takes blocks (C13).
+    fn measure(&self, blocks: u64, write_ns: u64, flush_ns: u64) {
+        let allowance = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
+        let ease = |gauge: &core::sync::atomic::AtomicU64, sample: u64| {
+            let before = gauge.load(Ordering::Relaxed);
+            let now = if before == 0 {
+                sample
+            } else {
+                before - before / 4 + sample / 4
+            };
+            gauge.store(now, Ordering::Relaxed);
+        };
+        ease(&self.drain.flush_ns, flush_ns);
+        // A few blocks measure latency, not rate.
+        if blocks >= 64.min(allowance / 2).max(1) && write_ns > 0 {
+            let rate = u128::from(blocks) * 1_000_000_000 / u128::from(write_ns);
+            ease(&self.drain.blocks_per_second, rate.min(1 << 40) as u64);
+        }
+        self.set_allowance();
+    }
+
+    /// When the keeper must begin to write out; None: not before something happens.
+    fn due(&self, now_ns: u64) -> Option<u64> {
+        let since = self.gauges.open_since.load(Ordering::Relaxed);
+        if self.gauges.urgent.swap(false, Ordering::SeqCst) {
+            return Some(now_ns);
+        }
+        if since == 0 {
+            return None;
+        }
+        let open = self.gauges.open.load(Ordering::Relaxed);
+        if open > 0 && open * 4 >= self.gauges.dirty_limit(&self.settings) {
+            return Some(now_ns);
+        }
+        // Half of the age is for waiting, half for writing.
+        Some(since - 1 + self.settings.dirty_age_ns / 2)
+    }
+}
+
+/// The keeper: writes out in time, so that `dirty_age` and `dirty_bytes` hold without a client's
+/// flush (C6).
+async fn keep(handle: &Handle) {
+    let shared: &Arc<Shared> = &handle.shared;
+    loop {
+        let seen = shared.kick.seen();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let now = handle.lane.now();
+        match shared.due(now) {
+            Some(due) if due <= now && !shared.has_failed() => {
+                // An error has been counted and told to whoever waits; here nobody asks.
+                let _ = handle.flush().await;
+            }
+            Some(due) if !shared.has_failed() => {
+                let kicked = shared.kick.after(seen);
+                first(kicked, handle.lane.sleep_until(due)).await;
+            }
+            _ => shared.kick.after(seen).await,
+        }
+    }
+}
+
+/// Waits for either of two waits that may be dropped at any time (events, sleeps).
+async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
+    let mut one = pin!(one);
+    let mut two = pin!(two);
+    core::future::poll_fn(|context| {
+        if one.as_mut().poll(context).is_ready() || two.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    })
+    .await;
+}

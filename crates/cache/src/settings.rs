@@ -1,0 +1,95 @@
+//! What is fixed at start, and what may be set.
+
+use block::{CacheSpec, Limits, SECTOR, WriteMode};
+
+/// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Slots of one block each, in all shards together.
+    pub slots: u32,
+    /// Shards, each with a lock and an equal part of the slots.
+    pub shards: u32,
+    /// Blocks in a region. All blocks of a region belong to one shard; requests are cut at its
+    /// borders, and no write-out run crosses one.
+    pub region_blocks: u32,
+    /// Pending zeroed ranges that a shard can hold.
+    pub extents: u32,
+    /// Reads of the backing that a shard can have in flight.
+    pub fills: u32,
+    /// Blocks in the largest such read, and in the largest write-out run.
+    pub run_blocks: u32,
+}
+
+impl Geometry {
+    /// The geometry for this much memory, used by this many lanes.
+    pub fn for_memory(bytes: u64, lanes: u32) -> Geometry {
+        let slots = (bytes / (u64::from(crate::BLOCK_SECTORS) * SECTOR)).clamp(64, 1 << 30) as u32;
+        // A shard addresses 2^24 slots; two lanes meet in one of four times as many shards rarely.
+        let wanted = (4 * lanes).next_power_of_two().max(slots.div_ceil(1 << 23));
+        let shards = wanted.min(slots / 16).max(1);
+        Geometry {
+            slots: slots - slots % shards,
+            shards,
+            region_blocks: 1024,
+            extents: 4096 / shards.min(16),
+            fills: 256,
+            run_blocks: 256,
+        }
+    }
+
+    pub(crate) fn slots_per_shard(&self) -> u32 {
+        self.slots / self.shards
+    }
+}
+
+/// What may differ from volume to volume and be changed later.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// What happens to writes.
+    pub write: WriteMode,
+    /// C6: the most blocks that may be dirty.
+    pub dirty_blocks_max: u32,
+    /// C6: how long a dirty block may wait, in nanoseconds.
+    pub dirty_age_ns: u64,
+    /// C13: how long writing out everything dirty may take as predicted, in nanoseconds; 0: no
+    /// limit.
+    pub flush_target_ns: u64,
+    /// C8: how long errors of the backing are retried, in nanoseconds.
+    pub retry_time_ns: u64,
+    /// Write-outs that each lane has in flight.
+    pub crew: u32,
+    /// Writes larger than this many blocks go to the backing directly, unless they meet dirty data.
+    pub absorb_blocks_max: u32,
+    /// What a block costs to keep after a miss, in nanoseconds: below a backing this fast (times
+    /// twenty) a miss must earn its keeping. Measured: `cargo xtask bench prices`.
+    pub fill_cost_ns: u64,
+}
+
+impl Settings {
+    /// The settings that a spec asks for, over a cache of this geometry.
+    pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
+        let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
+        let asked = spec
+            .dirty_bytes
+            .map_or(u64::from(geometry.slots / 4), |size| size.0 / block_bytes);
+        let most = u64::from(geometry.slots) * 3 / 4;
+        Settings {
+            write: spec.write,
+            dirty_blocks_max: asked.min(most).max(2) as u32,
+            dirty_age_ns: spec.dirty_age_ms.saturating_mul(1_000_000),
+            flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),
+            retry_time_ns: spec.retry_time_ms.saturating_mul(1_000_000),
+            crew: 16,
+            absorb_blocks_max: 32,
+            fill_cost_ns: 400,
+        }
+    }
+}
+
+/// The limits that the cache shows above a backing with these.
+pub(crate) fn limits_above(below: &Limits) -> Limits {
+    Limits {
+        io_best_bytes: below.io_best_bytes.max(4096),
+        ..below.clone()
+    }
+}

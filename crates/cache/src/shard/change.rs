@@ -1,0 +1,495 @@
+//! Changes (writes, zeroes, discards): absorbed, sent past the cache, or made to wait.
+
+use super::{Gauges, Shard, bits, blocks_of, share, stretches, whole_blocks_of};
+use crate::BLOCK_SECTORS;
+use crate::arena::{ExtentHeader, Header, State};
+use crate::index::Hash;
+use crate::planted::{self, Admitted, Bug, planted};
+use crate::settings::Settings;
+use block::{Buf, Extent};
+use core::sync::atomic::Ordering;
+
+/// What a change brings.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// These bytes, as many sectors as the change.
+    Data(&'a Buf),
+    /// Zeros.
+    Zeros {
+        /// Space behind them may be given up.
+        may_unmap: bool,
+        /// The client does not care what is there: only whole blocks count.
+        discard: bool,
+    },
+}
+
+/// Why a change goes straight to the backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    Mode,
+    Unproven,
+    Fua,
+    Large,
+    Full,
+    Late,
+}
+
+/// A change that asks to be admitted. It touches one region.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub(crate) at: Extent,
+    pub(crate) source: Source<'a>,
+    pub(crate) fua: bool,
+    /// Why it may not be absorbed, if so.
+    pub(crate) barred: Option<Reason>,
+    pub(crate) now_ns: u64,
+}
+
+/// What becomes of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admit {
+    /// It is in the write buffer. `start`: enough has gathered to begin writing out.
+    Absorbed { start: bool },
+    /// It is in the write buffer, but must be durable before it is answered: flush.
+    AbsorbedAndFlush,
+    /// Send it to the backing, then report with [`Shard::passed`].
+    Pass,
+    /// Wait until the shard changes. `urgent`: write out, it waits for room.
+    Wait { urgent: bool },
+}
+
+/// How a passing change ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Passed {
+    /// It succeeded.
+    pub(crate) good: bool,
+    /// A copy may be kept for reading.
+    pub(crate) keep: bool,
+}
+
+/// What a change meets that is not durable yet.
+#[derive(Default)]
+struct Met {
+    /// A dirty block is met in part only, or zeros are pending there: it cannot go past.
+    partly: bool,
+    /// A block is on its way to the backing.
+    writing: bool,
+    /// Blocks of the open epoch that are dirty already.
+    open: u32,
+}
+
+impl Shard {
+    /// Decides about a change and, unless it passes or waits, takes it in.
+    pub(crate) fn admit(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
+        let (first, blocks) = blocks_of(&change.at);
+        if self.passes.meet(first, blocks) && !planted(Bug::BypassInFlight) {
+            return Admit::Wait { urgent: false };
+        }
+        let met = self.meet(&change.at);
+        let barred = change
+            .barred
+            .or_else(|| self.full(gauges, settings, change, &met));
+        let Some(reason) = barred else {
+            return self.absorb(gauges, settings, change);
+        };
+        if met.partly {
+            return self.absorb_behind(gauges, settings, change, &met);
+        }
+        if met.writing && !planted(Bug::BypassInFlight) {
+            return Admit::Wait { urgent: false };
+        }
+        self.count_pass(reason);
+        self.passes.begin(change.at);
+        self.fills.forget(first, blocks);
+        Admit::Pass
+    }
+
+    /// Absorbs a change if that is what [`Shard::admit`] would do; otherwise does nothing.
+    pub(crate) fn try_absorb(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+    ) -> Option<Admit> {
+        let (first, blocks) = blocks_of(&change.at);
+        if change.barred.is_some() || self.passes.meet(first, blocks) {
+            return None;
+        }
+        let met = self.meet(&change.at);
+        if self.full(gauges, settings, change, &met).is_some() {
+            return None;
+        }
+        Some(self.absorb(gauges, settings, change))
+    }
+
+    fn count_pass(&mut self, reason: Reason) {
+        let counters = &mut self.counters;
+        counters.passes += 1;
+        *match reason {
+            Reason::Mode => &mut counters.passes_mode,
+            Reason::Unproven => &mut counters.passes_unproven,
+            Reason::Fua => &mut counters.passes_fua,
+            Reason::Large => &mut counters.passes_large,
+            Reason::Full => &mut counters.passes_full,
+            Reason::Late => &mut counters.passes_late,
+        } += 1;
+    }
+
+    fn meet(&self, at: &Extent) -> Met {
+        let mut met = Met::default();
+        if self.dirty == 0 && self.zeroes.is_empty() {
+            return met;
+        }
+        let (first, blocks) = blocks_of(at);
+        if self.zeroes.meet(first, blocks) {
+            met.partly = true;
+        }
+        for block in first..first + u64::from(blocks) {
+            let whole = share(at, block).1 == BLOCK_SECTORS;
+            self.index.find(Hash::of(block), |slot| {
+                let header = self.header(slot);
+                if header.block == block && header.state.is_dirty() {
+                    met.partly |= !whole;
+                    met.writing |= header.state == State::Writing;
+                    met.open += u32::from(header.state == State::Dirty && self.is_open(&header));
+                }
+                false
+            });
+        }
+        met
+    }
+
+    /// Blocks that need a slot when this change is absorbed: all of a write's, the edges of zeros.
+    fn slots_for(change: &Change) -> u32 {
+        let (first, blocks) = blocks_of(&change.at);
+        match change.source {
+            Source::Data(_) => blocks,
+            Source::Zeros { discard: true, .. } => 0,
+            Source::Zeros { .. } => {
+                let parted = |block| u32::from(share(&change.at, block).1 < BLOCK_SECTORS);
+                let last = first + u64::from(blocks) - 1;
+                parted(first) + if last > first { parted(last) } else { 0 }
+            }
+        }
+    }
+
+    /// Why the buffer cannot take this change now, if it cannot (C6, C13).
+    fn full(
+        &self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        met: &Met,
+    ) -> Option<Reason> {
+        if gauges.age(change.now_ns) > settings.dirty_age_ns {
+            return Some(Reason::Late);
+        }
+        let slots = Shard::slots_for(change);
+        let new = slots.saturating_sub(met.open);
+        let limit = gauges.dirty_limit(settings);
+        let dirty = gauges.dirty.load(Ordering::Relaxed);
+        let open = gauges.open.load(Ordering::Relaxed);
+        // Half for the open epoch, so that it can fill while the closing one drains.
+        if new > 0 && (dirty + new > limit || open + new > limit.div_ceil(2)) {
+            return Some(Reason::Full);
+        }
+        (self.no_range(change) || self.no_slots(slots, new)).then_some(Reason::Full)
+    }
+
+    /// Whether this shard lacks a place for the range that a change would leave pending.
+    fn no_range(&self, change: &Change) -> bool {
+        matches!(change.source, Source::Zeros { .. })
+            && whole_blocks_of(&change.at)
+                .is_some_and(|(first, blocks)| !self.zeroes.has_room(first, blocks, self.epoch))
+    }
+
+    /// Whether this shard lacks the slots; a quarter of them is kept for reading.
+    fn no_slots(&self, slots: u32, new: u32) -> bool {
+        slots > self.available() || self.dirty + new > self.slots - self.slots / 4
+    }
+
+    /// A change that should pass but meets dirty data in part is absorbed over it (C12): then it is
+    /// written out in its order. Only the hard limits hold it back.
+    fn absorb_behind(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        met: &Met,
+    ) -> Admit {
+        let slots = Shard::slots_for(change);
+        let new = slots.saturating_sub(met.open);
+        let dirty = gauges.dirty.load(Ordering::Relaxed);
+        let stuck = new > 0 && dirty + new > gauges.dirty_limit(settings)
+            || slots > self.available()
+            || self.no_range(change);
+        if stuck {
+            return Admit::Wait { urgent: true };
+        }
+        let admit = self.absorb(gauges, settings, change);
+        if change.fua {
+            Admit::AbsorbedAndFlush
+        } else {
+            admit
+        }
+    }
+
+    fn absorb(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
+        let (first, blocks) = blocks_of(&change.at);
+        let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
+        let since = change.now_ns + 1;
+        let _ = gauges
+            .open_since
+            .compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed);
+        match change.source {
+            Source::Data(_) => {
+                for block in first..first + u64::from(blocks) {
+                    self.absorb_block(gauges, change, block, sequence);
+                }
+                self.counters.blocks_absorbed += u64::from(blocks);
+            }
+            Source::Zeros { may_unmap, discard } => {
+                self.absorb_zeros(gauges, change, sequence, may_unmap, discard);
+            }
+        }
+        planted::admitted(Admitted {
+            first: change.at.first,
+            sectors: change.at.count,
+            epoch: self.epoch,
+            dirty_blocks: gauges.dirty.load(Ordering::Relaxed),
+            dirty_blocks_max: settings.dirty_blocks_max,
+            allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
+        });
+        let open = gauges.open.load(Ordering::Relaxed);
+        Admit::Absorbed {
+            start: open * 4 >= gauges.dirty_limit(settings),
+        }
+    }
+
+    /// Puts what a change brings of one block into a fresh slot, together with what is held of the
+    /// rest, and publishes it as the current version.
+    fn absorb_block(&mut self, gauges: &Gauges, change: &Change, block: u64, sequence: u64) {
+        let (sector, sectors, skip) = share(&change.at, block);
+        let mask = bits(sector, sectors);
+        self.fills.touch(block, mask);
+        if planted(Bug::OverwriteInFlight)
+            && let Some((old, header)) = self.current(block)
+            && header.state == State::Writing
+        {
+            return self.bring(old, change.source, sector, skip, sectors);
+        }
+        // Taking a slot may evict a clean copy of this very block: look for it afterwards.
+        let slot = self.take_slot().expect("room was asked for");
+        self.bring(slot, change.source, sector, skip, sectors);
+        let old = self.current(block);
+        let mut held = mask;
+        if let Some((old, header)) = &old {
+            let rest = header.mask & !mask;
+            stretches(rest, |first, length| {
+                self.arena
+                    .carry(self.base + *old, self.base + slot, first, length);
+            });
+            held |= rest;
+        } else if mask != 0xff && self.zeroes.cover(block) {
+            stretches(!mask, |first, length| {
+                self.arena.zero(self.base + slot, first, length)
+            });
+            held = 0xff;
+        }
+        let header = Header {
+            block,
+            mask: held,
+            epoch: self.epoch as u16,
+            sequence,
+            state: State::Dirty,
+            shadowed: false,
+        };
+        self.publish_dirty(gauges, slot, header, old);
+    }
+
+    /// Publishes the new current version of a block, then sees to the one before it.
+    fn publish_dirty(
+        &mut self,
+        gauges: &Gauges,
+        slot: u32,
+        header: Header,
+        old: Option<(u32, Header)>,
+    ) {
+        if let Some((old, old_header)) = &old
+            && planted(Bug::CoalesceAcrossEpochs)
+            && old_header.state == State::Dirty
+            && !self.is_open(old_header)
+        {
+            let header = Header {
+                epoch: old_header.epoch,
+                ..header
+            };
+            self.arena.publish(self.base + slot, &header);
+            self.retire(gauges, *old, old_header);
+            self.index.insert(Hash::of(header.block), slot);
+            self.links.push_back(&mut self.closing, slot);
+            gauges.remaining.fetch_add(1, Ordering::SeqCst);
+            self.dirty += 1;
+            gauges.dirty.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.arena.publish(self.base + slot, &header);
+        match old {
+            Some((old, old_header)) if self.is_replaceable(&old_header) => {
+                self.counters.blocks_saved += u64::from(old_header.state == State::Dirty);
+                self.retire(gauges, old, &old_header);
+            }
+            Some((old, old_header)) => self.shadow(old, &old_header),
+            None => {}
+        }
+        self.index.insert(Hash::of(header.block), slot);
+        self.links.push_back(&mut self.open, slot);
+        self.dirty += 1;
+        gauges.dirty.fetch_add(1, Ordering::Relaxed);
+        gauges.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a newer version may take the place of this one at once: nobody has been promised it.
+    fn is_replaceable(&self, header: &Header) -> bool {
+        match header.state {
+            State::Clean => true,
+            State::Dirty => self.is_open(header),
+            State::Writing | State::Written | State::Free => false,
+        }
+    }
+
+    fn bring(&mut self, slot: u32, source: Source, sector: u32, skip: u32, sectors: u32) {
+        match source {
+            Source::Data(from) => self
+                .arena
+                .put(self.base + slot, sector, from, skip, sectors),
+            Source::Zeros { .. } => self.arena.zero(self.base + slot, sector, sectors),
+        }
+    }
+
+    /// Zeros: whole blocks become a pending range, the edges are absorbed as blocks.
+    fn absorb_zeros(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        sequence: u64,
+        may_unmap: bool,
+        discard: bool,
+    ) {
+        let (first, blocks) = blocks_of(&change.at);
+        for block in first..first + u64::from(blocks) {
+            if share(&change.at, block).1 == BLOCK_SECTORS {
+                self.zero_block(gauges, block);
+            } else if !discard {
+                self.absorb_block(gauges, change, block, sequence);
+            }
+        }
+        if let Some((first, blocks)) = whole_blocks_of(&change.at) {
+            let epoch = self.epoch;
+            let range = ExtentHeader {
+                first,
+                blocks,
+                may_unmap,
+                epoch,
+                sequence,
+            };
+            self.zeroes.admit(&self.arena, range);
+        }
+    }
+
+    /// A block's versions give way to a pending range of zeros.
+    fn zero_block(&mut self, gauges: &Gauges, block: u64) {
+        self.fills.touch(block, 0xff);
+        let Some((slot, header)) = self.current(block) else {
+            return;
+        };
+        let dropped = planted(Bug::DiscardDropsFlushed) && header.state == State::Dirty;
+        if self.is_replaceable(&header) || dropped {
+            self.counters.blocks_saved += u64::from(header.state == State::Dirty);
+            self.retire(gauges, slot, &header);
+        } else {
+            self.shadow(slot, &header);
+        }
+    }
+
+    /// A passing change has ended. What it overtook is dropped; a copy is kept where it may be.
+    /// Returns whether the closing epoch lost a block that way.
+    pub(crate) fn passed(&mut self, gauges: &Gauges, change: &Change, end: Passed) -> bool {
+        let before = gauges.remaining.load(Ordering::SeqCst);
+        let (first, blocks) = blocks_of(&change.at);
+        for block in first..first + u64::from(blocks) {
+            if end.good {
+                self.overtake(gauges, change, block, end.keep);
+            } else if let Some((slot, header)) = self.current(block)
+                && header.state == State::Clean
+            {
+                // Nobody knows what the backing holds now.
+                self.retire(gauges, slot, &header);
+            }
+        }
+        self.passes.end(change.at);
+        gauges.remaining.load(Ordering::SeqCst) != before
+    }
+
+    fn overtake(&mut self, gauges: &Gauges, change: &Change, block: u64, keep: bool) {
+        if planted(Bug::KeepBehindPass) {
+            return;
+        }
+        let (sector, sectors, skip) = share(&change.at, block);
+        if sectors == BLOCK_SECTORS {
+            while let Some((slot, header)) = self.shadowed(block).or_else(|| self.current(block)) {
+                if header.state == State::Writing {
+                    assert!(
+                        planted(Bug::BypassInFlight),
+                        "a pass and a run on one block"
+                    );
+                    break;
+                }
+                self.retire(gauges, slot, &header);
+            }
+        }
+        let Source::Data(from) = change.source else {
+            if let Some((slot, header)) = self.current(block)
+                && header.state == State::Clean
+            {
+                self.retire(gauges, slot, &header);
+            }
+            return;
+        };
+        let held = self.current(block).is_some();
+        match (held || keep).then(|| self.take_slot()).flatten() {
+            Some(slot) => {
+                self.arena
+                    .put(self.base + slot, sector, from, skip, sectors);
+                self.keep_passed(gauges, slot, block, bits(sector, sectors));
+            }
+            None => {
+                if let Some((slot, header)) = self.current(block) {
+                    self.retire(gauges, slot, &header);
+                }
+            }
+        }
+    }
+
+    /// Publishes what a pass has written of a block, beside the clean rest that is held of it.
+    fn keep_passed(&mut self, gauges: &Gauges, slot: u32, block: u64, mask: u8) {
+        let mut held = mask;
+        if let Some((old, header)) = self.current(block) {
+            if header.state != State::Clean {
+                assert!(
+                    planted(Bug::BypassInFlight),
+                    "a pass met a dirty block in part"
+                );
+                return self.give_slot(slot);
+            }
+            let rest = header.mask & !mask;
+            stretches(rest, |first, length| {
+                self.arena
+                    .carry(self.base + old, self.base + slot, first, length);
+            });
+            held |= rest;
+            self.retire(gauges, old, &header);
+        }
+        self.publish_clean(slot, block, held);
+    }
+}

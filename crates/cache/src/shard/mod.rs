@@ -1,0 +1,513 @@
+//! A shard: everything about its blocks, under one lock. Nothing here waits; every function is one
+//! decision over plain data.
+//!
+//! Where a slot is linked follows from its header:
+//!
+//! ```text
+//!  Free --> Clean (policy) <------------------------------ Written (written)
+//!    \                        backing flushed                ^   |
+//!     \                                           run done   |   | backing's flush failed
+//!      --> Dirty, open epoch (open) --> Dirty, closing epoch (closing) --> Writing (with its run)
+//!                               close                           next_run
+//! ```
+//!
+//! At most one *current* version of a block exists; an older one of the closing epoch may stand
+//! beside it, *shadowed*, until it is durable.
+
+mod change;
+mod read;
+mod write_out;
+
+use crate::BLOCK_SECTORS;
+use crate::arena::{Arena, ExtentHeader, Header, State};
+use crate::counters::Counters;
+use crate::fills::Fills;
+use crate::index::{Hash, Index};
+use crate::lists::{Links, List, NIL};
+use crate::passes::Passes;
+use crate::policy::Policy;
+use crate::settings::{Geometry, Settings};
+use crate::worth::Worth;
+use crate::zeroes::Zeroes;
+use alloc::vec::Vec;
+use block::Extent;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+pub(crate) use change::{Admit, Change, Passed, Reason, Source};
+pub(crate) use read::{Fetch, Look};
+pub(crate) use write_out::{Next, Run};
+
+/// What all shards share: counts and measurements that are read inside sections.
+#[derive(Debug)]
+pub(crate) struct Gauges {
+    /// The next admission number.
+    pub(crate) sequence: AtomicU64,
+    /// Dirty blocks of all epochs.
+    pub(crate) dirty: AtomicU32,
+    /// Dirty blocks of the open epoch.
+    pub(crate) open: AtomicU32,
+    /// Blocks and zeroed ranges of the closing epoch that are not written yet.
+    pub(crate) remaining: AtomicI64,
+    /// When the open epoch's first change was admitted, plus one; 0: it has none.
+    pub(crate) open_since: AtomicU64,
+    /// The same of the closing epoch.
+    pub(crate) closing_since: AtomicU64,
+    /// C13: blocks that may be dirty at the measured drain rate.
+    pub(crate) allowance: AtomicU32,
+    /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
+    pub(crate) backing_read_ns: AtomicU64,
+    /// A change waits for room: write out, whatever the level.
+    pub(crate) urgent: AtomicBool,
+}
+
+impl Gauges {
+    /// Blocks up to which the buffer may fill, closing epoch included.
+    pub(crate) fn dirty_limit(&self, settings: &Settings) -> u32 {
+        use crate::planted::{Bug, planted};
+        let hard = settings.dirty_blocks_max;
+        let debt = self.allowance.load(Ordering::Relaxed);
+        match (planted(Bug::IgnoreDirtyLimit), planted(Bug::IgnoreDebt)) {
+            (true, _) => u32::MAX / 4,
+            (_, true) => hard,
+            _ => hard.min(debt),
+        }
+    }
+
+    /// Age of the oldest dirty data, in nanoseconds.
+    pub(crate) fn age(&self, now_ns: u64) -> u64 {
+        let since = |gauge: &AtomicU64| match gauge.load(Ordering::Relaxed) {
+            0 => now_ns,
+            since => since - 1,
+        };
+        now_ns.saturating_sub(since(&self.open_since).min(since(&self.closing_since)))
+    }
+}
+
+/// A shard of the cache.
+pub(crate) struct Shard {
+    arena: Arena,
+    /// The arena's number of our first slot; inside, slots are counted from 0.
+    base: u32,
+    slots: u32,
+    run_blocks: u32,
+    region_blocks: u64,
+    /// The open epoch; the one before it may be closing.
+    epoch: u64,
+    index: Index,
+    links: Links,
+    policy: Policy,
+    free: List,
+    open: List,
+    closing: List,
+    written: List,
+    /// Slots that are dirty in any way.
+    dirty: u32,
+    zeroes: Zeroes,
+    fills: Fills,
+    passes: Passes,
+    worth: Worth,
+    /// Some blocks of the closing list, sorted, the last one next.
+    plan: Vec<(u64, u32)>,
+    pub(crate) counters: Counters,
+}
+
+/// The bits of `sectors` sectors from `sector` on.
+#[inline]
+pub(crate) fn bits(sector: u32, sectors: u32) -> u8 {
+    ((((1u32 << sectors) - 1) << sector) & 0xff) as u8
+}
+
+/// Calls `each` with the first sector and the length of every stretch of set bits.
+pub(crate) fn stretches(mask: u8, mut each: impl FnMut(u32, u32)) {
+    let mut rest = u32::from(mask);
+    while rest != 0 {
+        let first = rest.trailing_zeros();
+        let length = (rest >> first).trailing_ones();
+        each(first, length);
+        rest &= !(((1 << length) - 1) << first);
+    }
+}
+
+/// The blocks that an extent touches: the first, and how many.
+#[inline]
+pub(crate) fn blocks_of(at: &Extent) -> (u64, u32) {
+    let first = at.first / u64::from(BLOCK_SECTORS);
+    let end = at.end().div_ceil(u64::from(BLOCK_SECTORS));
+    (first, (end - first) as u32)
+}
+
+/// The blocks that an extent covers whole: the first, and how many.
+pub(crate) fn whole_blocks_of(at: &Extent) -> Option<(u64, u32)> {
+    let first = at.first.div_ceil(u64::from(BLOCK_SECTORS));
+    let end = at.end() / u64::from(BLOCK_SECTORS);
+    (end > first).then(|| (first, (end - first) as u32))
+}
+
+/// What an extent touches of one of its blocks: the first sector in the block, how many, and where
+/// they stand in the extent.
+#[inline]
+pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
+    let start = block * u64::from(BLOCK_SECTORS);
+    let first = at.first.max(start);
+    let end = at.end().min(start + u64::from(BLOCK_SECTORS));
+    (
+        (first - start) as u32,
+        (end - first) as u32,
+        (first - at.first) as u32,
+    )
+}
+
+impl Shard {
+    pub(crate) fn new(arena: Arena, number: u32, geometry: &Geometry) -> Shard {
+        let slots = geometry.slots_per_shard();
+        let extents = number * geometry.extents..(number + 1) * geometry.extents;
+        let mut shard = Shard {
+            arena,
+            base: number * slots,
+            slots,
+            run_blocks: geometry.run_blocks,
+            region_blocks: u64::from(geometry.region_blocks),
+            epoch: 1,
+            index: Index::new(slots),
+            links: Links::new(slots),
+            policy: Policy::lru(),
+            free: List::EMPTY,
+            open: List::EMPTY,
+            closing: List::EMPTY,
+            written: List::EMPTY,
+            dirty: 0,
+            zeroes: Zeroes::new(extents),
+            fills: Fills::new(geometry.fills, geometry.run_blocks),
+            passes: Passes::new(),
+            worth: Worth::default(),
+            plan: Vec::with_capacity(write_out::PLAN),
+            counters: Counters::default(),
+        };
+        for slot in 0..slots {
+            shard.links.push_back(&mut shard.free, slot);
+        }
+        shard
+    }
+
+    #[inline]
+    fn header(&self, slot: u32) -> Header {
+        self.arena.header(self.base + slot)
+    }
+
+    #[inline]
+    fn hash_at(&self, slot: u32) -> Hash {
+        Hash::of(self.arena.block(self.base + slot))
+    }
+
+    /// The newest version of a block that is held.
+    #[inline]
+    fn current(&self, block: u64) -> Option<(u32, Header)> {
+        let mut header = None;
+        let slot = self.index.find(Hash::of(block), |slot| {
+            let found = self.header(slot);
+            let is_it = found.block == block && !found.shadowed;
+            if is_it {
+                header = Some(found);
+            }
+            is_it
+        })?;
+        Some((slot, header?))
+    }
+
+    /// The version of a block that is still to become durable though a newer one exists.
+    fn shadowed(&self, block: u64) -> Option<(u32, Header)> {
+        let slot = self.index.find(Hash::of(block), |slot| {
+            let found = self.header(slot);
+            found.block == block && found.shadowed
+        })?;
+        Some((slot, self.header(slot)))
+    }
+
+    /// Which sectors of a block can be answered from here.
+    #[inline]
+    fn presence(&self, block: u64) -> u8 {
+        match self.current(block) {
+            Some((_, header)) => header.mask,
+            None if self.zeroes.cover(block) => 0xff,
+            None => 0,
+        }
+    }
+
+    #[inline]
+    fn is_open(&self, header: &Header) -> bool {
+        header.epoch == self.epoch as u16
+    }
+
+    /// Slots that can be had: free, or clean.
+    fn available(&self) -> u32 {
+        self.free.length + self.policy.held()
+    }
+
+    /// A slot that holds nothing, in no list; evicts if it must.
+    fn take_slot(&mut self) -> Option<u32> {
+        if let Some(slot) = self.links.pop_front(&mut self.free) {
+            return Some(slot);
+        }
+        let slot = self.policy.victim()?;
+        self.policy.remove(&mut self.links, slot);
+        let hash = self.hash_at(slot);
+        self.unindex(hash, slot);
+        self.arena.free(self.base + slot);
+        self.counters.evictions += 1;
+        Some(slot)
+    }
+
+    fn give_slot(&mut self, slot: u32) {
+        self.arena.free(self.base + slot);
+        self.links.push_back(&mut self.free, slot);
+    }
+
+    fn unindex(&mut self, hash: Hash, slot: u32) {
+        let (arena, base) = (&self.arena, self.base);
+        self.index
+            .remove(hash, slot, |other| Hash::of(arena.block(base + other)));
+    }
+
+    /// Takes a slot out of the list that its header says it is in. A dirty one stops to count.
+    fn unlink(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
+        let list = match header.state {
+            State::Clean => return self.policy.remove(&mut self.links, slot),
+            State::Dirty if self.is_open(header) => {
+                gauges.open.fetch_sub(1, Ordering::Relaxed);
+                &mut self.open
+            }
+            State::Dirty => {
+                gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+                &mut self.closing
+            }
+            State::Written => &mut self.written,
+            State::Writing | State::Free => panic!("a {:?} slot is in no list", header.state),
+        };
+        self.links.remove(list, slot);
+        self.dirty -= 1;
+        gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Forgets a version: its slot is free afterwards.
+    fn retire(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
+        self.unlink(gauges, slot, header);
+        self.unindex(Hash::of(header.block), slot);
+        self.give_slot(slot);
+    }
+
+    /// Marks a version as overtaken by a newer one; it stays until it is durable.
+    fn shadow(&mut self, slot: u32, header: &Header) {
+        self.arena.publish(
+            self.base + slot,
+            &Header {
+                shadowed: true,
+                ..*header
+            },
+        );
+    }
+
+    /// Publishes a clean slot that holds these sectors of a block nobody else holds.
+    fn publish_clean(&mut self, slot: u32, block: u64, mask: u8) {
+        let header = Header {
+            block,
+            mask,
+            epoch: 0,
+            sequence: 0,
+            state: State::Clean,
+            shadowed: false,
+        };
+        self.arena.publish(self.base + slot, &header);
+        self.index.insert(Hash::of(block), slot);
+        self.policy.admit(&mut self.links, slot);
+    }
+
+    /// The slots that this shard's lists, and its runs in flight, hold.
+    pub(crate) fn held(&self) -> u32 {
+        self.slots - self.free.length
+    }
+
+    /// Brings nearer what a read of this block will touch: first its header ...
+    #[inline]
+    pub(crate) fn prefetch_header(&self, block: u64) {
+        if let Some(slot) = self.index.hint(Hash::of(block)) {
+            self.arena.prefetch_header(self.base + slot);
+            core::hint::black_box(self.links.touch(slot));
+        }
+    }
+
+    /// ... then its bytes.
+    #[inline]
+    pub(crate) fn prefetch_bytes(&self, block: u64) {
+        if let Some(slot) = self.index.hint(Hash::of(block)) {
+            self.arena.prefetch(self.base + slot);
+        }
+    }
+
+    /// Checks every invariant of this shard's data. For the laboratory: it walks everything.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub(crate) fn check(&self, gauges: &Gauges) -> (u32, u32) {
+        let walk = |list: &List, is_it: &dyn Fn(&Header) -> bool| {
+            let mut slot = list.head;
+            let mut length = 0;
+            while slot != NIL {
+                let header = self.header(slot);
+                assert!(
+                    is_it(&header),
+                    "slot {slot} is in the wrong list: {header:?}"
+                );
+                let verified = self.arena.verified(self.base + slot);
+                assert!(
+                    header.state == State::Free || verified == Some(header),
+                    "{header:?}"
+                );
+                length += 1;
+                slot = self.links.after(slot);
+            }
+            assert_eq!(length, list.length);
+        };
+        walk(&self.free, &|header| header.state == State::Free);
+        walk(&self.open, &|header| {
+            header.state == State::Dirty && self.is_open(header) && !header.shadowed
+        });
+        walk(&self.closing, &|header| {
+            header.state == State::Dirty && !self.is_open(header)
+        });
+        walk(&self.written, &|header| header.state == State::Written);
+        let Policy::Lru(clean) = &self.policy;
+        walk(clean, &|header| {
+            header.state == State::Clean && !header.shadowed
+        });
+        let listed = self.free.length + clean.length + self.open.length;
+        let writing = self.slots - listed - self.closing.length - self.written.length;
+        let dirty = self.open.length + self.closing.length + self.written.length + writing;
+        assert_eq!(dirty, self.dirty, "dirty slots are counted wrongly");
+        for slot in 0..self.slots {
+            let header = self.header(slot);
+            if header.state == State::Free {
+                continue;
+            }
+            let found = match header.shadowed {
+                true => self.shadowed(header.block),
+                false => self.current(header.block),
+            };
+            assert_eq!(
+                found.map(|(slot, _)| slot),
+                Some(slot),
+                "{header:?} is held twice"
+            );
+        }
+        assert!(gauges.dirty.load(Ordering::Relaxed) >= self.dirty);
+        (self.dirty, self.open.length)
+    }
+}
+
+/// The shard as recovery rebuilds it.
+impl Shard {
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    pub(crate) fn number(&self, slot: u32) -> u32 {
+        self.base + slot
+    }
+
+    /// Whether a recovered header can be one of this shard's.
+    pub(crate) fn is_plausible(&self, header: &Header) -> bool {
+        header.mask != 0
+    }
+
+    /// Empties every list; `open` is the open epoch from now on.
+    pub(crate) fn reset(&mut self, open: u64) {
+        self.epoch = open;
+        self.index.clear();
+        self.fills.clear();
+        self.passes.clear();
+        self.plan.clear();
+        self.policy = Policy::lru();
+        (self.free, self.open, self.closing, self.written) =
+            (List::EMPTY, List::EMPTY, List::EMPTY, List::EMPTY);
+        self.dirty = 0;
+    }
+
+    pub(crate) fn recover_free(&mut self, slot: u32) {
+        self.give_slot(slot);
+    }
+
+    /// Takes over a dirty version; versions come oldest first. `covered`: a newer range of zeros
+    /// lies over it.
+    pub(crate) fn recover_dirty(
+        &mut self,
+        gauges: &Gauges,
+        slot: u32,
+        header: Header,
+        closing: bool,
+        covered: bool,
+    ) {
+        if closing && let Some((old, old_header)) = self.shadowed(header.block) {
+            self.retire(gauges, old, &old_header);
+        }
+        if let Some((old, old_header)) = self.current(header.block) {
+            if closing || self.is_open(&old_header) {
+                // Two of one epoch: the process died between publishing one and freeing the other.
+                self.retire(gauges, old, &old_header);
+            } else {
+                self.shadow(old, &old_header);
+            }
+        }
+        let epoch = (self.epoch - u64::from(closing)) as u16;
+        let header = Header {
+            epoch,
+            state: State::Dirty,
+            shadowed: covered,
+            ..header
+        };
+        self.arena.publish(self.base + slot, &header);
+        self.index.insert(Hash::of(header.block), slot);
+        self.dirty += 1;
+        gauges.dirty.fetch_add(1, Ordering::Relaxed);
+        if closing {
+            self.links.push_back(&mut self.closing, slot);
+            gauges.remaining.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.links.push_back(&mut self.open, slot);
+            gauges.open.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn range_numbers(&self) -> core::ops::Range<u32> {
+        self.zeroes.numbers()
+    }
+
+    pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
+        self.zeroes.restore(number, range);
+        self.arena.publish_extent(number, &range);
+    }
+
+    pub(crate) fn unwritten_ranges(&self) -> u32 {
+        self.zeroes.unwritten(self.epoch - 1)
+    }
+
+    /// What the planted bug does: everything recovered counts as clean.
+    pub(crate) fn forget_all(&mut self, gauges: &Gauges) {
+        for slot in 0..self.slots {
+            let header = self.header(slot);
+            if header.state == State::Dirty && !header.shadowed {
+                self.unlink(gauges, slot, &header);
+                self.arena.publish(
+                    self.base + slot,
+                    &Header {
+                        state: State::Clean,
+                        ..header
+                    },
+                );
+                self.policy.admit(&mut self.links, slot);
+            }
+        }
+    }
+}

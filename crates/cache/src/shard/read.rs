@@ -1,0 +1,236 @@
+//! Reads: what is held is copied, what is missing is fetched once.
+
+use super::{Gauges, Shard, bits, blocks_of, share, stretches};
+use crate::arena::State;
+use crate::fills::FillId;
+use crate::index::Hash;
+use crate::planted::{Bug, planted};
+use crate::settings::Settings;
+use block::{Buf, Extent};
+use core::sync::atomic::Ordering;
+
+/// What a read has to do.
+pub(crate) enum Look {
+    /// Nothing: all of it was copied.
+    Hit,
+    /// Wait until the shard changes: another read fetches the same, or no fill is free.
+    Wait,
+    /// Read the backing and keep nothing.
+    Bypass,
+    /// Read this much of the backing, then come back with it.
+    Fetch(Fetch),
+}
+
+/// A fetch: the part of a read that the backing must answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetch {
+    pub(crate) id: FillId,
+    /// What to read.
+    pub(crate) at: Extent,
+    /// Where it stands in the request, in sectors.
+    pub(crate) skip: u32,
+}
+
+impl Shard {
+    /// Copies a read of blocks that are all held. False: nothing was copied for good.
+    #[inline]
+    pub(crate) fn hit(&mut self, at: &Extent, into: &Buf) -> bool {
+        let (first, blocks) = blocks_of(at);
+        for block in first..first + u64::from(blocks) {
+            if !self.copy_block(at, block, into) {
+                return false;
+            }
+        }
+        if Hash::of(first).is_sampled() {
+            self.worth.saw(true);
+        }
+        self.counters.read_hits += 1;
+        self.counters.blocks_hit += u64::from(blocks);
+        true
+    }
+
+    /// Copies what a read wants of one block; false if some of that is not held.
+    #[inline]
+    fn copy_block(&mut self, at: &Extent, block: u64, into: &Buf) -> bool {
+        let (sector, sectors, skip) = share(at, block);
+        let wanted = bits(sector, sectors);
+        match self.current(block) {
+            Some((slot, header)) if wanted & !header.mask == 0 => {
+                if header.state == State::Clean {
+                    self.policy.touch(&mut self.links, slot);
+                }
+                self.arena
+                    .get(self.base + slot, sector, into, skip, sectors);
+                true
+            }
+            None if self.zeroes.cover(block) => {
+                into.zero_part(skip, sectors);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Decides about a read, and copies what is held of it.
+    pub(crate) fn look(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        keeps: bool,
+        at: &Extent,
+        into: &Buf,
+    ) -> Look {
+        let (first, blocks) = blocks_of(at);
+        let mut missing: Option<(u64, u64)> = None;
+        let mut present = false;
+        for block in first..first + u64::from(blocks) {
+            if self.copy_block(at, block, into) {
+                present = true;
+            } else {
+                missing = Some((missing.map_or(block, |(from, _)| from), block));
+            }
+        }
+        let sampled = Hash::of(first).is_sampled();
+        if sampled {
+            self.worth.saw(missing.is_none());
+        }
+        let Some((from, to)) = missing else {
+            self.counters.read_hits += 1;
+            self.counters.blocks_hit += u64::from(blocks);
+            return Look::Hit;
+        };
+        let span = (to - from + 1) as u32;
+        if self.fills.covers(from, span) {
+            self.counters.read_joins += 1;
+            return Look::Wait;
+        }
+        let measured = gauges.backing_read_ns.load(Ordering::Relaxed);
+        let measured = (measured != u64::MAX).then_some(measured);
+        let pays = sampled || self.worth.pays(measured, settings.fill_cost_ns);
+        let keep = keeps && pays && !self.passes.meet(from, span);
+        // Even a miss that is not kept must mind what is held in its middle, or in part.
+        present |= (from..=to).any(|block| self.presence(block) != 0);
+        if !keep && !present {
+            self.counters.read_misses += 1;
+            self.counters.bypass_not_worth += u64::from(!pays);
+            return Look::Bypass;
+        }
+        if self.fills.is_full() {
+            return Look::Wait;
+        }
+        self.counters.read_misses += 1;
+        Look::Fetch(self.begin_fetch(at, from, to, keep))
+    }
+
+    fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
+        let (sector, _, skip) = share(at, from);
+        let (last_sector, last_sectors, _) = share(at, to);
+        let start = from * u64::from(crate::BLOCK_SECTORS) + u64::from(sector);
+        let end = to * u64::from(crate::BLOCK_SECTORS) + u64::from(last_sector + last_sectors);
+        let id = self.fills.begin(from, (to - from + 1) as u32, keep);
+        for block in from..=to {
+            let held = self.presence(block);
+            self.fills.set_mark(id, block, held);
+        }
+        Fetch {
+            id,
+            at: Extent::new(start, (end - start) as u32),
+            skip,
+        }
+    }
+
+    /// A fetch has come back with some blocks, `into` being as long as the fetch: keeps what may be
+    /// kept, and puts what memory knows better over what was fetched. False: some of it was
+    /// overtaken and is held no longer; the read must look again.
+    pub(crate) fn fill(
+        &mut self,
+        gauges: &Gauges,
+        fetch: &Fetch,
+        into: &Buf,
+        blocks: core::ops::Range<u64>,
+    ) -> bool {
+        let mut complete = true;
+        let keeps = self.fills.keeps(fetch.id) || planted(Bug::KeepMarkedFill);
+        for block in blocks {
+            let (sector, sectors, skip) = share(&fetch.at, block);
+            let wanted = bits(sector, sectors);
+            let marked = self.fills.mark(fetch.id, block);
+            let marked = if planted(Bug::KeepMarkedFill) {
+                0
+            } else {
+                marked
+            };
+            if wanted & marked != 0 {
+                self.counters.fills_marked += 1;
+                complete &= self.copy_marked(block, wanted & marked, into, skip, sector);
+            }
+            if keeps && wanted & !marked != 0 {
+                self.install(gauges, block, wanted & !marked, into, skip, sector);
+            }
+        }
+        complete
+    }
+
+    /// The fetch is over, with its blocks or without.
+    pub(crate) fn end_fetch(&mut self, fetch: &Fetch) {
+        self.fills.end(fetch.id);
+    }
+
+    /// Puts sectors that memory holds into a read; `skip` is where `sector` stands in it.
+    fn copy_marked(&self, block: u64, mask: u8, into: &Buf, skip: u32, sector: u32) -> bool {
+        match self.current(block) {
+            Some((slot, header)) if mask & !header.mask == 0 => {
+                stretches(mask, |first, length| {
+                    self.arena
+                        .get(self.base + slot, first, into, skip + first - sector, length);
+                });
+                true
+            }
+            None if self.zeroes.cover(block) => {
+                stretches(mask, |first, length| {
+                    into.zero_part(skip + first - sector, length)
+                });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps fetched sectors of a block, beside what is held of it.
+    fn install(
+        &mut self,
+        gauges: &Gauges,
+        block: u64,
+        mask: u8,
+        into: &Buf,
+        skip: u32,
+        sector: u32,
+    ) {
+        if let Some((_, header)) = self.current(block)
+            && (header.state != State::Clean || mask & !header.mask == 0)
+            && !(planted(Bug::KeepMarkedFill) && header.state == State::Clean)
+        {
+            return;
+        }
+        let Some(slot) = self.take_slot() else {
+            self.counters.bypass_no_slot += 1;
+            return;
+        };
+        let number = self.base + slot;
+        stretches(mask, |first, length| {
+            self.arena
+                .put(number, first, into, skip + first - sector, length);
+        });
+        let mut held = mask;
+        // Taking the slot may have evicted what was held of the block.
+        if let Some((old, header)) = self.current(block) {
+            stretches(header.mask & !mask, |first, length| {
+                self.arena.carry(self.base + old, number, first, length);
+            });
+            held |= header.mask;
+            self.retire(gauges, old, &header);
+        }
+        self.publish_clean(slot, block, held);
+        self.counters.blocks_filled += 1;
+    }
+}

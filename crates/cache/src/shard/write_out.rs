@@ -1,0 +1,338 @@
+//! Writing out a closing epoch: sorted, merged runs; durable only after the backing's flush.
+
+use super::{Gauges, Shard, stretches};
+use crate::BLOCK_SECTORS;
+use crate::arena::{Arena, Header, State};
+use crate::index::Hash;
+use crate::lists::{List, NIL};
+use crate::planted::{Bug, planted};
+use crate::zeroes::ZeroRun;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Buf, Extent, Pieces};
+use core::sync::atomic::Ordering;
+
+/// Blocks that are sorted at a time: the sort is one short section, the sweep is long enough.
+pub(super) const PLAN: usize = 512;
+
+/// A run of blocks on its way to the backing. Each crew member has one and uses it again and again.
+pub(crate) struct Run {
+    /// The slots, in the order of their blocks.
+    slots: Vec<u32>,
+    /// What to write: where, and from which sector of the pieces on.
+    parts: Vec<(Extent, u32)>,
+    pieces: Arc<Pieces>,
+    capacity: usize,
+}
+
+impl Run {
+    pub(crate) fn new(arena: &Arena, run_blocks: u32) -> Run {
+        let capacity = run_blocks as usize;
+        Run {
+            slots: Vec::with_capacity(capacity),
+            parts: Vec::with_capacity(BLOCK_SECTORS as usize),
+            pieces: Arc::new(Pieces::new(arena.memory().clone(), arena.grain(), capacity)),
+            capacity,
+        }
+    }
+
+    /// The requests that write the run.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Extent, Buf)> {
+        let all = Buf::of(self.pieces.clone());
+        self.parts
+            .iter()
+            .map(move |&(at, skip)| (at, all.part(skip, at.count)))
+    }
+
+    /// Blocks in the run.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    fn clear(&mut self, arena: &Arena) {
+        self.slots.clear();
+        self.parts.clear();
+        match Arc::get_mut(&mut self.pieces) {
+            Some(pieces) => pieces.clear(),
+            // An abandoned request still holds the old list: leave it to that.
+            None => {
+                let pieces = Pieces::new(arena.memory().clone(), arena.grain(), self.capacity);
+                self.pieces = Arc::new(pieces);
+            }
+        }
+    }
+
+    /// Appends the valid sectors of a slot.
+    fn push(&mut self, arena: &Arena, base: u32, slot: u32, header: &Header) {
+        let pieces = Arc::get_mut(&mut self.pieces).expect("nobody has this run yet");
+        let start = header.block * u64::from(BLOCK_SECTORS);
+        self.slots.push(slot);
+        stretches(header.mask, |first, length| {
+            let skip = pieces.sectors();
+            pieces.push(arena.sector_at(base + slot, first), length);
+            let first = if planted(Bug::WrongOffset) { 0 } else { first };
+            let at = start + u64::from(first);
+            match self.parts.last_mut() {
+                Some((extent, _)) if extent.end() == at => extent.count += length,
+                _ => self.parts.push((Extent::new(at, length), skip)),
+            }
+        });
+    }
+}
+
+/// What a crew member finds to do.
+pub(crate) enum Next {
+    /// Nothing here.
+    Nothing,
+    /// The run that was handed in has been filled.
+    Blocks,
+    /// A range of zeros.
+    Zeros(ZeroRun),
+}
+
+impl Shard {
+    /// Closes the open epoch: what is admitted from now on belongs to the next one.
+    pub(crate) fn close(&mut self, gauges: &Gauges) {
+        assert!(
+            self.closing.length == 0 && self.written.length == 0,
+            "two epochs closing"
+        );
+        self.closing = core::mem::replace(&mut self.open, List::EMPTY);
+        let ranges = self.zeroes.unwritten(self.epoch);
+        gauges
+            .open
+            .fetch_sub(self.closing.length, Ordering::Relaxed);
+        gauges
+            .remaining
+            .fetch_add(i64::from(self.closing.length + ranges), Ordering::SeqCst);
+        self.epoch += 1;
+    }
+
+    /// The next piece of the closing epoch to write out.
+    pub(crate) fn next_run(&mut self, run: &mut Run) -> Next {
+        let closing = self.epoch - 1;
+        if self.zeroes.unwritten(closing) > 0 {
+            // Slots of the same epoch are newer than its ranges: they wait for them.
+            let next = self.zeroes.next_run(closing);
+            if let Some(range) = next
+                && self.passes.meet(range.first, range.blocks)
+            {
+                self.zeroes.run_done(&range, false);
+                return Next::Nothing;
+            }
+            return next.map_or(Next::Nothing, Next::Zeros);
+        }
+        while let Some(seed) = self.next_seed() {
+            if self.gather(seed, run) {
+                return Next::Blocks;
+            }
+        }
+        Next::Nothing
+    }
+
+    /// The next block of the sorted plan that still waits; plans anew when the plan is used up.
+    fn next_seed(&mut self) -> Option<u64> {
+        for attempt in 0..2 {
+            while let Some((block, slot)) = self.plan.pop() {
+                let header = self.header(slot);
+                // The plan is a hint: the slot may be gone, written, or another block's by now.
+                if header.block == block && self.is_waiting(&header) {
+                    return Some(block);
+                }
+            }
+            if attempt == 0 {
+                self.make_plan();
+            }
+        }
+        None
+    }
+
+    fn make_plan(&mut self) {
+        let mut slot = self.closing.head;
+        while slot != NIL && self.plan.len() < PLAN {
+            let block = self.arena.block(self.base + slot);
+            // A block under a pass waits for it; the end of the pass rings the crew.
+            if self.passes.is_empty() || !self.passes.meet(block, 1) {
+                self.plan.push((block, slot));
+            }
+            slot = self.links.after(slot);
+        }
+        self.plan.sort_unstable_by(|one, two| two.cmp(one));
+    }
+
+    fn is_waiting(&self, header: &Header) -> bool {
+        header.state == State::Dirty && !self.is_open(header)
+    }
+
+    /// The version of a block that the closing epoch has to write, unless a pass is on it.
+    fn waiting(&self, block: u64) -> Option<(u32, Header)> {
+        let slot = self.index.find(Hash::of(block), |slot| {
+            let header = self.header(slot);
+            header.block == block && self.is_waiting(&header)
+        })?;
+        let held_back = !self.passes.is_empty() && self.passes.meet(block, 1);
+        (!held_back).then(|| (slot, self.header(slot)))
+    }
+
+    /// Fills a run with the seed's block and its neighbours that wait too, up to the region's
+    /// border. Blocks that are not whole may only be first or last, where they join without a gap.
+    fn gather(&mut self, seed: u64, run: &mut Run) -> bool {
+        run.clear(&self.arena);
+        let Some(mut next) = self.waiting(seed) else {
+            return false;
+        };
+        let region = seed / self.region_blocks * self.region_blocks;
+        let mut first = seed;
+        while first > region && seed - first + 1 < u64::from(self.run_blocks) {
+            match self.waiting(first - 1) {
+                Some(before) if starts_whole(next.1.mask) && ends_open(before.1.mask) => {
+                    next = before;
+                    first -= 1;
+                }
+                _ => break,
+            }
+        }
+        let mut block = first;
+        loop {
+            let (slot, header) = next;
+            run.push(&self.arena, self.base, slot, &header);
+            self.links.remove(&mut self.closing, slot);
+            self.arena.publish(
+                self.base + slot,
+                &Header {
+                    state: State::Writing,
+                    ..header
+                },
+            );
+            block += 1;
+            let more = block < region + self.region_blocks && run.blocks() < self.run_blocks;
+            if !more || !ends_open(header.mask) {
+                return true;
+            }
+            match self.waiting(block) {
+                Some(after) if starts_whole(after.1.mask) => next = after,
+                _ => return true,
+            }
+        }
+    }
+
+    /// A run has been written, or has failed.
+    pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) {
+        for &slot in &run.slots {
+            let header = self.header(slot);
+            assert_eq!(
+                header.state,
+                State::Writing,
+                "a run's slot was changed under it"
+            );
+            if good {
+                self.arena.publish(
+                    self.base + slot,
+                    &Header {
+                        state: State::Written,
+                        ..header
+                    },
+                );
+                self.links.push_back(&mut self.written, slot);
+            } else {
+                self.arena.publish(
+                    self.base + slot,
+                    &Header {
+                        state: State::Dirty,
+                        ..header
+                    },
+                );
+                self.links.push_back(&mut self.closing, slot);
+            }
+        }
+        if good {
+            self.counters.blocks_written += u64::from(run.blocks());
+            self.counters.runs_written += 1;
+            gauges
+                .remaining
+                .fetch_sub(i64::from(run.blocks()), Ordering::SeqCst);
+        }
+        if planted(Bug::CleanTooEarly) {
+            self.release(gauges, u32::MAX);
+        }
+    }
+
+    /// A range of zeros has been written, or has failed.
+    pub(crate) fn zeros_done(&mut self, gauges: &Gauges, run: &ZeroRun, good: bool) {
+        self.zeroes.run_done(run, good);
+        if good {
+            self.counters.zeroes_written += 1;
+            gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The closing epoch is durable: up to `most` of its blocks become clean, or go if a newer
+    /// version exists. True: more are left.
+    pub(crate) fn release(&mut self, gauges: &Gauges, most: u32) -> bool {
+        for _ in 0..most {
+            let Some(slot) = self.links.pop_front(&mut self.written) else {
+                self.zeroes.release(&self.arena, self.epoch - 1);
+                return false;
+            };
+            let header = self.header(slot);
+            self.dirty -= 1;
+            gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+            if header.shadowed {
+                self.unindex(Hash::of(header.block), slot);
+                self.give_slot(slot);
+            } else {
+                self.arena.publish(
+                    self.base + slot,
+                    &Header {
+                        state: State::Clean,
+                        ..header
+                    },
+                );
+                self.policy.admit(&mut self.links, slot);
+            }
+        }
+        true
+    }
+
+    /// The backing's flush failed: up to `most` of what was written waits again (C8). True: more
+    /// are left.
+    pub(crate) fn taint(&mut self, gauges: &Gauges, most: u32) -> bool {
+        let mut tainted = self.zeroes.taint();
+        let mut left = true;
+        for _ in 0..most {
+            let Some(slot) = self.links.pop_front(&mut self.written) else {
+                left = false;
+                break;
+            };
+            let header = self.header(slot);
+            self.arena.publish(
+                self.base + slot,
+                &Header {
+                    state: State::Dirty,
+                    ..header
+                },
+            );
+            self.links.push_back(&mut self.closing, slot);
+            tainted += 1;
+        }
+        gauges
+            .remaining
+            .fetch_add(i64::from(tainted), Ordering::SeqCst);
+        left
+    }
+
+    /// Whether the crew may find something here.
+    pub(crate) fn has_closing(&self) -> bool {
+        self.closing.length > 0 || self.zeroes.unwritten(self.epoch - 1) > 0
+    }
+}
+
+/// Whether the valid sectors reach the block's end and have no gap.
+fn ends_open(mask: u8) -> bool {
+    mask & 0x80 != 0 && mask.leading_ones() == mask.count_ones()
+}
+
+/// Whether the valid sectors begin at the block's start and have no gap.
+fn starts_whole(mask: u8) -> bool {
+    mask & 1 != 0 && mask.trailing_ones() == mask.count_ones()
+}

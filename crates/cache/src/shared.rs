@@ -1,0 +1,347 @@
+//! The half of a volume's cache that all lanes share.
+
+use crate::arena::Arena;
+use crate::counters::Counters;
+use crate::order::Order;
+use crate::planted::{Bug, planted};
+use crate::recovery::{self, Unrecoverable};
+use crate::settings::{Geometry, Settings, limits_above};
+use crate::shard::{Gauges, Reason, Shard};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use block::{Limits, Memory, WriteMode};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use lane::{Event, Lock};
+
+/// A shard with what is waited for beside it.
+pub(crate) struct Room {
+    pub(crate) shard: Lock<Shard>,
+    /// Something that a request may wait for has changed: a fetch, a pass, a run has ended, slots
+    /// were released.
+    pub(crate) changed: Event,
+    /// Whether the crew may find work here.
+    pub(crate) has_closing: AtomicBool,
+}
+
+/// What is measured of write-outs (C13).
+#[derive(Debug, Default)]
+pub(crate) struct Drain {
+    /// Blocks a second; 0: not measured yet.
+    pub(crate) blocks_per_second: AtomicU64,
+    /// A flush of the backing, in nanoseconds.
+    pub(crate) flush_ns: AtomicU64,
+}
+
+/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
+const DRAIN_ASSUMED: u64 = 12_800;
+
+/// The cache of one volume, shared by its lanes.
+pub struct Shared {
+    pub(crate) geometry: Geometry,
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) arena: Arena,
+    pub(crate) rooms: Box<[Room]>,
+    pub(crate) gauges: Gauges,
+    pub(crate) order: Lock<Order>,
+    /// An epoch has become durable, everything of the closing one is written, or the volume has
+    /// failed.
+    pub(crate) order_changed: Event,
+    /// The crew may find work.
+    pub(crate) work: Event,
+    /// The keeper should look at the levels.
+    pub(crate) kick: Event,
+    pub(crate) drain: Drain,
+    pub(crate) keeper_taken: AtomicBool,
+    pub(crate) stopping: AtomicBool,
+    /// Mirrors `order.failed`, for the hot paths.
+    pub(crate) failed: AtomicBool,
+    /// Something went past the cache since the backing's last good flush: if the next one fails,
+    /// it cannot be written again from here.
+    pub(crate) unkept: AtomicBool,
+    /// Something may have been written since the last good flush.
+    pub(crate) unflushed: AtomicBool,
+    write: AtomicU8,
+    proven: AtomicU32,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) flushes_backing: AtomicU64,
+    pub(crate) epochs: AtomicU64,
+    pub(crate) errors: [AtomicU64; 3],
+    pub(crate) recovered: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+}
+
+fn mode_bits(write: WriteMode) -> u8 {
+    match write {
+        WriteMode::Back => 0,
+        WriteMode::BackNow => 1,
+        WriteMode::Through => 2,
+        WriteMode::None => 3,
+    }
+}
+
+impl Shared {
+    /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
+    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one.
+    ///
+    /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
+    /// backing may still be under way.
+    ///
+    /// # Errors
+    /// The memory holds something else, or an arena of another geometry or volume size.
+    ///
+    /// # Panics
+    /// If the memory is smaller than [`Arena::bytes`].
+    pub fn new(
+        below: &Limits,
+        geometry: Geometry,
+        settings: Settings,
+        memory: Arc<Memory>,
+    ) -> Result<Arc<Shared>, Unrecoverable> {
+        let arena = Arena::over(memory, &geometry, below.grain);
+        let gauges = Gauges {
+            sequence: AtomicU64::new(1),
+            dirty: AtomicU32::new(0),
+            open: AtomicU32::new(0),
+            remaining: AtomicI64::new(0),
+            open_since: AtomicU64::new(0),
+            closing_since: AtomicU64::new(0),
+            allowance: AtomicU32::new(u32::MAX),
+            backing_read_ns: AtomicU64::new(u64::MAX),
+            urgent: AtomicBool::new(false),
+        };
+        let mut shared = Shared {
+            rooms: (0..geometry.shards)
+                .map(|number| Room {
+                    shard: Lock::new(Shard::new(arena.clone(), number, &geometry)),
+                    changed: Event::new(),
+                    has_closing: AtomicBool::new(false),
+                })
+                .collect(),
+            limits: limits_above(below),
+            write: AtomicU8::new(mode_bits(settings.write)),
+            geometry,
+            settings,
+            arena,
+            gauges,
+            order: Lock::new(Order::new(1, false)),
+            order_changed: Event::new(),
+            work: Event::new(),
+            kick: Event::new(),
+            drain: Drain::default(),
+            keeper_taken: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            unkept: AtomicBool::new(false),
+            // Whoever wrote before us may not have flushed.
+            unflushed: AtomicBool::new(true),
+            proven: AtomicU32::new(0),
+            flushes: AtomicU64::new(0),
+            flushes_backing: AtomicU64::new(0),
+            epochs: AtomicU64::new(0),
+            errors: Default::default(),
+            recovered: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+        };
+        shared.set_allowance();
+        recovery::recover(&mut shared)?;
+        Ok(Arc::new(shared))
+    }
+
+    /// The room of a block.
+    #[inline]
+    pub(crate) fn room(&self, block: u64) -> &Room {
+        let region = block / u64::from(self.geometry.region_blocks);
+        let mixed = region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.rooms[((mixed * self.rooms.len() as u64) >> 32) as usize]
+    }
+
+    /// Sectors from `sector` on that one decision may cover: up to the region's border.
+    #[inline]
+    pub(crate) fn stretch(&self, sector: u64) -> u64 {
+        let region = u64::from(self.geometry.region_blocks * crate::BLOCK_SECTORS);
+        region - sector % region
+    }
+
+    /// The sizes this cache was made with.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What happens to writes.
+    pub fn write_mode(&self) -> WriteMode {
+        match self.write.load(Ordering::Relaxed) {
+            0 => WriteMode::Back,
+            1 => WriteMode::BackNow,
+            2 => WriteMode::Through,
+            _ => WriteMode::None,
+        }
+    }
+
+    /// Changes what happens to writes from now on (C12). What is dirty stays so until it is written
+    /// out.
+    pub fn set_write_mode(&self, write: WriteMode) {
+        self.write.store(mode_bits(write), Ordering::Relaxed);
+    }
+
+    /// Why writes may not be absorbed at the moment, if so (C11).
+    #[inline]
+    pub(crate) fn barred(&self) -> Option<Reason> {
+        match self.write.load(Ordering::Relaxed) {
+            0 if self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce) => None,
+            0 => Some(Reason::Unproven),
+            1 => None,
+            _ => Some(Reason::Mode),
+        }
+    }
+
+    /// Whether blocks may be kept.
+    #[inline]
+    pub(crate) fn keeps(&self) -> bool {
+        self.write.load(Ordering::Relaxed) != mode_bits(WriteMode::None)
+    }
+
+    /// A client of the volume, for C11.
+    pub fn client(self: &Arc<Self>) -> Client {
+        Client {
+            shared: self.clone(),
+            proven: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the volume has failed (C8).
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    /// Dirty blocks.
+    pub fn dirty_blocks(&self) -> u32 {
+        self.gauges.dirty.load(Ordering::SeqCst)
+    }
+
+    /// C8: the operator says that the backing is well again; what is dirty will be tried again.
+    pub fn clear_error(&self) {
+        self.order.peek(Order::clear_error);
+        self.failed.store(false, Ordering::SeqCst);
+        self.gauges.urgent.store(true, Ordering::SeqCst);
+        self.work.notify();
+        self.order_changed.notify();
+        self.kick.notify();
+    }
+
+    /// Ends the crews and the keeper once they are at rest. Drain first.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.work.notify();
+        self.kick.notify();
+        self.order_changed.notify();
+    }
+
+    /// C13: how much may be dirty, from what was measured.
+    pub(crate) fn set_allowance(&self) {
+        let hard = self.settings.dirty_blocks_max;
+        let target_ns = self.settings.flush_target_ns;
+        if target_ns == 0 {
+            return self.gauges.allowance.store(hard, Ordering::Relaxed);
+        }
+        let time_ns = target_ns.saturating_sub(self.drain.flush_ns.load(Ordering::Relaxed));
+        let blocks = u128::from(self.drain_rate()) * u128::from(time_ns) / 1_000_000_000;
+        // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
+        // measured again.
+        let allowance = (blocks.min(u128::from(hard)) as u32).max(2);
+        self.gauges.allowance.store(allowance, Ordering::Relaxed);
+    }
+
+    fn drain_rate(&self) -> u64 {
+        match self.drain.blocks_per_second.load(Ordering::Relaxed) {
+            0 => DRAIN_ASSUMED,
+            rate => rate,
+        }
+    }
+
+    /// What was counted so far, and how things stand at `now_ns`.
+    pub fn counters(&self, now_ns: u64) -> Counters {
+        let mut all = Counters::default();
+        for room in &self.rooms {
+            let (counters, held) = room.shard.peek(|shard| (shard.counters, shard.held()));
+            all += &counters;
+            all.blocks_held += u64::from(held);
+        }
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        all.flushes = load(&self.flushes);
+        all.flushes_backing = load(&self.flushes_backing);
+        all.epochs = load(&self.epochs);
+        [all.errors_read, all.errors_write, all.errors_flush] = [
+            load(&self.errors[0]),
+            load(&self.errors[1]),
+            load(&self.errors[2]),
+        ];
+        all.blocks_recovered = load(&self.recovered);
+        all.headers_rejected = load(&self.rejected);
+        all.blocks_dirty = u64::from(self.dirty_blocks());
+        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max);
+        all.allowance_blocks = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
+        all.dirty_age_ns = self.gauges.age(now_ns);
+        all.backing_read_ns = match load(&self.gauges.backing_read_ns) {
+            u64::MAX => 0,
+            measured => measured,
+        };
+        all.drain_blocks_per_second = load(&self.drain.blocks_per_second);
+        all.flush_predicted_ns = all.blocks_dirty * 1_000_000_000 / self.drain_rate().max(1)
+            + load(&self.drain.flush_ns);
+        all.failed = u64::from(self.has_failed());
+        all
+    }
+
+    /// Checks every invariant of the engine's data. For the laboratory: it walks everything.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        let mut sums = (0, 0);
+        for room in &self.rooms {
+            let (dirty, open) = room.shard.peek(|shard| shard.check(&self.gauges));
+            sums = (sums.0 + dirty, sums.1 + open);
+        }
+        assert_eq!(
+            sums.0,
+            self.gauges.dirty.load(Ordering::SeqCst),
+            "dirty blocks"
+        );
+        assert_eq!(
+            sums.1,
+            self.gauges.open.load(Ordering::SeqCst),
+            "open blocks"
+        );
+        assert!(self.gauges.remaining.load(Ordering::SeqCst) >= 0);
+    }
+}
+
+/// A client of a volume: until one has flushed, `back` writes through (C11). Dropping it says that
+/// the client has gone.
+pub struct Client {
+    shared: Arc<Shared>,
+    proven: AtomicBool,
+}
+
+impl Client {
+    /// This client has sent a flush (or a FUA write): it knows what a write buffer is.
+    pub fn flushed(&self) {
+        if !self.proven.swap(true, Ordering::Relaxed) {
+            self.shared.proven.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if *self.proven.get_mut() {
+            self.shared.proven.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

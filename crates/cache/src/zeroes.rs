@@ -1,0 +1,209 @@
+//! Pending zeroed ranges (C14): versions of whole blocks that need no slot.
+//!
+//! A range belongs to an epoch like a dirty slot does. Within an epoch, every slot of a block is
+//! newer than any range over it: a range that is admitted drops the epoch's older slots under it.
+//! That is why ranges of one epoch may be merged, and are written out before its slots.
+
+use crate::arena::{Arena, ExtentHeader};
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Dirty,
+    Writing,
+    Written,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    number: u32,
+    header: ExtentHeader,
+    stage: Stage,
+}
+
+impl Pending {
+    fn end(&self) -> u64 {
+        self.header.first + u64::from(self.header.blocks)
+    }
+
+    fn meets(&self, first: u64, blocks: u32) -> bool {
+        first < self.end() && self.header.first < first + u64::from(blocks)
+    }
+}
+
+/// A range that the crew is writing out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ZeroRun {
+    number: u32,
+    /// The first block.
+    pub(crate) first: u64,
+    /// How many blocks.
+    pub(crate) blocks: u32,
+    /// Space behind it may be given up.
+    pub(crate) may_unmap: bool,
+}
+
+/// The pending ranges of a shard.
+pub(crate) struct Zeroes {
+    numbers: core::ops::Range<u32>,
+    pending: Vec<Pending>,
+    free: Vec<u32>,
+}
+
+impl Zeroes {
+    /// `numbers`: the places in the arena that belong to this shard.
+    pub(crate) fn new(numbers: core::ops::Range<u32>) -> Zeroes {
+        let count = numbers.len();
+        let free = numbers.clone().rev().collect();
+        Zeroes {
+            numbers,
+            pending: Vec::with_capacity(count),
+            free,
+        }
+    }
+
+    /// The places in the arena that belong to this shard.
+    pub(crate) fn numbers(&self) -> core::ops::Range<u32> {
+        self.numbers.clone()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Whether the block reads as zeros, unless a slot holds it.
+    #[inline]
+    pub(crate) fn cover(&self, block: u64) -> bool {
+        !self.pending.is_empty() && self.meet(block, 1)
+    }
+
+    /// Whether any of these blocks is under a pending range.
+    pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
+        self.pending
+            .iter()
+            .any(|pending| pending.meets(first, blocks))
+    }
+
+    /// Whether a range can be admitted to the epoch.
+    pub(crate) fn has_room(&self, first: u64, blocks: u32, epoch: u64) -> bool {
+        !self.free.is_empty() || self.neighbour(first, blocks, epoch).is_some()
+    }
+
+    fn neighbour(&self, first: u64, blocks: u32, epoch: u64) -> Option<usize> {
+        let end = first + u64::from(blocks);
+        self.pending.iter().position(|pending| {
+            pending.header.epoch == epoch
+                && pending.stage == Stage::Dirty
+                && first <= pending.end()
+                && pending.header.first <= end
+        })
+    }
+
+    /// Admits a range to the open epoch, merged with what it touches there.
+    pub(crate) fn admit(&mut self, arena: &Arena, mut range: ExtentHeader) {
+        let mut kept = None;
+        while let Some(position) = self.neighbour(range.first, range.blocks, range.epoch) {
+            let touched = self.pending.swap_remove(position);
+            let first = range.first.min(touched.header.first);
+            let end = touched.end().max(range.first + u64::from(range.blocks));
+            range.first = first;
+            range.blocks = (end - first) as u32;
+            range.may_unmap &= touched.header.may_unmap;
+            if let Some(spare) = kept.replace(touched.number) {
+                // The union is published under the last number before the others are withdrawn.
+                arena.publish_extent(touched.number, &range);
+                arena.free_extent(spare);
+                self.free.push(spare);
+            }
+        }
+        let number = kept
+            .or_else(|| self.free.pop())
+            .expect("asked has_room before");
+        arena.publish_extent(number, &range);
+        self.pending.push(Pending {
+            number,
+            header: range,
+            stage: Stage::Dirty,
+        });
+    }
+
+    /// Takes over a range that recovery found.
+    pub(crate) fn restore(&mut self, number: u32, header: ExtentHeader) {
+        self.free.retain(|&free| free != number);
+        self.pending.push(Pending {
+            number,
+            header,
+            stage: Stage::Dirty,
+        });
+    }
+
+    /// Ranges of this epoch that are not written yet.
+    pub(crate) fn unwritten(&self, epoch: u64) -> u32 {
+        let is_it =
+            |pending: &&Pending| pending.header.epoch == epoch && pending.stage != Stage::Written;
+        self.pending.iter().filter(is_it).count() as u32
+    }
+
+    /// The next range of this epoch to write out.
+    pub(crate) fn next_run(&mut self, epoch: u64) -> Option<ZeroRun> {
+        let is_it =
+            |pending: &&mut Pending| pending.header.epoch == epoch && pending.stage == Stage::Dirty;
+        let next = self
+            .pending
+            .iter_mut()
+            .filter(is_it)
+            .min_by_key(|pending| pending.header.first)?;
+        next.stage = Stage::Writing;
+        let ExtentHeader {
+            first,
+            blocks,
+            may_unmap,
+            ..
+        } = next.header;
+        Some(ZeroRun {
+            number: next.number,
+            first,
+            blocks,
+            may_unmap,
+        })
+    }
+
+    /// The range was written, or was not.
+    pub(crate) fn run_done(&mut self, run: &ZeroRun, written: bool) {
+        let pending = self
+            .pending
+            .iter_mut()
+            .find(|pending| pending.number == run.number);
+        let pending = pending.expect("a range in flight is pending");
+        pending.stage = if written {
+            Stage::Written
+        } else {
+            Stage::Dirty
+        };
+    }
+
+    /// The epoch is durable: its ranges are what the backing has.
+    pub(crate) fn release(&mut self, arena: &Arena, epoch: u64) {
+        let free = &mut self.free;
+        self.pending.retain(|pending| {
+            let done = pending.header.epoch == epoch && pending.stage == Stage::Written;
+            if done {
+                arena.free_extent(pending.number);
+                free.push(pending.number);
+            }
+            !done
+        });
+    }
+
+    /// The backing's flush failed: what was written must be written again. Returns how many.
+    pub(crate) fn taint(&mut self) -> u32 {
+        let mut tainted = 0;
+        for pending in &mut self.pending {
+            if pending.stage == Stage::Written {
+                pending.stage = Stage::Dirty;
+                tainted += 1;
+            }
+        }
+        tainted
+    }
+}

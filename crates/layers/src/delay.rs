@@ -1,0 +1,125 @@
+//! The layer `delay`: a device that is slower than the one below it.
+
+use crate::device::Device;
+use alloc::sync::Arc;
+use block::{Block, DelaySpec, Extent, Fua, Limits, Request, Result, SECTOR, Stack};
+use lane::{Event, Lane, Lock};
+
+/// The half of a delay that all lanes share: one link and one set of servers.
+pub struct DelayShared {
+    device: Lock<Device>,
+    /// Writes have ended that a flush may wait for.
+    quiet: Event,
+    read_ns: u64,
+    write_ns: u64,
+    flush_ns: u64,
+}
+
+impl DelayShared {
+    /// A device as slow as `spec` says. Zero servers count as one, more than 4096 as 4096.
+    pub fn new(spec: &DelaySpec) -> Arc<DelayShared> {
+        let ns = |us: u64| us.saturating_mul(1000);
+        Arc::new(DelayShared {
+            device: Lock::new(Device::new(spec)),
+            quiet: Event::new(),
+            read_ns: ns(spec.read_us),
+            write_ns: ns(spec.write_us),
+            flush_ns: ns(spec.flush_us),
+        })
+    }
+}
+
+/// One lane's handle on a delayed device.
+///
+/// Each request crosses the link, takes the earliest free server for its service time, and is
+/// answered when that time has come and the request below has really ended, whichever is later.
+/// Discards and zeroes are served like writes, without bytes on the link. A flush waits for the
+/// writes that were admitted before it, then takes its own time; it needs no server, holds nothing
+/// back, and may overlap with other flushes. A FUA write costs what a write costs, and a flush more
+/// where the device below says that it emulates FUA by one.
+pub struct Delay {
+    shared: Arc<DelayShared>,
+    lane: Lane,
+    below: Stack,
+}
+
+impl Delay {
+    /// The delayed device as `lane` sees it, in front of `below`.
+    pub fn attach(shared: Arc<DelayShared>, lane: &Lane, below: Stack) -> Delay {
+        Delay {
+            shared,
+            lane: lane.clone(),
+            below,
+        }
+    }
+
+    /// One section; the turns keep it apart from those of the caller and of what is below.
+    async fn section<R>(&self, decide: impl FnOnce(&mut Device) -> R) -> R {
+        self.lane.turn().await;
+        let decided = self.shared.device.with(decide);
+        self.lane.turn().await;
+        decided
+    }
+
+    async fn read(&self, at: Extent, request: Request) -> Result {
+        let admit =
+            |device: &mut Device| device.admit(self.lane.now(), bytes_of(at), self.shared.read_ns);
+        let end = self.section(admit).await;
+        let result = self.below.run(request).await;
+        self.lane.sleep_until(end).await;
+        result
+    }
+
+    async fn change(&self, bytes: u64, fua: bool, request: Request) -> Result {
+        let admit = |device: &mut Device| {
+            let end = device.admit(self.lane.now(), bytes, self.shared.write_ns);
+            (end, device.begun())
+        };
+        let (end, generation) = self.section(admit).await;
+        let result = self.below.run(request).await;
+        self.lane.sleep_until(end).await;
+        if self.section(|device| device.ended(generation)).await {
+            self.shared.quiet.notify();
+        }
+        if fua && self.limits().fua == Fua::Emulated {
+            let flushed = self.lane.now().saturating_add(self.shared.flush_ns);
+            self.lane.sleep_until(flushed).await;
+        }
+        result
+    }
+
+    async fn flush(&self) -> Result {
+        let generation = self.section(Device::close).await;
+        loop {
+            let seen = self.shared.quiet.seen();
+            if self.section(|device| device.is_quiet(generation)).await {
+                break;
+            }
+            self.shared.quiet.after(seen).await;
+        }
+        let end = self.lane.now().saturating_add(self.shared.flush_ns);
+        let result = self.below.run(Request::Flush).await;
+        self.lane.sleep_until(end).await;
+        result
+    }
+}
+
+fn bytes_of(at: Extent) -> u64 {
+    u64::from(at.count) * SECTOR
+}
+
+impl Block for Delay {
+    fn limits(&self) -> &Limits {
+        self.below.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        match request {
+            Request::Read { at, .. } => self.read(at, request).await,
+            Request::Write { at, fua, .. } => self.change(bytes_of(at), fua, request).await,
+            Request::Zero { fua, .. } => self.change(0, fua, request).await,
+            Request::Discard { .. } => self.change(0, false, request).await,
+            Request::Flush => self.flush().await,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The layer `faults`: operations that fail by their number.
+
+use alloc::sync::Arc;
+use block::{Block, Error, FaultsSpec, Limits, Request, Result, Stack};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Linux's number for an input/output error.
+const EIO: i32 = 5;
+
+/// The half of the faults that all lanes share: the counters.
+pub struct FaultsShared {
+    spec: FaultsSpec,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    flushes: AtomicU64,
+}
+
+impl FaultsShared {
+    /// A device that fails as `spec` says.
+    pub fn new(spec: &FaultsSpec) -> Arc<FaultsShared> {
+        Arc::new(FaultsShared {
+            spec: spec.clone(),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+        })
+    }
+
+    /// Counts the request; the error if its number is one that fails.
+    fn count(&self, request: &Request) -> Result {
+        let (counter, from, doing) = match request {
+            Request::Read { .. } => (&self.reads, self.spec.read_from, "read (injected)"),
+            Request::Flush => (&self.flushes, self.spec.flush_from, "flush (injected)"),
+            Request::Write { .. } | Request::Discard { .. } | Request::Zero { .. } => {
+                (&self.writes, self.spec.write_from, "write (injected)")
+            }
+        };
+        // Relaxed: the number alone decides, nothing else is published by it.
+        let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let fails = from != 0
+            && number >= from
+            && (self.spec.count == 0 || number - from < self.spec.count);
+        if !fails {
+            return Ok(());
+        }
+        let errno = match self.spec.errno {
+            0 => EIO,
+            errno => errno,
+        };
+        Err(Error::from_errno(errno, doing))
+    }
+}
+
+/// One lane's handle on a failing device. What fails does not reach the device below: a failed
+/// read leaves its buffer alone, a failed write leaves the old contents, a failed flush makes
+/// nothing durable.
+pub struct Faults {
+    shared: Arc<FaultsShared>,
+    below: Stack,
+}
+
+impl Faults {
+    /// The failing device as one lane sees it, in front of `below`.
+    pub fn attach(shared: Arc<FaultsShared>, below: Stack) -> Faults {
+        Faults { shared, below }
+    }
+}
+
+impl Block for Faults {
+    fn limits(&self) -> &Limits {
+        self.below.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        self.shared.count(&request)?;
+        self.below.run(request).await
+    }
+}

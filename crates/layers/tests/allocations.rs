@@ -1,0 +1,74 @@
+//! In stride the layers ask the system for no memory.
+//!
+//! A test binary of its own: its allocator counts for the whole process.
+#![allow(unsafe_code)]
+
+use block::{Buf, DelaySpec, Extent, FaultsSpec, Ram, Request, Stack};
+use lane::{Prices, World};
+use layers::{Delay, DelayShared, Faults, FaultsShared};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const GRAIN: u32 = 16;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: everything is left to the system's allocator; the counter is no part of its contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise about the layout is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from `alloc` above, with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn requests_in_stride_allocate_nothing() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let faults = FaultsShared::new(&FaultsSpec::default());
+    let ram = Stack::new(&lane, Ram::new(1024, GRAIN));
+    let failing = Stack::new(&lane, Faults::attach(faults, ram));
+    let shared = DelayShared::new(&DelaySpec::default());
+    let stack = Stack::new(&lane, Delay::attach(shared, &lane, failing));
+    let rounds = Rc::new(Cell::new(0u64));
+    for task in 0..16u64 {
+        let (stack, rounds) = (stack.clone(), rounds.clone());
+        let (at, buf) = (Extent::new(task * 8, 8), Buf::new(8, GRAIN));
+        let into = buf.clone();
+        let requests = [
+            Request::Read { at, into },
+            Request::Write {
+                at,
+                from: buf,
+                fua: false,
+            },
+            Request::Flush,
+        ];
+        lane.spawn(async move {
+            for number in task as usize.. {
+                let request = requests[number % requests.len()].clone();
+                stack.run(request).await.expect("a sound device");
+                rounds.set(rounds.get() + 1);
+            }
+        })
+        .expect("a slot is free");
+    }
+    world.run_until(|| rounds.get() >= 1_000);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    world.run_until(|| rounds.get() >= 20_000);
+    let after = ALLOCATIONS.load(Ordering::Relaxed);
+    assert_eq!(after - before, 0, "in 19000 requests");
+}

@@ -1,0 +1,5 @@
+//! The layers on a memory, in virtual time.
+
+mod common;
+mod delay;
+mod faults;

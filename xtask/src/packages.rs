@@ -1,0 +1,129 @@
+//! Which programs the demo and the tests use, and which packages hold them.
+
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a program is needed for. The tests need all that the demo needs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub(crate) enum Purpose {
+    /// `cargo xtask demo`.
+    Demo,
+    /// `cargo xtask test`.
+    Tests,
+}
+
+/// How one sees that a package is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Probe {
+    /// This program is found.
+    Program(&'static str),
+    /// It holds no program; the system's package database knows.
+    Package,
+}
+
+/// Something the run needs from the system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    /// The name on Debian and Ubuntu.
+    pub(crate) package: &'static str,
+    pub(crate) probe: Probe,
+    pub(crate) purpose: Purpose,
+}
+
+const fn program(package: &'static str, name: &'static str, purpose: Purpose) -> Need {
+    Need {
+        package,
+        probe: Probe::Program(name),
+        purpose,
+    }
+}
+
+/// Everything, in the order in which it is named to the user.
+pub(crate) const NEEDS: [Need; 9] = [
+    program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
+    program("e2fsprogs", "e2fsck", Purpose::Demo),
+    program("fio", "fio", Purpose::Demo),
+    program("libnbd-bin", "nbdinfo", Purpose::Demo),
+    program("libnbd-bin", "nbdcopy", Purpose::Demo),
+    program("qemu-utils", "qemu-img", Purpose::Demo),
+    program("nbdkit", "nbdkit", Purpose::Tests),
+    program("qemu-system-common", "qemu-storage-daemon", Purpose::Tests),
+    Need {
+        package: "python3-libnbd",
+        probe: Probe::Package,
+        purpose: Purpose::Tests,
+    },
+];
+
+impl Need {
+    /// Whether it is there.
+    pub(crate) fn is_met(&self) -> bool {
+        match self.probe {
+            Probe::Program(name) => find(name).is_some(),
+            Probe::Package => is_installed(self.package),
+        }
+    }
+}
+
+/// The packages that are needed for `purpose` and are not there, each once.
+pub(crate) fn missing(purpose: Purpose, is_met: impl Fn(&Need) -> bool) -> Vec<&'static str> {
+    let needed = NEEDS.iter().filter(|need| need.purpose <= purpose);
+    let mut packages: Vec<_> = needed
+        .filter(|need| !is_met(need))
+        .map(|need| need.package)
+        .collect();
+    packages.dedup();
+    packages
+}
+
+/// A program in PATH, or where administrators have theirs: users of Debian lack /usr/sbin.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(name))
+        .find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn is_installed(package: &str) -> bool {
+    Command::new("dpkg-query")
+        .args(["--show", "--showformat=${db:Status-Status}", package])
+        .stderr(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.status.success() && output.stdout == b"installed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_need_what_the_demo_needs_and_more() {
+        let demo = missing(Purpose::Demo, |_| false);
+        let tests = missing(Purpose::Tests, |_| false);
+        assert_eq!(demo, ["e2fsprogs", "fio", "libnbd-bin", "qemu-utils"]);
+        assert_eq!(tests[..demo.len()], demo);
+        assert_eq!(tests.len(), 7);
+    }
+
+    #[test]
+    fn a_package_is_missing_if_one_of_its_programs_is() {
+        let but_one = |need: &Need| !matches!(need.probe, Probe::Program("nbdcopy"));
+        assert_eq!(missing(Purpose::Tests, but_one), ["libnbd-bin"]);
+        assert!(missing(Purpose::Tests, |_| true).is_empty());
+    }
+
+    #[test]
+    fn programs_are_found_and_directories_are_none() {
+        assert!(find("sh").is_some());
+        assert_eq!(find("no such program"), None);
+        assert_eq!(find("."), None);
+    }
+}

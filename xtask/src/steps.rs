@@ -1,0 +1,34 @@
+//! What `cargo xtask test` does, as data.
+
+/// One thing that must pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// What is checked, in a few words.
+    pub(crate) what: &'static str,
+    /// The arguments of cargo that check it.
+    pub(crate) arguments: &'static str,
+}
+
+/// The steps in their order: what is quickest to fail comes first.
+pub(crate) const STEPS: [Step; 5] = [
+    Step {
+        what: "the format of the source",
+        arguments: "fmt --all --check",
+    },
+    Step {
+        what: "the lints",
+        arguments: "clippy --workspace --all-targets -- -D warnings",
+    },
+    Step {
+        what: "the house rules",
+        arguments: "test --package xtask --no-fail-fast",
+    },
+    Step {
+        what: "the tests of every crate",
+        arguments: "test --workspace --exclude xtask --no-fail-fast",
+    },
+    Step {
+        what: "the crash laboratory, 20 seconds",
+        arguments: "xtask crash --seconds 20",
+    },
+];

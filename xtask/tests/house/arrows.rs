@@ -1,0 +1,119 @@
+//! The arrows between the crates point downwards only.
+
+use crate::metadata::{list, metadata, text};
+use std::collections::BTreeSet;
+
+/// Which crates of the workspace a crate may use, its tests included. Bottom to top.
+const ALLOWED: [(&str, &[&str]); 11] = [
+    ("lane", &[]),
+    ("block", &["lane"]),
+    ("cache", &["lane", "block"]),
+    ("layers", &["lane", "block"]),
+    ("uring", &["lane", "block"]),
+    ("nbd", &["lane", "block"]),
+    ("crash", &["lane", "block", "cache", "layers"]),
+    ("volume", VOLUME),
+    ("overdrive", OVERDRIVE),
+    ("figures", FIGURES),
+    ("xtask", &[]),
+];
+
+const VOLUME: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "crash"];
+const OVERDRIVE: &[&str] = &[
+    "lane", "block", "cache", "layers", "uring", "nbd", "crash", "volume",
+];
+const FIGURES: &[&str] = &[
+    "lane",
+    "block",
+    "cache",
+    "layers",
+    "uring",
+    "nbd",
+    "crash",
+    "volume",
+    "overdrive",
+];
+
+fn wrong_arrows(packages: &[(String, Vec<String>)]) -> Vec<String> {
+    let members: BTreeSet<&String> = packages.iter().map(|(name, _)| name).collect();
+    let mut wrong = Vec::new();
+    for (name, dependencies) in packages {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| known == name) else {
+            wrong.push(format!(
+                "{name} has no place in the table of arrows; give it one"
+            ));
+            continue;
+        };
+        let ours = dependencies.iter().filter(|used| members.contains(used));
+        wrong.extend(
+            ours.filter(|used| !allowed.contains(&used.as_str()))
+                .map(|used| format!("{name} may not use {used}")),
+        );
+    }
+    wrong
+}
+
+#[test]
+fn the_arrows_between_crates_point_downwards() {
+    let all = metadata(&["--no-deps"]);
+    let packages: Vec<_> = list(&all, "packages")
+        .iter()
+        .map(|package| {
+            let used = list(package, "dependencies").iter();
+            let used = used.map(|dependency| text(dependency, "name").to_owned());
+            (text(package, "name").to_owned(), used.collect())
+        })
+        .collect();
+    assert!(packages.len() > 9, "cargo named {} crates", packages.len());
+    assert_eq!(wrong_arrows(&packages), [""; 0]);
+}
+
+/// Crates that may switch the planted bugs on in what they build.
+const LABORATORIES: [&str; 2] = ["crash", "figures"];
+
+#[test]
+fn the_product_is_built_without_planted_bugs() {
+    let all = metadata(&["--no-deps"]);
+    let products = list(&all, "packages").iter();
+    let products = products.filter(|package| !LABORATORIES.contains(&text(package, "name")));
+    let mut wrong = Vec::new();
+    for package in products {
+        for used in list(package, "dependencies") {
+            let features = list(used, "features").iter();
+            let plants = text(used, "name") == "crash"
+                || features.into_iter().any(|feature| feature == "laboratory");
+            // Tests may: what they build is not what is shipped.
+            if plants && text(used, "kind") != "dev" {
+                wrong.push(format!(
+                    "{} by {}",
+                    text(package, "name"),
+                    text(used, "name")
+                ));
+            }
+        }
+    }
+    assert_eq!(
+        wrong, [""; 0],
+        "the feature `laboratory` would reach the product"
+    );
+}
+
+#[test]
+fn an_arrow_that_points_upwards_is_found() {
+    let package = |name: &str, used: &[&str]| {
+        let used = used.iter().map(|name| (*name).to_owned()).collect();
+        (name.to_owned(), used)
+    };
+    let packages = [
+        package("lane", &["block", "serde"]),
+        package("block", &["lane"]),
+        package("stranger", &[]),
+    ];
+    assert_eq!(
+        wrong_arrows(&packages),
+        [
+            "lane may not use block",
+            "stranger has no place in the table of arrows; give it one"
+        ]
+    );
+}

@@ -1,0 +1,66 @@
+//! Small rules that hold everywhere.
+
+use crate::metadata::crates;
+use crate::source::all;
+
+/// Crates in which the compiler proves "no clock, threads, system calls".
+const WITHOUT_STD: [&str; 2] = ["cache", "layers"];
+
+/// Marks of unfinished work, put together so that this file has none.
+const MARKS: [&str; 3] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
+
+fn has_mark(line: &str) -> bool {
+    let mut words = line.split(|letter: char| !letter.is_alphanumeric());
+    words.any(|word| MARKS.contains(&word))
+}
+
+#[test]
+fn nothing_is_marked_as_unfinished() {
+    let mut marked = Vec::new();
+    for source in all() {
+        let lines = source.text.lines().enumerate();
+        let lines = lines.filter(|(_, line)| has_mark(line));
+        marked.extend(lines.map(|(number, _)| format!("{}:{}", source.path, number + 1)));
+    }
+    assert_eq!(marked, [""; 0]);
+    let mark = format!("// {}: later", MARKS[0]);
+    assert!(has_mark(&mark) && !has_mark("a todo list"));
+}
+
+#[test]
+fn every_crate_begins_with_what_it_is() {
+    for (name, directory) in crates() {
+        let roots = ["src/lib.rs", "src/main.rs"].map(|root| directory.join(root));
+        let texts = roots
+            .iter()
+            .filter_map(|root| std::fs::read_to_string(root).ok());
+        let texts: Vec<String> = texts.collect();
+        assert!(
+            !texts.is_empty(),
+            "{name} has neither a library nor a program"
+        );
+        for text in texts {
+            let first = text.lines().next().unwrap_or_default();
+            let said = first.strip_prefix("//! ").unwrap_or_default();
+            assert!(
+                said.len() > 20,
+                "{name} must begin with a `//!` that says what it is"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_engine_is_built_without_std() {
+    for (name, directory) in crates() {
+        if WITHOUT_STD.contains(&name.as_str()) {
+            let text = std::fs::read_to_string(directory.join("src/lib.rs")).expect("a library");
+            let without = text.lines().any(|line| line == "#![no_std]");
+            assert!(without, "{name} must say #![no_std], without a condition");
+        }
+    }
+}

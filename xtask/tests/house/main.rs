@@ -1,0 +1,11 @@
+//! The house rules: what holds for the whole tree and no single crate can see. CONTRIBUTING.md says
+//! why each is there.
+
+mod arrows;
+mod clock;
+mod hygiene;
+mod licences;
+mod metadata;
+mod semantics;
+mod source;
+mod unsafety;
