@@ -13,6 +13,27 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
+/// Bytes of a processor's cache line.
+const LINE: usize = 64;
+
+#[inline]
+fn prefetch_line(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch has no effect on memory and cannot fault, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
+/// Asks the processor to bring the first line of a value nearer.
+#[inline]
+pub fn prefetch<T>(value: &T) {
+    prefetch_line(std::ptr::from_ref(value).cast());
+}
+
 enum Origin {
     Heap(Layout),
     /// Somebody else's mapping, kept alive by this.
@@ -146,18 +167,10 @@ impl Memory {
     /// Asks the processor to bring the bytes nearer. Without effect on what they are.
     #[inline]
     pub fn prefetch(&self, offset: usize, length: usize) {
-        let mut at = self
-            .address(offset, length)
-            .as_ptr()
-            .cast_const()
-            .cast::<i8>();
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for _ in 0..length.div_ceil(64) {
-            // SAFETY: a prefetch has no effect on memory and cannot fault.
-            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at) };
-            at = at.wrapping_add(64);
+        let start = self.address(offset, length).as_ptr().cast_const();
+        for line in 0..length.div_ceil(LINE) {
+            prefetch_line(start.wrapping_add(line * LINE));
         }
-        let _ = &mut at;
     }
 }
 

@@ -29,6 +29,7 @@ const VERSION: u64 = 1;
 const SUPERBLOCK_BYTES: usize = 64;
 const HEADER_BYTES: usize = 16;
 const EXTENT_BYTES: usize = 32;
+const PREFETCH_BYTES: usize = 512;
 
 /// The CRC-16 of the polynomial 0x1021 (CCITT; distance 4 over this length, so any three flipped
 /// bits are noticed), eight bytes at a step.
@@ -360,18 +361,13 @@ impl Arena {
         self.memory.copy(from, &self.memory, to, bytes);
     }
 
-    /// Brings a slot's header and first lines nearer.
+    /// Brings a slot's header and the first of its bytes nearer; from there on the processor sees
+    /// by itself where a copy is going.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
         self.memory
-            .prefetch(self.sector_at(slot, 0), self.slot_bytes);
-    }
-
-    /// Brings a slot's header nearer.
-    #[inline]
-    pub(crate) fn prefetch_header(&self, slot: u32) {
-        self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
+            .prefetch(self.sector_at(slot, 0), self.slot_bytes.min(PREFETCH_BYTES));
     }
 
     fn extent_words(&self, number: u32) -> [usize; 4] {

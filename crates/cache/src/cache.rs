@@ -109,25 +109,21 @@ impl Block for Cache {
 
     fn prefetch(&self, requests: &[Request]) {
         let shared = &self.0.shared;
-        let blocks = || {
+        let blocks = |number: usize| {
             let reads = requests
                 .iter()
                 .filter(|request| matches!(request, Request::Read { .. }));
-            reads.filter_map(|request| Some(blocks_of(&request.extent()?).0))
+            let blocks = reads.filter_map(|request| Some(blocks_of(&request.extent()?).0));
+            blocks.filter(move |&block| shared.shard_of(block) == number)
         };
-        // Three waves, so that the misses of the processor's caches overlap: the index, the
-        // headers, the bytes.
-        for block in blocks() {
-            shared
-                .room(block)
-                .shard
-                .peek(|shard| shard.prefetch_header(block));
-        }
-        for block in blocks() {
-            shared
-                .room(block)
-                .shard
-                .peek(|shard| shard.prefetch_bytes(block));
+        // Waves, so that the waits for memory overlap: what one wave asks for, the next one uses.
+        // A lock is taken once a wave, because a locked instruction ends all overlap.
+        for (number, room) in shared.rooms.iter().enumerate() {
+            room.shard.peek(|shard| {
+                blocks(number).for_each(|block| shard.prefetch_place(block));
+                blocks(number).for_each(|block| shard.prefetch_slot(block));
+                blocks(number).for_each(|block| shard.prefetch_neighbours(block));
+            });
         }
     }
 

@@ -86,9 +86,19 @@ impl Links {
 
     /// Brings the link of a slot nearer.
     #[inline]
-    pub(crate) fn touch(&self, slot: u32) -> u32 {
-        let link = self.0[slot as usize];
-        link.before ^ link.after
+    pub(crate) fn prefetch(&self, slot: u32) {
+        block::prefetch(&self.0[slot as usize]);
+    }
+
+    /// Brings the links beside a slot nearer: taking it out of its list will change them.
+    #[inline]
+    pub(crate) fn prefetch_neighbours(&self, slot: u32) {
+        let Link { before, after } = self.0[slot as usize];
+        for neighbour in [before, after] {
+            if let Some(link) = self.0.get(neighbour as usize) {
+                block::prefetch(link);
+            }
+        }
     }
 }
 

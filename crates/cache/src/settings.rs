@@ -24,8 +24,14 @@ impl Geometry {
     /// The geometry for this much memory, used by this many lanes.
     pub fn for_memory(bytes: u64, lanes: u32) -> Geometry {
         let slots = (bytes / (u64::from(crate::BLOCK_SECTORS) * SECTOR)).clamp(64, 1 << 30) as u32;
-        // A shard addresses 2^24 slots; two lanes meet in one of four times as many shards rarely.
-        let wanted = (4 * lanes).next_power_of_two().max(slots.div_ceil(1 << 23));
+        // Lanes rarely meet in one of four times as many shards; a lane alone needs only one, and
+        // then all slots serve all blocks. A shard can address 2^24 slots.
+        let wanted = if lanes > 1 {
+            (4 * lanes).next_power_of_two()
+        } else {
+            1
+        };
+        let wanted = wanted.max(slots.div_ceil(1 << 23));
         let shards = wanted.min(slots / 16).max(1);
         Geometry {
             slots: slots - slots % shards,

@@ -148,12 +148,18 @@ impl Shared {
         Ok(Arc::new(shared))
     }
 
+    /// The number of the shard that a block belongs to.
+    #[inline]
+    pub fn shard_of(&self, block: u64) -> usize {
+        let region = block / u64::from(self.geometry.region_blocks);
+        let mixed = region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        ((mixed * self.rooms.len() as u64) >> 32) as usize
+    }
+
     /// The room of a block.
     #[inline]
     pub(crate) fn room(&self, block: u64) -> &Room {
-        let region = block / u64::from(self.geometry.region_blocks);
-        let mixed = region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.rooms[((mixed * self.rooms.len() as u64) >> 32) as usize]
+        &self.rooms[self.shard_of(block)]
     }
 
     /// Sectors from `sector` on that one decision may cover: up to the region's border.

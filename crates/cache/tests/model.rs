@@ -190,7 +190,7 @@ fn reads_return_what_was_written_last_and_a_drained_volume_is_the_same_without_t
         let mut steps = 0u64;
         let ended = world.run_until(|| {
             steps += 1;
-            if steps % 64 == 0 {
+            if steps.is_multiple_of(64) {
                 shared.check();
             }
             done.get() || steps > 1_000_000

@@ -46,6 +46,7 @@ struct Inner {
     prices: Cell<Option<Prices>>,
     /// Set in a world where the seed chooses.
     chooser: RefCell<Option<Random>>,
+    simulated: Cell<bool>,
     polls: Cell<u64>,
 }
 
@@ -86,6 +87,7 @@ impl Lane {
             clock_ns: Cell::new(0),
             prices: Cell::new(None),
             chooser: RefCell::new(None),
+            simulated: Cell::new(false),
             polls: Cell::new(0),
         }))
     }
@@ -125,12 +127,22 @@ impl Lane {
 
     /// From now on every choice of this lane follows from `random`: the laboratory's mode.
     pub fn set_chooser(&self, random: Option<Random>) {
+        self.0.simulated.set(random.is_some());
         *self.0.chooser.borrow_mut() = random;
     }
 
     /// Whether a seed chooses here.
+    #[inline]
     pub fn is_simulated(&self) -> bool {
-        self.0.chooser.borrow().is_some()
+        self.0.simulated.get()
+    }
+
+    fn coin(&self) -> bool {
+        self.0
+            .chooser
+            .borrow_mut()
+            .as_mut()
+            .is_some_and(|random| random.one_in(2))
     }
 
     /// Starts a task.
@@ -214,27 +226,12 @@ impl Lane {
 
     /// Stands between two lock sections. Live it is nothing; in the laboratory the seed decides
     /// whether everything else that is ready may go first.
-    pub fn turn(&self) -> impl Future<Output = ()> + use<> {
-        let lane = self.clone();
-        let mut asked = false;
-        std::future::poll_fn(move |context| {
-            let yields = !asked
-                && lane
-                    .0
-                    .chooser
-                    .borrow_mut()
-                    .as_mut()
-                    .is_some_and(|random| random.one_in(2));
-            asked = true;
-            if yields {
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            if lane.is_simulated() {
-                sync::count_sections(Some(0));
-            }
-            Poll::Ready(())
-        })
+    #[inline]
+    pub fn turn(&self) -> Turn<'_> {
+        Turn {
+            lane: self,
+            asked: false,
+        }
     }
 
     /// Lets everything else that is ready go first: ends a slice of long work, in every world.
@@ -327,8 +324,9 @@ impl Lane {
 
     fn choose(&self) -> Option<u16> {
         let mut ready = self.0.ready.borrow_mut();
-        if let Some(random) = self.0.chooser.borrow_mut().as_mut()
+        if self.is_simulated()
             && ready.len() > 1
+            && let Some(random) = self.0.chooser.borrow_mut().as_mut()
         {
             let chosen = random.below(ready.len() as u64) as usize;
             return ready.swap_remove_back(chosen);
@@ -357,5 +355,28 @@ impl Lane {
         drop(future);
         self.0.slots.borrow_mut()[index as usize].taken = false;
         self.0.free.borrow_mut().push(index);
+    }
+}
+
+/// See [`Lane::turn`].
+pub struct Turn<'a> {
+    lane: &'a Lane,
+    asked: bool,
+}
+
+impl Future for Turn<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !self.lane.is_simulated() {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(&mut self.asked, true) && self.lane.coin() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        sync::count_sections(Some(0));
+        Poll::Ready(())
     }
 }

@@ -25,7 +25,7 @@ mod timers;
 mod waker;
 mod world;
 
-pub use crate::core::{Full, Lane, TASKS_MAX};
+pub use crate::core::{Full, Lane, TASKS_MAX, Turn};
 pub use mailbox::{Bell, Mailbox, TaskRef};
 pub use pool::Pooled;
 pub use price::{Cost, Prices};

@@ -1,1 +1,39 @@
-//! x
+//! The live world: the loop that drives a lane on io_uring, and what needs the kernel.
+//!
+//! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
+//! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
+//! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
+//! - [`shared_memory`]: the arena's memory.
+//! - [`Listener`]: unix sockets, and who is at their other end.
+//!
+//! All system calls and all kernel `unsafe` of the project live here. The rule that makes it sound:
+//! whatever an operation in flight points to (buffers, scatter lists, the open file) is held by the
+//! ring until its completion has come, not by the future that waits for it.
+#![deny(unsafe_code)]
+
+mod arena;
+mod backend;
+mod bell;
+mod busy;
+mod file;
+mod flight;
+mod image;
+mod locks;
+mod open_error;
+mod operations;
+mod probe;
+mod ring;
+mod socket;
+mod sockets;
+
+pub use arena::{HugePages, SharedMemory, shared_memory};
+pub use backend::FileBackend;
+pub use file::{Direct, FileVolume, Lock, OpenOptions};
+pub use image::{ImageFormat, detect, reason};
+pub use open_error::{OpenError, OpenErrorKind};
+pub use ring::Ring;
+pub use socket::{Listener, Peer, peer};
+pub use sockets::{Part, shutdown};
+
+/// An open file as operations take it: counted, because what is in flight keeps it open.
+pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

@@ -326,20 +326,26 @@ impl Shard {
         self.slots - self.free.length
     }
 
-    /// Brings nearer what a read of this block will touch: first its header ...
+    /// Brings nearer what a read of this block will touch: first its place in the index ...
     #[inline]
-    pub(crate) fn prefetch_header(&self, block: u64) {
+    pub(crate) fn prefetch_place(&self, block: u64) {
+        self.index.prefetch(Hash::of(block));
+    }
+
+    /// ... then its header, its bytes and its links ...
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, block: u64) {
         if let Some(slot) = self.index.hint(Hash::of(block)) {
-            self.arena.prefetch_header(self.base + slot);
-            core::hint::black_box(self.links.touch(slot));
+            self.arena.prefetch(self.base + slot);
+            self.links.prefetch(slot);
         }
     }
 
-    /// ... then its bytes.
+    /// ... then the links beside it.
     #[inline]
-    pub(crate) fn prefetch_bytes(&self, block: u64) {
+    pub(crate) fn prefetch_neighbours(&self, block: u64) {
         if let Some(slot) = self.index.hint(Hash::of(block)) {
-            self.arena.prefetch(self.base + slot);
+            self.links.prefetch_neighbours(slot);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads: what is held is copied, what is missing is fetched once.
 
 use super::{Gauges, Shard, bits, blocks_of, share, stretches};
-use crate::arena::State;
+use crate::arena::{Header, State};
 use crate::fills::FillId;
 use crate::index::Hash;
 use crate::planted::{Bug, planted};
@@ -54,7 +54,7 @@ impl Shard {
     fn copy_block(&mut self, at: &Extent, block: u64, into: &Buf) -> bool {
         let (sector, sectors, skip) = share(at, block);
         let wanted = bits(sector, sectors);
-        match self.current(block) {
+        match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
                 if header.state == State::Clean {
                     self.policy.touch(&mut self.links, slot);
@@ -69,6 +69,24 @@ impl Shard {
             }
             _ => false,
         }
+    }
+
+    /// The newest version of a block, with its bytes asked for as soon as the index names a slot:
+    /// header, links and bytes then come from memory at the same time.
+    #[inline]
+    fn current_soon(&self, block: u64) -> Option<(u32, Header)> {
+        let mut header = None;
+        let slot = self.index.find(Hash::of(block), |slot| {
+            self.arena.prefetch(self.base + slot);
+            self.links.prefetch(slot);
+            let found = self.header(slot);
+            let is_it = found.block == block && !found.shadowed;
+            if is_it {
+                header = Some(found);
+            }
+            is_it
+        })?;
+        Some((slot, header?))
     }
 
     /// Decides about a read, and copies what is held of it.

@@ -1,0 +1,75 @@
+//! Bytes of metadata a slot, counted by allocation: what a cache with more slots takes more.
+
+use anyhow::Result;
+use block::{Limits, Memory, WriteMode};
+use cache::{Arena, Geometry, Settings, Shared};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts what is held.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands everything to the system's allocator and only counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
+    let geometry = Geometry::for_memory(memory_bytes, 1);
+    // Without the blocks' own bytes: what is left of the arena is headers.
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
+    let arena = memory.bytes();
+    let settings = Settings {
+        write: WriteMode::Back,
+        dirty_blocks_max: geometry.slots / 4,
+        dirty_age_ns: 1,
+        flush_target_ns: 1,
+        retry_time_ns: 1,
+        crew: 1,
+        absorb_blocks_max: 32,
+        fill_cost_ns: 1,
+    };
+    let before = HELD.load(Ordering::Relaxed);
+    let shared = Shared::new(&Limits::plain(1 << 24, 0), geometry, settings, memory)?;
+    let taken = HELD.load(Ordering::Relaxed) - before + arena;
+    drop(shared);
+    Ok((taken, geometry.slots))
+}
+
+pub(crate) fn run() -> Result<()> {
+    let (small, few) = taken(1 << 30)?;
+    let (large, many) = taken(4 << 30)?;
+    let slot = (large - small) as f64 / f64::from(many - few);
+    let verdict = if slot <= 32.0 { "reached" } else { "MISSED" };
+    println!(
+        "{slot:.2} bytes a slot (headers, index with its slack, policy): \
+         {few} slots take {small} bytes, {many} take {large}"
+    );
+    println!(
+        "target at most 32 bytes: {verdict}, {:.2} left for ghosts and sketch",
+        32.0 - slot
+    );
+    Ok(())
+}

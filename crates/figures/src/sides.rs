@@ -1,0 +1,85 @@
+//! Two sides that alternate, and what their ratio says.
+
+/// The time this thread's processor has run, in nanoseconds of the monotonic clock.
+pub(crate) fn now_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Runs the two sides in the order A B B A A B B A ..., `pairs` times each. Each call returns
+/// nanoseconds a piece.
+pub(crate) fn alternate(
+    pairs: usize,
+    mut a: impl FnMut() -> f64,
+    mut b: impl FnMut() -> f64,
+) -> Pairs {
+    let mut times = Vec::with_capacity(pairs);
+    for pair in 0..pairs {
+        let (one, two) = if pair % 2 == 0 {
+            let one = a();
+            (one, b())
+        } else {
+            let two = b();
+            (a(), two)
+        };
+        times.push((one, two));
+    }
+    Pairs(times)
+}
+
+/// The times of both sides, pair by pair.
+pub(crate) struct Pairs(Vec<(f64, f64)>);
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+impl Pairs {
+    pub(crate) fn a(&self) -> f64 {
+        median(self.0.iter().map(|pair| pair.0).collect())
+    }
+
+    pub(crate) fn b(&self) -> f64 {
+        median(self.0.iter().map(|pair| pair.1).collect())
+    }
+
+    /// How many times as fast A is as B: lowest, median, highest of the pairs.
+    pub(crate) fn speed(&self) -> (f64, f64, f64) {
+        let ratios: Vec<f64> = self.0.iter().map(|(a, b)| b / a).collect();
+        let low = ratios.iter().copied().fold(f64::MAX, f64::min);
+        let high = ratios.iter().copied().fold(f64::MIN, f64::max);
+        (low, median(ratios), high)
+    }
+
+    /// The lower end of the 95 % confidence interval of the mean ratio B / A (normal theory on the
+    /// pairs' logarithms, with Student's factor for their number).
+    pub(crate) fn speed_lower_95(&self) -> f64 {
+        let logs: Vec<f64> = self.0.iter().map(|(a, b)| (b / a).ln()).collect();
+        let count = logs.len() as f64;
+        let mean = logs.iter().sum::<f64>() / count;
+        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // One-sided 97.5 % points of Student's t for few degrees of freedom.
+        const STUDENT: [f64; 12] = [
+            12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18,
+        ];
+        let factor = STUDENT.get(logs.len() - 2).copied().unwrap_or(2.0);
+        (mean - factor * (variance / count).sqrt()).exp()
+    }
+
+    /// A line: the two times, the ratio with its spread, and the figure to reach.
+    pub(crate) fn print(&self, what: &str, target: f64) {
+        let (low, middle, high) = self.speed();
+        let verdict = if middle >= target {
+            "reached"
+        } else {
+            "MISSED"
+        };
+        println!(
+            "{what:<44} {:>8.1} ns  against {:>8.1} ns  ratio {middle:.3} \
+             ({low:.3} to {high:.3})  target {target:.2}: {verdict}",
+            self.a(),
+            self.b(),
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! The engine over a null device in virtual time, without data: what its own work costs.
+
+use crate::sides::{median, now_ns};
+use anyhow::Result;
+use block::{Buf, Extent, Limits, Memory, Null, Request, Stack, WriteMode};
+use cache::{Arena, Cache, Geometry, Settings, Shared};
+use lane::{Lane, Prices, Random, World};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Requests in each run.
+    #[arg(long, default_value_t = 400_000)]
+    requests: u64,
+    /// Runs; the median is printed.
+    #[arg(long, default_value_t = 9)]
+    runs: usize,
+}
+
+/// A volume of 4 GiB with a quarter of it cached, whose bytes are not there (grain 0).
+fn bed(world: &mut World) -> Result<(Lane, Stack, u64)> {
+    let geometry = Geometry::for_memory(1 << 30, 1);
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
+    let sectors = 4u64 << 21;
+    let settings = Settings {
+        write: WriteMode::Through,
+        dirty_blocks_max: geometry.slots / 4,
+        dirty_age_ns: 5_000_000_000,
+        flush_target_ns: 0,
+        retry_time_ns: 0,
+        crew: 4,
+        absorb_blocks_max: 32,
+        // Every miss is kept: the figure is for a miss with its eviction and its fill.
+        fill_cost_ns: 0,
+    };
+    let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, memory)?;
+    let lane = world.lane();
+    let below = Stack::new(
+        &lane,
+        Slow {
+            null: Null::new(sectors, 0),
+            lane: lane.clone(),
+        },
+    );
+    let cache = Cache::attach(&shared, &lane, below);
+    Ok((lane.clone(), Stack::new(&lane, cache), sectors / 8))
+}
+
+/// A null device that takes one virtual nanosecond: a miss then waits and is woken, as it would be.
+struct Slow {
+    null: Null,
+    lane: Lane,
+}
+
+impl block::Block for Slow {
+    fn limits(&self) -> &Limits {
+        self.null.limits()
+    }
+
+    async fn run(&self, request: Request) -> block::Result {
+        self.lane.sleep_until(self.lane.now() + 1).await;
+        self.null.run(request).await
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut world = World::timed(Prices::default());
+    let (lane, stack, blocks) = bed(&mut world)?;
+    let mut misses = Vec::new();
+    let mut hits = Vec::new();
+    let next = Rc::new(Cell::new(0));
+    for run in 0..arguments.runs as u64 {
+        misses.push(reads(&mut world, &lane, &stack, arguments.requests, || {
+            // Ever onwards: a block comes again only after all others.
+            let next = next.clone();
+            move || {
+                next.set((next.get() + 7919) % blocks);
+                next.get()
+            }
+        }));
+        let hot = next.get();
+        hits.push(reads(
+            &mut world,
+            &lane,
+            &stack,
+            arguments.requests,
+            move || {
+                let mut random = Random::new(run);
+                // Among the last blocks that were fetched.
+                move || (hot + blocks - random.below(1000) * 7919 % blocks) % blocks
+            },
+        ));
+    }
+    for (what, times, target) in [("a miss", misses, 300.0), ("a hit", hits, 50.0)] {
+        let low = times.iter().copied().fold(f64::MAX, f64::min);
+        let high = times.iter().copied().fold(f64::MIN, f64::max);
+        let middle = median(times);
+        let verdict = if middle <= target {
+            "reached"
+        } else {
+            "MISSED"
+        };
+        println!(
+            "{what:<7} {middle:>6.1} ns of processor time ({low:.1} to {high:.1})  \
+             target {target}: {verdict}"
+        );
+    }
+    Ok(())
+}
+
+/// 32 readers at a time; nanoseconds of the processor a request.
+fn reads<P, N>(world: &mut World, lane: &Lane, stack: &Stack, requests: u64, picker: P) -> f64
+where
+    P: Fn() -> N,
+    N: FnMut() -> u64 + 'static,
+{
+    let left = Rc::new(Cell::new(requests));
+    let running = Rc::new(Cell::new(32));
+    for _ in 0..32 {
+        let (stack, left, running, mut next) =
+            (stack.clone(), left.clone(), running.clone(), picker());
+        let into = Buf::new(8, 0);
+        lane.spawn(async move {
+            while left.get() > 0 {
+                left.set(left.get() - 1);
+                let at = Extent::new(next() * 8, 8);
+                let request = Request::Read {
+                    at,
+                    into: into.clone(),
+                };
+                if stack.try_now(&request).is_none() {
+                    stack
+                        .run(request)
+                        .await
+                        .expect("a null device does not fail");
+                }
+            }
+            running.set(running.get() - 1);
+        })
+        .expect("a slot is free");
+    }
+    let start = now_ns();
+    world.run_until(|| running.get() == 0);
+    (now_ns() - start) as f64 / requests as f64
+}

@@ -1,0 +1,299 @@
+//! Shared memory for the arena: a memfd that another process can hold, mapped, populated, and left
+//! out of core dumps.
+#![allow(unsafe_code)]
+
+use block::Memory;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const HUGE: usize = 2 << 20;
+/// Bytes populated between two calls of `progress`.
+const CHUNK: usize = 32 << 20;
+
+/// Whether 2 MiB pages of the system's pool are used. (Not transparent ones: those are asked for
+/// in any case.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HugePages {
+    /// Not.
+    Never,
+    /// If enough of them are free.
+    #[default]
+    IfFree,
+    /// It is an error if there are not enough.
+    Require,
+}
+
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is only an address range that is unmapped once, when this is dropped; which
+// thread does that does not matter.
+unsafe impl Send for Mapping {}
+// SAFETY: nothing can be done through a shared reference.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us with this length; the Memory that owned this is gone.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own");
+    }
+}
+
+/// Memory that is shared by descriptor: it lives as long as somebody holds that, or maps it.
+pub struct SharedMemory {
+    memory: Arc<Memory>,
+    file: OwnedFd,
+    huge: bool,
+}
+
+impl SharedMemory {
+    /// The memory. It stays mapped as long as any clone lives.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Whether it consists of 2 MiB pages of the system's pool.
+    pub fn has_huge_pages(&self) -> bool {
+        self.huge
+    }
+
+    /// The descriptor, to hand to another process.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor.
+    ///
+    /// # Errors
+    /// If it is no memfd sealed against changes of its size, or cannot be mapped.
+    pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
+        let seals = rustix::fs::fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
+        // Without the seal its other holders could take pages away under us: a SIGBUS.
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the memory handed over is not a memfd sealed against shrinking; it is not ours",
+            ));
+        }
+        let found = rustix::fs::fstat(&file)?;
+        let bytes = usize::try_from(found.st_size)
+            .ok()
+            .filter(|bytes| *bytes > 0)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the memory is empty"))?;
+        let huge = found.st_blksize as usize >= HUGE;
+        let memory = map(&file, bytes)?;
+        Ok(SharedMemory { memory, file, huge })
+    }
+}
+
+/// A number from /proc/meminfo, as it stands there.
+fn meminfo(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?.strip_prefix(':')?;
+        rest.split_ascii_whitespace().next()?.parse().ok()
+    })
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+/// Whether `bytes` of 2 MiB pages are free in the pool.
+fn huge_pages_free(meminfo_text: &str, bytes: usize) -> Result<(), String> {
+    let number = |name| meminfo(meminfo_text, name).unwrap_or(0);
+    let free = number("HugePages_Free").saturating_sub(number("HugePages_Rsvd"));
+    let needed = bytes.div_ceil(HUGE) as u64;
+    if number("Hugepagesize") != HUGE as u64 / 1024 || free < needed {
+        return Err(format!(
+            "{needed} huge pages of 2 MiB are needed and {free} are free; reserve them with: \
+             sysctl vm.nr_hugepages={needed}"
+        ));
+    }
+    Ok(())
+}
+
+fn enough_available(meminfo_text: &str, bytes: usize) -> Result<(), String> {
+    match meminfo(meminfo_text, "MemAvailable") {
+        Some(kibibytes) if kibibytes.saturating_mul(1024) < bytes as u64 => Err(format!(
+            "{} of memory are asked for and {} are available; ask for less, or free some",
+            mebibytes(bytes as u64),
+            mebibytes(kibibytes * 1024)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn out_of_memory(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, message)
+}
+
+fn create(name: &str, bytes: usize, huge: bool) -> Result<(OwnedFd, Arc<Memory>), Errno> {
+    let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    if huge {
+        flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    }
+    let file = rustix::fs::memfd_create(name, flags)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    let memory = map(&file, bytes)?;
+    Ok((file, memory))
+}
+
+fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+    let base = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            protection,
+            MapFlags::SHARED,
+            file,
+            0,
+        )
+    }?;
+    let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
+    let mapping = Mapping { base, bytes };
+    // Both are best effort: a kernel without transparent huge pages says EINVAL.
+    for advice in [Advice::LinuxDontDump, Advice::LinuxHugepage] {
+        // SAFETY: our own mapping; these advices do not change its contents.
+        let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, advice) };
+    }
+    // SAFETY: mapped readable and writable for this length, page-aligned, until `mapping` drops;
+    // the seal keeps its pages from being taken away.
+    Ok(Arc::new(unsafe {
+        Memory::mapped(base, bytes, Box::new(mapping))
+    }))
+}
+
+/// Puts pages behind all of it, so that no later write faults.
+fn populate(memory: &Memory, progress: &mut dyn FnMut(usize, usize)) -> Result<(), Errno> {
+    let all = memory.bytes();
+    let mut done = 0;
+    while done < all {
+        let length = CHUNK.min(all - done);
+        let at = memory.address(done, length).as_ptr().cast();
+        // SAFETY: our own mapping; populating does not change its contents.
+        match unsafe { rustix::mm::madvise(at, length, Advice::LinuxPopulateWrite) } {
+            Ok(()) => (),
+            Err(Errno::INTR | Errno::AGAIN) => continue,
+            // Before Linux 5.14: touch them by hand. The memory is fresh, so zeros change nothing.
+            Err(Errno::INVAL) => memory.zero(done, length),
+            Err(errno) => return Err(errno),
+        }
+        done += length;
+        progress(done, all);
+    }
+    Ok(())
+}
+
+/// Fresh zeroed memory of at least `bytes` bytes (rounded up to whole pages) that can be shared by
+/// its descriptor, with pages behind all of it.
+///
+/// `name` shows in /proc. `progress` is called with the bytes done and the bytes in all, since a
+/// gigabyte takes up to a second.
+///
+/// # Errors
+/// Where there is not enough: a sentence with what is asked for and what there is. Else what the
+/// system says.
+pub fn shared_memory(
+    name: &str,
+    bytes: usize,
+    huge_pages: HugePages,
+    progress: &mut dyn FnMut(usize, usize),
+) -> io::Result<SharedMemory> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    if bytes == 0 || bytes > isize::MAX as usize - HUGE {
+        let message = format!("{bytes} bytes are no size for memory");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    if huge_pages != HugePages::Never {
+        let rounded = bytes.next_multiple_of(HUGE);
+        let had = huge_pages_free(&text, rounded)
+            // The pool may have been used meanwhile: mmap reserves, or fails.
+            .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
+            .and_then(|(file, memory)| match populate(&memory, progress) {
+                Ok(()) => Ok((file, memory)),
+                Err(errno) => Err(errno.to_string()),
+            });
+        match had {
+            Ok((file, memory)) => {
+                let huge = true;
+                return Ok(SharedMemory { memory, file, huge });
+            }
+            Err(why) if huge_pages == HugePages::Require => return Err(out_of_memory(why)),
+            Err(_) => (),
+        }
+    }
+    enough_available(&text, bytes).map_err(out_of_memory)?;
+    let rounded = bytes.next_multiple_of(rustix::param::page_size());
+    let (file, memory) = create(name, rounded, false)?;
+    populate(&memory, progress)?;
+    let huge = false;
+    Ok(SharedMemory { memory, file, huge })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_seen_through_the_descriptor() -> io::Result<()> {
+        let mut last = (0, 0);
+        let mut progress = |done, all| last = (done, all);
+        let first = shared_memory("test", 40 << 20, HugePages::Never, &mut progress)?;
+        assert_eq!(last, (40 << 20, 40 << 20));
+        assert!(!first.has_huge_pages());
+        first.memory().write(12345, b"hello");
+        let second = SharedMemory::adopt(first.file().try_clone_to_owned()?)?;
+        drop(first);
+        let mut seen = [0; 5];
+        second.memory().read(12345, &mut seen);
+        assert_eq!(&seen, b"hello");
+        Ok(())
+    }
+
+    #[test]
+    fn its_size_is_sealed_and_strangers_are_refused() -> io::Result<()> {
+        let shared = shared_memory("test", 4096, HugePages::IfFree, &mut |_, _| ())?;
+        assert!(rustix::fs::ftruncate(shared.file(), 0).is_err());
+        let plain = rustix::fs::memfd_create("plain", MemfdFlags::CLOEXEC)?;
+        assert!(SharedMemory::adopt(plain).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn too_much_is_refused_with_both_numbers() {
+        let refused = shared_memory("test", 1 << 50, HugePages::Never, &mut |_, _| ());
+        let message = refused.err().expect("a pebibyte").to_string();
+        assert!(message.contains("1073741824 MiB of memory"), "{message}");
+        assert!(message.contains("are available"), "{message}");
+        assert!(shared_memory("test", 0, HugePages::Never, &mut |_, _| ()).is_err());
+        assert!(shared_memory("test", usize::MAX, HugePages::IfFree, &mut |_, _| ()).is_err());
+    }
+
+    #[test]
+    fn huge_pages_are_had_if_and_only_if_they_are_free() -> io::Result<()> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        let required = shared_memory("test", HUGE, HugePages::Require, &mut |_, _| ());
+        match (huge_pages_free(&text, HUGE), required) {
+            (Ok(()), shared) => assert!(shared?.has_huge_pages()),
+            (Err(_), refused) => {
+                println!("no huge pages are reserved here: only their absence is tested");
+                let message = refused.err().expect("none are free").to_string();
+                assert!(message.contains("sysctl vm.nr_hugepages=1"), "{message}");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Image formats that must not be taken for raw disks, by their first bytes.
+//!
+//! Served raw, a guest could write through the format's own structures, and write a header that
+//! makes another program read other files of the host: so they are refused, with the command that
+//! shows the same image as a raw disk. A fixed VHD has its mark at the end only and is a raw disk
+//! for all but its last sector; it is not found here.
+//!
+//! Marks are from the formats' published descriptions (qemu's docs/interop for qcow2, QED and
+//! Parallels; VMware "Virtual Disk Format 5.0"; MS-VHDX; Microsoft's VHD specification; VirtualBox
+//! sources for VDI; the LUKS on-disk formats 1 and 2), and are tested on images made by qemu-img.
+
+use std::fmt;
+use std::path::Path;
+
+/// A format that was recognized.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ImageFormat {
+    /// qcow, version 1.
+    Qcow1,
+    /// qcow2, versions 2 and 3.
+    Qcow2,
+    /// VMware's: sparse, or a descriptor that names other files.
+    Vmdk,
+    /// Hyper-V's.
+    Vhdx,
+    /// Virtual PC's, dynamic or differencing.
+    Vhd,
+    /// VirtualBox's.
+    Vdi,
+    /// qemu's former QED.
+    Qed,
+    /// Parallels'.
+    Parallels,
+    /// LUKS version 1: encrypted, yet a raw disk to whoever stands below dm-crypt.
+    Luks1,
+    /// LUKS version 2, likewise.
+    Luks2,
+}
+
+impl ImageFormat {
+    /// The name of qemu's driver for it.
+    pub fn driver(self) -> &'static str {
+        match self {
+            ImageFormat::Qcow1 => "qcow",
+            ImageFormat::Qcow2 => "qcow2",
+            ImageFormat::Vmdk => "vmdk",
+            ImageFormat::Vhdx => "vhdx",
+            ImageFormat::Vhd => "vpc",
+            ImageFormat::Vdi => "vdi",
+            ImageFormat::Qed => "qed",
+            ImageFormat::Parallels => "parallels",
+            ImageFormat::Luks1 | ImageFormat::Luks2 => "luks",
+        }
+    }
+
+    /// Whether it is a container whose raw blocks may well be cached: worth a notice, not a
+    /// refusal.
+    pub fn is_container(self) -> bool {
+        matches!(self, ImageFormat::Luks1 | ImageFormat::Luks2)
+    }
+}
+
+impl fmt::Display for ImageFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ImageFormat::Qcow1 => "qcow (version 1)",
+            ImageFormat::Qcow2 => "qcow2",
+            ImageFormat::Vmdk => "VMDK",
+            ImageFormat::Vhdx => "VHDX",
+            ImageFormat::Vhd => "VHD",
+            ImageFormat::Vdi => "VDI",
+            ImageFormat::Qed => "QED",
+            ImageFormat::Parallels => "Parallels",
+            ImageFormat::Luks1 => "LUKS1",
+            ImageFormat::Luks2 => "LUKS2",
+        })
+    }
+}
+
+/// The format that begins like this. 512 bytes suffice; with fewer it knows less.
+pub fn detect(first_bytes: &[u8]) -> Option<ImageFormat> {
+    let starts = |mark: &[u8]| first_bytes.starts_with(mark);
+    let at = |offset: usize, mark: &[u8]| {
+        first_bytes
+            .get(offset..)
+            .is_some_and(|rest| rest.starts_with(mark))
+    };
+    if starts(b"QFI\xfb") {
+        return match at(4, &[0, 0, 0, 1]) {
+            true => Some(ImageFormat::Qcow1),
+            false => Some(ImageFormat::Qcow2),
+        };
+    }
+    if starts(b"LUKS\xba\xbe") {
+        return match at(6, &[0, 1]) {
+            true => Some(ImageFormat::Luks1),
+            false => Some(ImageFormat::Luks2),
+        };
+    }
+    let format = if starts(b"KDMV") || starts(b"COWD") || starts(b"# Disk DescriptorFile") {
+        ImageFormat::Vmdk
+    } else if starts(b"vhdxfile") {
+        ImageFormat::Vhdx
+    } else if starts(b"conectix") {
+        ImageFormat::Vhd
+    } else if at(64, &[0x7f, 0x10, 0xda, 0xbe]) {
+        ImageFormat::Vdi
+    } else if starts(b"QED\0") {
+        ImageFormat::Qed
+    } else if starts(b"WithoutFreeSpace") || starts(b"WithouFreSpacExt") {
+        ImageFormat::Parallels
+    } else {
+        return None;
+    };
+    Some(format)
+}
+
+/// The path as one word for a shell.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        return path.to_owned();
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
+}
+
+/// The sentence that refuses the image, or, for a container, the notice; with the way to serve
+/// what is inside.
+pub fn reason(format: ImageFormat, path: &Path) -> String {
+    let name = path.display();
+    if format.is_container() {
+        return format!(
+            "{name}: is a {format} container; its encrypted blocks are cached as they are. To \
+             cache what is inside, open it first (cryptsetup open {} NAME) and serve \
+             /dev/mapper/NAME",
+            quoted(&name.to_string())
+        );
+    }
+    // qemu's option parser ends a value at a comma; two stand for one.
+    let image = quoted(&name.to_string().replace(',', ",,"));
+    let view = format!("{name}.raw");
+    let (place, mount) = (quoted(&view), quoted(&view.replace(',', ",,")));
+    let driver = format.driver();
+    format!(
+        "{name}: is a {format} image, not a raw disk; serving its bytes as they are would damage \
+         it. Show what is inside as a raw disk with: touch {place} && qemu-storage-daemon \
+         --blockdev driver=file,node-name=f,filename={image} \
+         --blockdev driver={driver},node-name=d,file=f \
+         --export type=fuse,id=e,node-name=d,mountpoint={mount},writable=on \
+         and then serve {place}; or use --raw if the bytes really are meant"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_empty_beginnings_are_nothing() {
+        assert_eq!(detect(b""), None);
+        assert_eq!(detect(b"QFI"), None);
+        assert_eq!(detect(&[0; 512]), None);
+        assert_eq!(detect(b"QFI\xfb"), Some(ImageFormat::Qcow2));
+    }
+
+    #[test]
+    fn luks_is_noticed_and_not_refused() {
+        let luks2 = detect(b"LUKS\xba\xbe\x00\x02").expect("a LUKS header");
+        assert_eq!(luks2, ImageFormat::Luks2);
+        assert!(luks2.is_container());
+        assert_eq!(detect(b"LUKS\xba\xbe\x00\x01"), Some(ImageFormat::Luks1));
+        let notice = reason(luks2, Path::new("/dev/sdx"));
+        assert!(notice.contains("cryptsetup open /dev/sdx"), "{notice}");
+    }
+
+    #[test]
+    fn the_command_survives_odd_names() {
+        let text = reason(ImageFormat::Qcow2, Path::new("/a b/c,d.qcow2"));
+        assert!(text.contains("filename='/a b/c,,d.qcow2'"), "{text}");
+        assert!(text.contains("touch '/a b/c,d.qcow2.raw'"), "{text}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Unix sockets for exports and control: private, never stolen from a live owner.
+
+use crate::File;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A listening unix socket with a path. Dropped, it takes the path away (if that is still its own).
+#[derive(Debug)]
+pub struct Listener {
+    file: File,
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+/// Who is at the other end of a unix socket, as it was when they connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// The process; it may have ended since.
+    pub process: i32,
+    /// Its effective user.
+    pub user: u32,
+    /// Its effective group.
+    pub group: u32,
+}
+
+/// Who is at the other end of a unix socket.
+///
+/// # Errors
+/// If it is not a connected unix socket.
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    let found = rustix::net::sockopt::socket_peercred(socket)?;
+    Ok(Peer {
+        process: found.pid.as_raw_nonzero().get(),
+        user: found.uid.as_raw(),
+        group: found.gid.as_raw(),
+    })
+}
+
+fn failed(path: &Path, kind: io::ErrorKind, what: &str) -> io::Error {
+    io::Error::new(kind, format!("{}: {what}", path.display()))
+}
+
+fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+/// Takes a path that nobody listens on out of the way; refuses to touch anything else.
+fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    if !found.file_type().is_socket() {
+        return Err(failed(
+            path,
+            io::ErrorKind::AlreadyExists,
+            "exists and is not a socket; choose another path, or remove it",
+        ));
+    }
+    // Non-blocking: a live owner whose queue is full answers EAGAIN instead of keeping us.
+    match rustix::net::connect(&socket(SocketFlags::NONBLOCK)?, address) {
+        Err(Errno::CONNREFUSED) => fs::remove_file(path),
+        Err(Errno::ACCESS | Errno::PERM) => Err(failed(
+            path,
+            io::ErrorKind::PermissionDenied,
+            "is a socket of another user; choose another path",
+        )),
+        _ => Err(failed(
+            path,
+            io::ErrorKind::AddrInUse,
+            "another process listens there; end that, or choose another path",
+        )),
+    }
+}
+
+/// Locks the directory as long as the result lives: of two that find the same stale socket, the
+/// second must not remove what the first has just bound.
+fn lock_directory(directory: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())
+        .map_err(|errno| failed(directory, io::Error::from(errno).kind(), "cannot be opened"))?;
+    match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(opened),
+        Err(_) => Err(failed(
+            directory,
+            io::ErrorKind::WouldBlock,
+            "another process is just setting up a socket in this directory; try again",
+        )),
+    }
+}
+
+impl Listener {
+    /// Listens at `path`. A missing directory is made, for its owner alone (0700); the socket is
+    /// for its owner alone (0600); a stale socket is replaced.
+    ///
+    /// # Errors
+    /// One sentence that names the path: somebody listens there, it is no socket, too long, ...
+    pub fn bind(path: &Path) -> io::Result<Listener> {
+        let address = SocketAddrUnix::new(path).map_err(|_| {
+            failed(
+                path,
+                io::ErrorKind::InvalidInput,
+                "too long for a socket (107 bytes at most); choose a shorter path",
+            )
+        })?;
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new("."));
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|error| failed(directory, error.kind(), "the directory cannot be made"))?;
+        let _locked = lock_directory(directory)?;
+        clear_stale(path, &address)?;
+        let socket = socket(SocketFlags::NONBLOCK)?;
+        // The mode of the socket is the mode of the file that bind makes (less the umask, which
+        // belongs to the whole process and is left alone).
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        rustix::net::bind(&socket, &address)
+            .map_err(|errno| failed(path, io::Error::from(errno).kind(), "cannot be bound"))?;
+        let bound = fs::symlink_metadata(path)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(Listener {
+            file: Arc::new(socket),
+            path: path.to_owned(),
+            identity: (bound.dev(), bound.ino()),
+        })
+    }
+
+    /// The socket, for [`crate::Ring::accept`].
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+            // If it cannot be removed it is stale, which the next one to bind deals with.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).map_or(0, |found| found.permissions().mode() & 0o777)
+    }
+
+    #[test]
+    fn it_is_private_and_goes_with_its_owner() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("new/deep/socket");
+        let listener = Listener::bind(&path)?;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().expect("it has one")), 0o700);
+        let client = UnixStream::connect(&path)?;
+        let here = peer(&client)?;
+        assert_eq!(here.process as u32, std::process::id());
+        assert_eq!(here.user, rustix::process::geteuid().as_raw());
+        drop(listener);
+        assert!(!path.exists());
+        Ok(())
+    }
+
+    #[test]
+    fn a_live_socket_is_left_alone_and_a_stale_one_replaced() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("socket");
+        let live = UnixListener::bind(&path)?;
+        let refused = Listener::bind(&path).expect_err("somebody listens");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert!(path.exists());
+        drop(live);
+        let listener = Listener::bind(&path)?;
+        fs::remove_file(&path)?;
+        let other = UnixListener::bind(&path)?;
+        drop(listener);
+        assert!(path.exists(), "somebody else's socket by now");
+        drop(other);
+        Ok(())
+    }
+
+    #[test]
+    fn other_files_and_long_paths_are_refused() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("file");
+        fs::write(&path, "data")?;
+        assert!(Listener::bind(&path).is_err());
+        assert_eq!(fs::read(&path)?, b"data");
+        let long = directory.path().join("x".repeat(120));
+        let message = Listener::bind(&long).expect_err("too long").to_string();
+        assert!(message.contains("shorter"), "{message}");
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Operations on stream sockets. They must be blocking ones (as [`Ring::accept`] makes them): the
+//! kernel answers for a non-blocking one at once instead of waiting.
+#![allow(unsafe_code)]
+
+use crate::File;
+use crate::flight::Hold;
+use crate::operations::{failure, fd, is_passing};
+use crate::ring::Ring;
+use block::{Error, Kind, Memory, Result};
+use io_uring::{opcode, types};
+use lane::Ticket;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A stretch of memory to be sent.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The memory; not changed by anybody until the sending has ended.
+    pub memory: Arc<Memory>,
+    /// The first byte.
+    pub offset: usize,
+    /// How many bytes.
+    pub length: usize,
+}
+
+/// Ends a connection both ways, or a listener's listening: whoever waits on it is answered.
+///
+/// # Errors
+/// What the system says; that there was no connection any more is no error.
+pub fn shutdown(socket: &File) -> Result {
+    match rustix::net::shutdown(socket, rustix::net::Shutdown::Both) {
+        Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+        Err(errno) => Err(failure(
+            -i64::from(errno.raw_os_error()),
+            "end a connection",
+        )),
+    }
+}
+
+impl Ring {
+    /// Waits until the file can be read, has ended, or has an error; returns the poll(2) events.
+    async fn poll(&self, file: &File) -> Result<u32> {
+        self.plain(file, "wait for a file", || {
+            opcode::PollAdd::new(fd(file), libc::POLLIN as u32).build()
+        })
+        .await
+        .map(|events| events as u32)
+    }
+
+    /// Waits until the file (a socket, a pidfd, a signalfd) can be read or has ended.
+    ///
+    /// # Errors
+    /// `Stopping` if cancelled.
+    pub async fn readable(&self, file: &File) -> Result {
+        self.poll(file).await.map(|_| ())
+    }
+
+    /// Accepts a connection: a blocking socket, closed on exec. The listener must be non-blocking.
+    ///
+    /// This waits by a poll and then calls accept4, since an accept that the kernel completes after
+    /// nobody waits for it any more would leave an open connection that nobody knows of.
+    ///
+    /// # Errors
+    /// `Stopping` once the listener was shut down or the wait cancelled; `Io` with its errno where
+    /// the process or the system is out of descriptors or memory (wait a little, then try again).
+    pub async fn accept(&self, listener: &File) -> Result<OwnedFd> {
+        const DOING: &str = "accept a connection";
+        loop {
+            match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => return Ok(socket),
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => (),
+                Err(Errno::INVAL) => return Err(Error::new(Kind::Stopping, DOING)),
+                Err(errno) => return Err(failure(-i64::from(errno.raw_os_error()), DOING)),
+            }
+            // A unix listener that was shut down goes on saying EAGAIN; only poll tells.
+            if self.poll(listener).await? & libc::POLLHUP as u32 != 0 {
+                return Err(Error::new(Kind::Stopping, DOING));
+            }
+        }
+    }
+
+    /// Receives at least one byte and up to `length` into `memory`; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// `Io`, `Stopping`.
+    ///
+    /// # Panics
+    /// If the bytes are not all inside the memory.
+    pub async fn receive(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize> {
+        loop {
+            let result = self.start_receive(socket, memory, offset, length, 0).await;
+            if is_passing(result) {
+                self.lane().rest().await;
+            } else if result < 0 {
+                return Err(failure(result, "receive"));
+            } else {
+                return Ok(result as usize);
+            }
+        }
+    }
+
+    /// Receives `length` bytes into `memory`; fewer only at the end of the stream.
+    ///
+    /// # Errors
+    /// `Io`, `Stopping`.
+    ///
+    /// # Panics
+    /// If the bytes are not all inside the memory.
+    pub async fn receive_all(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize> {
+        let mut done = 0;
+        while done < length {
+            let (at, rest) = (offset + done, length - done);
+            let result = self
+                .start_receive(socket, memory, at, rest, libc::MSG_WAITALL)
+                .await;
+            match result {
+                0 => break,
+                passing if is_passing(passing) => self.lane().rest().await,
+                error if error < 0 => return Err(failure(error, "receive")),
+                bytes => done += bytes as usize,
+            }
+        }
+        Ok(done)
+    }
+
+    fn start_receive(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+        flags: i32,
+    ) -> Ticket {
+        let at = memory.address(offset, length);
+        let length = length.min(1 << 30) as u32;
+        let entry = opcode::Recv::new(fd(socket), at.as_ptr(), length)
+            .flags(flags)
+            .build();
+        let hold = Hold {
+            keep: Some(memory.clone()),
+            file: Some(socket.clone()),
+            vectors: None,
+        };
+        // SAFETY: the entry points into the memory, which `hold` keeps; so it does the file open.
+        unsafe { self.launch(entry, hold) }
+    }
+
+    /// Sends all of the parts, in order. On one socket only one task at a time may do so.
+    ///
+    /// # Errors
+    /// `Io` (the peer has gone), `Stopping`.
+    ///
+    /// # Panics
+    /// If a part is not all inside its memory.
+    pub async fn send(&self, socket: &File, parts: &[Part]) -> Result {
+        let total: usize = parts.iter().map(|part| part.length).sum();
+        let mut sent = 0;
+        while sent < total {
+            let result = self.start_send(socket, parts, sent).await;
+            if is_passing(result) {
+                self.lane().rest().await;
+            } else if result <= 0 {
+                return Err(failure(result, "send"));
+            } else {
+                sent += result as usize;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_send(&self, socket: &File, parts: &[Part], mut skip: usize) -> Ticket {
+        let mut list = self.0.flights.borrow_mut().list();
+        for part in parts {
+            let skipped = skip.min(part.length);
+            skip -= skipped;
+            let length = part.length - skipped;
+            if length == 0 {
+                continue;
+            }
+            let at = part.memory.address(part.offset + skipped, length);
+            if !list.push(at, length) {
+                break;
+            }
+            list.memories.push(part.memory.clone());
+        }
+        // WAITALL: the kernel goes on after a short send by itself.
+        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal())
+            .flags(flags)
+            .build();
+        let hold = Hold {
+            keep: None,
+            file: Some(socket.clone()),
+            vectors: Some(list),
+        };
+        // SAFETY: the entry points to the boxed header, it to the list beside it, and that into
+        // memories which the list holds; `hold` keeps the box where it is, and the file open.
+        unsafe { self.launch(entry, hold) }
+    }
+}

@@ -1,0 +1,171 @@
+//! Block devices, by way of loop devices: needs root and a free one, else it says that it skips.
+
+mod common;
+
+use block::{Buf, Discard, Extent, Request};
+use common::{DEFAULT, filled, image, program, read, ring, run, said, stack, write, zero};
+use std::path::{Path, PathBuf};
+use uring::{Direct, FileVolume, OpenErrorKind, OpenOptions};
+
+/// A loop device that goes away with the test.
+struct Loop(PathBuf);
+
+impl Loop {
+    fn over(path: &Path, options: &[&str]) -> Option<Loop> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: a loop device needs root");
+            return None;
+        }
+        let name = path.display().to_string();
+        let arguments = [options, &["--find", "--show", &name]].concat();
+        let output = program("losetup", &arguments)?;
+        if !output.status.success() {
+            println!("skipped: no loop device: {}", said(&output));
+            return None;
+        }
+        Some(Loop(said(&output).trim().into()))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        program("losetup", &["--detach", &self.0.display().to_string()]);
+    }
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+#[test]
+fn a_device_serves_every_request() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &["--direct-io=on", "--sector-size=512"]) else {
+        return;
+    };
+    let ring = ring();
+    let (volume, stack) = stack(device.path(), DEFAULT, &ring);
+    println!("{:?} {:?}", volume.direct(), volume.limits());
+    assert!(volume.is_device());
+    assert_eq!(volume.direct(), &Direct::Yes);
+    assert_eq!(volume.limits().bytes(), 8 << 20);
+    assert_eq!(volume.limits().block_logical_bytes, 512);
+    run(&ring, &stack, write(0, &filled(16384, 6), true)).expect("written");
+    run(&ring, &stack, zero(16, 16, false)).expect("zeroed");
+    run(&ring, &stack, zero(64, 32, true)).expect("unmapped");
+    let at = Extent::new(256, 256);
+    run(&ring, &stack, Request::Discard { at }).expect("discarded");
+    run(&ring, &stack, Request::Flush).expect("flushed");
+    let into = Buf::new(16384, 512);
+    run(&ring, &stack, read(0, &into)).expect("read");
+    let discarded = stack.limits().discard == Discard::Zeroes;
+    for (sector, bytes) in into.to_vec().chunks(512).enumerate() {
+        let expected = match sector {
+            16..32 | 64..96 => 0,
+            256..512 if discarded => 0,
+            _ => 6,
+        };
+        assert!(
+            bytes.iter().all(|byte| *byte == expected),
+            "sector {sector}"
+        );
+    }
+}
+
+#[test]
+fn blocks_of_4096_bytes_are_the_smallest_request_there() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &["--sector-size=4096"]) else {
+        return;
+    };
+    let ring = ring();
+    let (_volume, stack) = stack(device.path(), DEFAULT, &ring);
+    assert_eq!(stack.limits().block_logical_bytes, 4096);
+    assert!(run(&ring, &stack, write(1, &filled(8, 1), false)).is_err());
+    // Pieces smaller than a block take the detour.
+    let pieces = common::in_pieces(16, 1);
+    pieces.write(&[7; 16 * 512]);
+    run(&ring, &stack, write(8, &pieces, false)).expect("written");
+    let into = common::in_pieces(16, 1);
+    run(&ring, &stack, read(8, &into)).expect("read");
+    assert_eq!(into.to_vec(), [7; 16 * 512]);
+}
+
+#[test]
+fn a_device_is_opened_once_and_its_file_not_at_all() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    let error = FileVolume::open(&path, DEFAULT).expect_err("behind a loop device");
+    assert_eq!(error.kind, OpenErrorKind::Busy);
+    let name = device.path().display().to_string();
+    assert!(
+        error.to_string().contains(&format!("attached to {name}")),
+        "{error}"
+    );
+    let first = FileVolume::open(device.path(), DEFAULT).expect("nobody else");
+    let error = FileVolume::open(device.path(), DEFAULT).expect_err("opened exclusively");
+    assert_eq!(error.kind, OpenErrorKind::Busy, "{error}");
+    drop(first);
+    FileVolume::open(device.path(), DEFAULT).expect("nobody else any more");
+}
+
+#[test]
+fn a_mounted_device_is_refused_by_name() {
+    let directory = directory();
+    let path = image(directory.path(), 64 << 20);
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    let name = device.path().display().to_string();
+    let place = directory.path().join("mount point");
+    std::fs::create_dir(&place).expect("a directory");
+    let place_name = place.display().to_string();
+    for (tool, arguments) in [
+        ("mkfs.ext4", vec!["-q", &name]),
+        ("mount", vec![&name, &place_name]),
+    ] {
+        match program(tool, &arguments) {
+            Some(output) if output.status.success() => (),
+            Some(output) => return println!("skipped: {tool}: {}", said(&output)),
+            None => return,
+        }
+    }
+    let options = OpenOptions {
+        read_only: true,
+        buffered: false,
+    };
+    let refused = [DEFAULT, options].map(|options| FileVolume::open(device.path(), options));
+    let unmounted = program("umount", &[&place_name]);
+    assert!(unmounted.is_some_and(|output| output.status.success()));
+    for result in refused {
+        let error = result.expect_err("it is mounted");
+        assert_eq!(error.kind, OpenErrorKind::Busy);
+        let text = error.to_string();
+        assert!(
+            text.contains("is mounted at") && text.contains("mount point"),
+            "{text}"
+        );
+    }
+    FileVolume::open(device.path(), DEFAULT).expect("it is not mounted any more");
+}
+
+#[test]
+fn a_read_only_device_says_so() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &["--read-only"]) else {
+        return;
+    };
+    let error = FileVolume::open(device.path(), DEFAULT).expect_err("read-only");
+    assert_eq!(error.kind, OpenErrorKind::ReadOnly);
+    assert!(error.to_string().contains("--read-only"), "{error}");
+}
