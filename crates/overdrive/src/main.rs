@@ -1,1 +1,43 @@
-fn main() {}
+//! The `overdrive` command.
+
+mod progress;
+mod serve;
+mod sizes;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use volume::Failure;
+
+/// A DRAM cache for block storage, and the lab that proves when it helps.
+///
+/// Exit status: 0 ok, 1 negative answer, 2 usage, 3 no daemon, 4 permission, 5 busy or locked,
+/// 6 device I/O error, 7 data integrity failure.
+#[derive(Parser)]
+#[command(
+    name = "overdrive",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+    };
+    result.unwrap_or_else(|failure| tell(&failure))
+}
+
+/// The sentence goes to stderr, the status to the caller.
+fn tell(failure: &Failure) -> ExitCode {
+    eprintln!("overdrive: {failure}");
+    ExitCode::from(failure.exit as u8)
+}

@@ -23,6 +23,7 @@ mod open_error;
 mod operations;
 mod probe;
 mod ring;
+mod signals;
 mod socket;
 mod sockets;
 
@@ -32,6 +33,7 @@ pub use file::{Direct, FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use ring::Ring;
+pub use signals::{signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer};
 pub use sockets::{Part, shutdown};
 

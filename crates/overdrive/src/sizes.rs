@@ -1,0 +1,99 @@
+//! Values of options with units, for clap.
+
+use block::{DelaySpec, FaultsSpec, Size};
+
+pub(crate) fn size(text: &str) -> Result<Size, String> {
+    text.parse()
+}
+
+/// A time: `500us`, `2ms`, `5s`. In microseconds.
+pub(crate) fn time_us(text: &str) -> Result<u64, String> {
+    let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let factor = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "" if number == 0 => 1,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(factor).ok_or_else(bad)
+}
+
+pub(crate) fn time_ms(text: &str) -> Result<u64, String> {
+    Ok(time_us(text)?.div_ceil(1000))
+}
+
+fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
+    text.split(',').map(|pair| {
+        pair.split_once('=')
+            .ok_or_else(|| format!("'{pair}' is not KEY=VALUE"))
+    })
+}
+
+/// `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
+pub(crate) fn delay(text: &str) -> Result<DelaySpec, String> {
+    let mut delay = DelaySpec::default();
+    for pair in pairs(text) {
+        match pair? {
+            ("read", value) => delay.read_us = time_us(value)?,
+            ("write", value) => delay.write_us = time_us(value)?,
+            ("flush", value) => delay.flush_us = time_us(value)?,
+            ("servers", value) => {
+                let servers = value.parse().ok().filter(|&servers| servers > 0);
+                delay.servers = servers.ok_or(format!("servers={value}: 1 or more"))?;
+            }
+            ("bandwidth", value) => delay.bandwidth = value.parse()?,
+            (key, _) => {
+                return Err(format!("'{key}': read, write, flush, servers or bandwidth"));
+            }
+        }
+    }
+    Ok(delay)
+}
+
+/// `write=10,flush=3,read=0,count=2,errno=28`.
+pub(crate) fn faults(text: &str) -> Result<FaultsSpec, String> {
+    let mut faults = FaultsSpec::default();
+    for pair in pairs(text) {
+        let (key, value) = pair?;
+        let bad = |_| format!("{key}={value}: not a number");
+        match key {
+            "read" => faults.read_from = value.parse().map_err(bad)?,
+            "write" => faults.write_from = value.parse().map_err(bad)?,
+            "flush" => faults.flush_from = value.parse().map_err(bad)?,
+            "count" => faults.count = value.parse().map_err(bad)?,
+            "errno" => faults.errno = value.parse().map_err(bad)?,
+            _ => return Err(format!("'{key}': read, write, flush, count or errno")),
+        }
+    }
+    Ok(faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_with_units_are_read_or_refused() {
+        assert_eq!(time_us("500us"), Ok(500));
+        assert_eq!(time_us("5s"), Ok(5_000_000));
+        assert_eq!(time_us("0"), Ok(0));
+        assert!(time_us("5").is_err());
+        assert!(time_us("99999999999999999999s").is_err());
+        let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");
+        assert_eq!(
+            (slow.read_us, slow.servers, slow.bandwidth),
+            (2_000, 8, Size(100 << 20))
+        );
+        assert!(delay("servers=0").is_err());
+        assert!(delay("latency=1ms").is_err());
+        assert!(delay("read").is_err());
+        assert_eq!(faults("flush=3,errno=28").expect("good").errno, 28);
+        assert!(faults("write=x").is_err());
+    }
+}

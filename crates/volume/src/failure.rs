@@ -1,0 +1,66 @@
+//! Failures of whole commands: one sentence for people, one exit status for scripts.
+
+use std::fmt;
+use uring::{OpenError, OpenErrorKind};
+
+/// The exit statuses of the command, documented and never reused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// A negative answer: not found, a check that failed.
+    Negative = 1,
+    /// The command line or a setting is wrong.
+    Usage = 2,
+    /// No daemon answers.
+    NoDaemon = 3,
+    /// Not permitted.
+    Permission = 4,
+    /// Busy or locked.
+    Busy = 5,
+    /// The device failed.
+    Io = 6,
+    /// Data is not what was written.
+    Integrity = 7,
+}
+
+/// Why a command ends.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The exit status.
+    pub exit: Exit,
+    /// What, where, and what to do: one sentence.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with this status and sentence.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure {
+            exit,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        let exit = match error.kind {
+            OpenErrorKind::NotFound => Exit::Negative,
+            OpenErrorKind::Permission | OpenErrorKind::ReadOnly => Exit::Permission,
+            OpenErrorKind::Busy => Exit::Busy,
+            OpenErrorKind::TooSmall | OpenErrorKind::Misaligned | OpenErrorKind::Unsupported => {
+                Exit::Usage
+            }
+            OpenErrorKind::Io => Exit::Io,
+        };
+        Failure::new(exit, error.message)
+    }
+}

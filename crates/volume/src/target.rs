@@ -1,0 +1,117 @@
+//! BACKING as people write it.
+
+use crate::failure::{Exit, Failure};
+use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
+use std::path::PathBuf;
+
+/// What the command line says about a volume besides its backing.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The cache; None: serve without one.
+    pub cache: Option<CacheSpec>,
+    /// Make the backing slower, for tests and demonstrations.
+    pub delay: Option<DelaySpec>,
+    /// Make the backing fail, for tests.
+    pub faults: Option<FaultsSpec>,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Use the host's page cache under the volume.
+    pub buffered: bool,
+}
+
+/// The stack for a backing: a path, `ram:SIZE` or `null:SIZE`.
+///
+/// # Errors
+/// Usage, with the mend, for anything else.
+pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let size = |text: &str| -> Result<Size, Failure> {
+        let size: Size = text
+            .parse()
+            .map_err(|error| usage(format!("{backing}: {error}")))?;
+        if size.0 == 0 || !size.0.is_multiple_of(block::SECTOR) {
+            let message = "the size must be a multiple of 512 bytes and more than 0";
+            return Err(usage(format!("{backing}: {message}")));
+        }
+        Ok(size)
+    };
+    let mut spec = if let Some(rest) = backing.strip_prefix("ram:") {
+        Spec::Ram { size: size(rest)? }
+    } else if let Some(rest) = backing.strip_prefix("null:") {
+        Spec::Null { size: size(rest)? }
+    } else if backing.starts_with("nbd://") || backing.starts_with("nbd+unix://") {
+        return Err(usage(format!(
+            "{backing}: this version has no NBD client; mount the remote volume as a file with \
+             'nbdfuse FILE URI' and serve that file"
+        )));
+    } else if backing.starts_with("model:") {
+        return Err(usage(format!(
+            "{backing}: this version has no modelled drives"
+        )));
+    } else if backing.is_empty() {
+        return Err(usage(
+            "the backing is empty; name an image, a device, or ram:SIZE".into(),
+        ));
+    } else {
+        let (read_only, buffered) = (plan.read_only, plan.buffered);
+        Spec::File {
+            path: PathBuf::from(backing),
+            read_only,
+            buffered,
+        }
+    };
+    if let Some(delay) = &plan.delay {
+        spec = Spec::Delay {
+            delay: delay.clone(),
+            below: Box::new(spec),
+        };
+    }
+    if let Some(faults) = &plan.faults {
+        spec = Spec::Faults {
+            faults: faults.clone(),
+            below: Box::new(spec),
+        };
+    }
+    if let Some(cache) = &plan.cache {
+        spec = Spec::Cache {
+            cache: cache.clone(),
+            below: Box::new(spec),
+        };
+    }
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backings_are_understood_or_refused_with_a_mend() {
+        let plan = Plan::default();
+        let ram = target("ram:1M", &plan).expect("a good backing");
+        assert_eq!(
+            ram,
+            Spec::Ram {
+                size: Size(1 << 20)
+            }
+        );
+        for bad in [
+            "ram:",
+            "ram:x",
+            "null:100",
+            "ram:0",
+            "",
+            "nbd://host",
+            "model:x",
+        ] {
+            let failure = target(bad, &plan).expect_err(bad);
+            assert_eq!(failure.exit, Exit::Usage, "{bad}");
+        }
+        let cached = Plan {
+            cache: Some(CacheSpec::default()),
+            ..Plan::default()
+        };
+        let spec = target("disk.img", &cached).expect("a path");
+        assert!(matches!(spec, Spec::Cache { below, .. } if matches!(*below, Spec::File { .. })));
+    }
+}
