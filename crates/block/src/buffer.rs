@@ -266,6 +266,9 @@ impl Buf {
     /// Sets `count` sectors from `first` on to zeros.
     pub fn zero_part(&self, first: u32, count: u32) {
         let grain = self.pieces.grain as usize;
+        if grain == 0 {
+            return;
+        }
         self.stretches_of(first, count, |at, sectors| {
             self.pieces.memory.zero(at, sectors as usize * grain);
         });

@@ -128,18 +128,15 @@ impl Block for Cache {
     }
 
     async fn run(&self, request: Request) -> Result {
-        let handle = &*self.0;
         match request {
-            Request::Read { at, into } => handle.read(at, into).await,
-            Request::Write { at, ref from, fua } => handle.write(at, from, fua).await,
-            Request::Flush => handle.flush().await,
-            Request::Discard { at } => handle.discard(at).await,
-            Request::Zero { at, fua, may_unmap } => {
-                let zeros = Source::Zeros {
-                    may_unmap,
-                    discard: false,
-                };
-                handle.change_all(at, zeros, fua).await
+            Request::Read { at, into } => self.0.read(at, into).await,
+            // In memory of their own: reads would carry the size of a write-out's future with them.
+            change => {
+                let handle = self.0.clone();
+                self.0
+                    .lane
+                    .pin(async move { handle.change_or_flush(change).await })
+                    .await
             }
         }
     }
@@ -150,6 +147,10 @@ impl Handle {
     async fn read(&self, at: Extent, into: Buf) -> Result {
         let block = u64::from(crate::BLOCK_SECTORS);
         let run = u64::from(self.shared.geometry.run_blocks) * block;
+        let most = self.shared.stretch(at.first).min(run - at.first % block);
+        if u64::from(at.count) <= most {
+            return self.read_part(at, &into).await;
+        }
         let mut done = 0;
         while done < at.count {
             let first = at.first + u64::from(done);
@@ -242,6 +243,22 @@ impl Handle {
             self.shared.errors[0].fetch_add(1, Ordering::Relaxed);
         }
         result
+    }
+
+    async fn change_or_flush(self: Rc<Self>, request: Request) -> Result {
+        match request {
+            Request::Read { .. } => unreachable!("reads have their own way"),
+            Request::Write { at, ref from, fua } => self.write(at, from, fua).await,
+            Request::Flush => self.flush().await,
+            Request::Discard { at } => self.discard(at).await,
+            Request::Zero { at, fua, may_unmap } => {
+                let zeros = Source::Zeros {
+                    may_unmap,
+                    discard: false,
+                };
+                self.change_all(at, zeros, fua).await
+            }
+        }
     }
 
     fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {

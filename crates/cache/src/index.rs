@@ -1,29 +1,41 @@
 //! From blocks to slots: an open-addressed table of 4-byte cells.
 //!
-//! A cell is `| tag 8 | slot + 1 24 |`, 0 if empty. Collisions go to the next cell; a removal shifts
-//! the cells behind it back (Knuth, The Art of Computer Programming 6.4, algorithm R), so that there
-//! are no tombstones and no rebuild. The table has a cell and a third for each slot: 5.3 bytes. A
-//! block may stand in it twice, while an older version of it is still to be written out.
+//! A cell is `| tag 6 | displacement 4 | slot + 1 22 |`, 0 if empty. Collisions go to the next cell;
+//! a removal shifts the cells behind it back (Knuth, The Art of Computer Programming 6.4, algorithm
+//! R), so that there are no tombstones and no rebuild. The displacement, how far a cell stands from
+//! its home, makes that possible without looking at the slots' headers, which lie far away; only
+//! where it does not fit into its four bits is the header asked. The table has a cell and a third
+//! for each slot: 5.3 bytes. A block may stand in it twice, while an older version of it is still to
+//! be written out.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
+const SLOT_BITS: u32 = 22;
+const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
+/// The displacement as it is stored; this one means "this or more".
+const FAR: u32 = 15;
+
 /// The most slots that an index can name.
-pub(crate) const SLOTS_MAX: u32 = (1 << 24) - 2;
+pub(crate) const SLOTS_MAX: u32 = SLOT_MASK - 1;
 
 /// A block's place in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hash(u64);
 
 impl Hash {
+    /// MurmurHash3's finalizer (A. Appleby, public domain). One multiplication alone leaves the
+    /// strides of real workloads visible, and long runs of full cells with them.
     #[inline]
     pub(crate) fn of(block: u64) -> Hash {
-        let mixed = (block ^ block >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Hash(mixed ^ mixed >> 29)
+        let mut mixed = block;
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        Hash(mixed ^ (mixed >> 33))
     }
 
     fn tag(self) -> u32 {
-        (self.0 >> 56) as u32
+        (self.0 >> 58) as u32
     }
 
     /// A sixteenth of all blocks, always the same ones.
@@ -32,9 +44,35 @@ impl Hash {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cell(u32);
+
+impl Cell {
+    const EMPTY: Cell = Cell(0);
+
+    fn new(tag: u32, displacement: usize, slot: u32) -> Cell {
+        let displacement = (displacement as u32).min(FAR);
+        Cell(tag << 26 | displacement << SLOT_BITS | (slot + 1))
+    }
+
+    #[inline]
+    fn tag(self) -> u32 {
+        self.0 >> 26
+    }
+
+    fn displacement(self) -> u32 {
+        self.0 >> SLOT_BITS & FAR
+    }
+
+    #[inline]
+    fn slot(self) -> u32 {
+        (self.0 & SLOT_MASK) - 1
+    }
+}
+
 /// The table.
 pub(crate) struct Index {
-    cells: Box<[u32]>,
+    cells: Box<[Cell]>,
 }
 
 impl Index {
@@ -42,12 +80,12 @@ impl Index {
         assert!(slots <= SLOTS_MAX);
         let cells = slots as usize + slots as usize / 3 + 2;
         Index {
-            cells: vec![0; cells].into_boxed_slice(),
+            cells: vec![Cell::EMPTY; cells].into_boxed_slice(),
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.cells.fill(0);
+        self.cells.fill(Cell::EMPTY);
     }
 
     #[inline]
@@ -56,28 +94,37 @@ impl Index {
     }
 
     #[inline]
-    fn next(&self, cell: usize) -> usize {
-        if cell + 1 == self.cells.len() {
+    fn next(&self, at: usize) -> usize {
+        if at + 1 == self.cells.len() {
             0
         } else {
-            cell + 1
+            at + 1
+        }
+    }
+
+    /// How many cells `at` lies behind `from`.
+    #[inline]
+    fn distance(&self, from: usize, at: usize) -> usize {
+        if at >= from {
+            at - from
+        } else {
+            at + self.cells.len() - from
         }
     }
 
     /// The first slot under this hash that `is_it`.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut cell = self.home(hash);
+        let mut at = self.home(hash);
         loop {
-            let value = self.cells[cell];
-            if value == 0 {
+            let cell = self.cells[at];
+            if cell == Cell::EMPTY {
                 return None;
             }
-            let slot = (value & 0xff_ffff) - 1;
-            if value >> 24 == hash.tag() && is_it(slot) {
-                return Some(slot);
+            if cell.tag() == hash.tag() && is_it(cell.slot()) {
+                return Some(cell.slot());
             }
-            cell = self.next(cell);
+            at = self.next(at);
         }
     }
 
@@ -94,43 +141,49 @@ impl Index {
     }
 
     pub(crate) fn insert(&mut self, hash: Hash, slot: u32) {
-        let mut cell = self.home(hash);
-        while self.cells[cell] != 0 {
-            cell = self.next(cell);
+        let mut at = self.home(hash);
+        let mut displacement = 0;
+        while self.cells[at] != Cell::EMPTY {
+            at = self.next(at);
+            displacement += 1;
         }
-        self.cells[cell] = hash.tag() << 24 | (slot + 1);
+        self.cells[at] = Cell::new(hash.tag(), displacement, slot);
     }
 
     fn cell_of(&self, hash: Hash, slot: u32) -> usize {
-        let value = hash.tag() << 24 | (slot + 1);
-        let mut cell = self.home(hash);
-        while self.cells[cell] != value {
-            assert!(self.cells[cell] != 0, "a slot that is not in the index");
-            cell = self.next(cell);
+        let mut at = self.home(hash);
+        while self.cells[at].0 & SLOT_MASK != slot + 1 {
+            assert!(
+                self.cells[at] != Cell::EMPTY,
+                "a slot that is not in the index"
+            );
+            at = self.next(at);
         }
-        cell
+        at
     }
 
     /// Removes a slot; `hash_of` tells the hash of any other slot in the table.
     pub(crate) fn remove(&mut self, hash: Hash, slot: u32, hash_of: impl Fn(u32) -> Hash) {
-        let length = self.cells.len();
         let mut hole = self.cell_of(hash, slot);
-        let mut cell = hole;
+        let mut at = hole;
         loop {
-            cell = self.next(cell);
-            let value = self.cells[cell];
-            if value == 0 {
+            at = self.next(at);
+            let cell = self.cells[at];
+            if cell == Cell::EMPTY {
                 break;
             }
-            let home = self.home(hash_of((value & 0xff_ffff) - 1));
+            let displacement = match cell.displacement() {
+                FAR => self.distance(self.home(hash_of(cell.slot())), at),
+                near => near as usize,
+            };
             // It may move back into the hole unless its home lies behind the hole.
-            let behind = (cell + length - home) % length;
-            if behind >= (cell + length - hole) % length {
-                self.cells[hole] = value;
-                hole = cell;
+            let step = self.distance(hole, at);
+            if displacement >= step {
+                self.cells[hole] = Cell::new(cell.tag(), displacement - step, cell.slot());
+                hole = at;
             }
         }
-        self.cells[hole] = 0;
+        self.cells[hole] = Cell::EMPTY;
     }
 }
 

@@ -25,13 +25,13 @@ impl Geometry {
     pub fn for_memory(bytes: u64, lanes: u32) -> Geometry {
         let slots = (bytes / (u64::from(crate::BLOCK_SECTORS) * SECTOR)).clamp(64, 1 << 30) as u32;
         // Lanes rarely meet in one of four times as many shards; a lane alone needs only one, and
-        // then all slots serve all blocks. A shard can address 2^24 slots.
+        // then all slots serve all blocks. A shard can address four million slots.
         let wanted = if lanes > 1 {
             (4 * lanes).next_power_of_two()
         } else {
             1
         };
-        let wanted = wanted.max(slots.div_ceil(1 << 23));
+        let wanted = wanted.max(slots.div_ceil(4_000_000));
         let shards = wanted.min(slots / 16).max(1);
         Geometry {
             slots: slots - slots % shards,

@@ -1,6 +1,6 @@
 //! Hits on the engine itself, against bare copies from the same pages.
 
-use crate::sides::{alternate, now_ns};
+use crate::sides::{alternate, cpu_ns, wall_ns};
 use anyhow::{Context, Result};
 use block::{Buf, Extent, Limits, Memory, Null, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
@@ -136,19 +136,19 @@ impl Bed {
 
     /// Bare copies from random slots.
     fn copies(&self, rider: &mut Rider, count: u64) -> f64 {
-        let start = now_ns();
+        let start = cpu_ns();
         for step in 0..count as usize {
             let slot = rider.random.below(self.blocks) as usize;
             let target = step % BUFFERS * BLOCK;
             self.memory
                 .copy(self.slots_at + slot * BLOCK, &rider.target, target, BLOCK);
         }
-        (now_ns() - start) as f64 / count as f64
+        (cpu_ns() - start) as f64 / count as f64
     }
 
     /// Hits on blocks that `pick` chooses.
     fn hits(&self, rider: &mut Rider, count: u64, pick: impl Fn(&mut Random) -> u64) -> f64 {
-        let start = now_ns();
+        let start = cpu_ns();
         for step in 0..count as usize {
             let block = pick(&mut rider.random);
             let into = rider.buffers[step % BUFFERS].clone();
@@ -161,13 +161,13 @@ impl Bed {
                 "every block is held"
             );
         }
-        (now_ns() - start) as f64 / count as f64
+        (cpu_ns() - start) as f64 / count as f64
     }
 
     /// Hits in batches of 16, as a server finds them in its receive buffer.
     fn batches(&self, rider: &mut Rider, count: u64) -> f64 {
         let mut requests = Vec::with_capacity(16);
-        let start = now_ns();
+        let start = cpu_ns();
         for step in 0..count as usize / 16 {
             requests.clear();
             for index in 0..16 {
@@ -183,7 +183,7 @@ impl Bed {
                 );
             }
         }
-        (now_ns() - start) as f64 / count as f64
+        (cpu_ns() - start) as f64 / count as f64
     }
 }
 
@@ -304,12 +304,12 @@ fn together(bed: &Bed, count: u64, work: fn(&Bed, &mut Rider, usize, u64) -> f64
         while ready.load(Ordering::SeqCst) < 2 {
             std::hint::spin_loop();
         }
-        let start = now_ns();
+        let start = wall_ns();
         go.store(true, Ordering::SeqCst);
         for thread in threads {
             thread.join().expect("a rider does not panic");
         }
-        took = now_ns() - start;
+        took = wall_ns() - start;
     });
     took as f64 / (2 * count) as f64
 }

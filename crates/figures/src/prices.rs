@@ -1,6 +1,6 @@
 //! The price list of this machine: what the engine's work costs with real bytes, on one thread.
 
-use crate::sides::{median, now_ns};
+use crate::sides::{cpu_ns, median};
 use anyhow::Result;
 use block::{Buf, Extent, Limits, Memory, Null, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
@@ -61,7 +61,7 @@ impl Bed {
     fn time(&self, count: u64, request: impl Fn(u64) -> Request + 'static) -> f64 {
         let done = Rc::new(Cell::new(false));
         let (finished, stack) = (done.clone(), self.stack.clone());
-        let start = now_ns();
+        let start = cpu_ns();
         self.lane
             .spawn(async move {
                 for number in 0..count {
@@ -77,7 +77,7 @@ impl Bed {
             })
             .expect("a slot is free");
         while !done.get() && self.lane.step() {}
-        (now_ns() - start) as f64 / count as f64
+        (cpu_ns() - start) as f64 / count as f64
     }
 }
 

@@ -1,9 +1,19 @@
 //! Two sides that alternate, and what their ratio says.
 
-/// The time this thread's processor has run, in nanoseconds of the monotonic clock.
-pub(crate) fn now_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+fn clock(id: rustix::time::ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(id);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds that this thread has had a processor for: what others do on the machine counts only
+/// as far as it slows the memory.
+pub(crate) fn cpu_ns() -> u64 {
+    clock(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// Nanoseconds of the wall's clock.
+pub(crate) fn wall_ns() -> u64 {
+    clock(rustix::time::ClockId::Monotonic)
 }
 
 /// Runs the two sides in the order A B B A A B B A ..., `pairs` times each. Each call returns

@@ -1,6 +1,6 @@
 //! The engine over a null device in virtual time, without data: what its own work costs.
 
-use crate::sides::{median, now_ns};
+use crate::sides::{cpu_ns, median};
 use anyhow::Result;
 use block::{Buf, Extent, Limits, Memory, Null, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
@@ -17,13 +17,17 @@ pub(crate) struct Arguments {
     /// Runs; the median is printed.
     #[arg(long, default_value_t = 9)]
     runs: usize,
+    /// Sizes of the cache, in MiB, in front of a volume four times as large. The metadata of the
+    /// first default fits into a processor's own cache, that of the second does not.
+    #[arg(long, value_delimiter = ',', default_value = "64,1024")]
+    mib: Vec<u64>,
 }
 
-/// A volume of 4 GiB with a quarter of it cached, whose bytes are not there (grain 0).
-fn bed(world: &mut World) -> Result<(Lane, Stack, u64)> {
-    let geometry = Geometry::for_memory(1 << 30, 1);
+/// A volume with a quarter of it cached, whose bytes are not there (grain 0).
+fn bed(world: &mut World, mib: u64) -> Result<(Lane, Stack, u64)> {
+    let geometry = Geometry::for_memory(mib << 20, 1);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
-    let sectors = 4u64 << 21;
+    let sectors = mib << 13;
     let settings = Settings {
         write: WriteMode::Through,
         dirty_blocks_max: geometry.slots / 4,
@@ -66,8 +70,16 @@ impl block::Block for Slow {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    arguments
+        .mib
+        .iter()
+        .try_for_each(|&mib| run_with(arguments, mib))
+}
+
+fn run_with(arguments: &Arguments, mib: u64) -> Result<()> {
+    println!("{mib} MiB of cache in front of {} MiB", 4 * mib);
     let mut world = World::timed(Prices::default());
-    let (lane, stack, blocks) = bed(&mut world)?;
+    let (lane, stack, blocks) = bed(&mut world, mib)?;
     let mut misses = Vec::new();
     let mut hits = Vec::new();
     let next = Rc::new(Cell::new(0));
@@ -141,7 +153,7 @@ where
         })
         .expect("a slot is free");
     }
-    let start = now_ns();
+    let start = cpu_ns();
     world.run_until(|| running.get() == 0);
-    (now_ns() - start) as f64 / requests as f64
+    (cpu_ns() - start) as f64 / requests as f64
 }

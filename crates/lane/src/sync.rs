@@ -9,7 +9,7 @@ use crate::waker;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
@@ -92,15 +92,19 @@ impl<T> Lock<T> {
 #[derive(Default, Debug)]
 pub struct Event {
     count: AtomicU64,
+    /// Whether somebody is on the list: most of the time nobody is.
+    awaited: AtomicBool,
     waiters: Mutex<Vec<TaskRef>>,
 }
 
 impl Event {
     /// An event that has not happened yet.
     pub fn new() -> Event {
+        let waiters = Mutex::new(Vec::with_capacity(16));
         Event {
             count: AtomicU64::new(0),
-            waiters: Mutex::new(Vec::with_capacity(64)),
+            awaited: AtomicBool::new(false),
+            waiters,
         }
     }
 
@@ -112,6 +116,10 @@ impl Event {
     /// It has happened: wakes everyone who waits.
     pub fn notify(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
+        // Either a waiter's second look sees the new count, or we see that it is on the list.
+        if !self.awaited.load(Ordering::SeqCst) {
+            return;
+        }
         let mut waiters = self
             .waiters
             .lock()
@@ -119,6 +127,7 @@ impl Event {
         for task in waiters.drain(..) {
             task.wake();
         }
+        self.awaited.store(false, Ordering::SeqCst);
     }
 
     /// Waits until the event has happened since `seen` was taken.
@@ -148,6 +157,7 @@ impl Future for Wait<'_> {
             if !waiters.contains(&task) {
                 waiters.push(task);
             }
+            self.event.awaited.store(true, Ordering::SeqCst);
         }
         // Whoever notified before our name was on the list has raised the count.
         if self.event.count.load(Ordering::SeqCst) != self.seen {

@@ -21,6 +21,14 @@ pub(crate) enum Look {
     Fetch(Fetch),
 }
 
+/// How much of a block was there for a read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Copied {
+    All,
+    Partly,
+    Nothing,
+}
+
 /// A fetch: the part of a read that the backing must answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
@@ -37,7 +45,7 @@ impl Shard {
     pub(crate) fn hit(&mut self, at: &Extent, into: &Buf) -> bool {
         let (first, blocks) = blocks_of(at);
         for block in first..first + u64::from(blocks) {
-            if !self.copy_block(at, block, into) {
+            if self.copy_block(at, block, into) != Copied::All {
                 return false;
             }
         }
@@ -49,9 +57,9 @@ impl Shard {
         true
     }
 
-    /// Copies what a read wants of one block; false if some of that is not held.
+    /// Copies what a read wants of one block, if all of that is held.
     #[inline]
-    fn copy_block(&mut self, at: &Extent, block: u64, into: &Buf) -> bool {
+    fn copy_block(&mut self, at: &Extent, block: u64, into: &Buf) -> Copied {
         let (sector, sectors, skip) = share(at, block);
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
@@ -61,13 +69,14 @@ impl Shard {
                 }
                 self.arena
                     .get(self.base + slot, sector, into, skip, sectors);
-                true
+                Copied::All
             }
+            Some(_) => Copied::Partly,
             None if self.zeroes.cover(block) => {
                 into.zero_part(skip, sectors);
-                true
+                Copied::All
             }
-            _ => false,
+            None => Copied::Nothing,
         }
     }
 
@@ -100,11 +109,12 @@ impl Shard {
     ) -> Look {
         let (first, blocks) = blocks_of(at);
         let mut missing: Option<(u64, u64)> = None;
+        // Even a miss that is not kept must mind what is held in its middle, or in part.
         let mut present = false;
         for block in first..first + u64::from(blocks) {
-            if self.copy_block(at, block, into) {
-                present = true;
-            } else {
+            let copied = self.copy_block(at, block, into);
+            present |= copied != Copied::Nothing;
+            if copied != Copied::All {
                 missing = Some((missing.map_or(block, |(from, _)| from), block));
             }
         }
@@ -126,8 +136,6 @@ impl Shard {
         let measured = (measured != u64::MAX).then_some(measured);
         let pays = sampled || self.worth.pays(measured, settings.fill_cost_ns);
         let keep = keeps && pays && !self.passes.meet(from, span);
-        // Even a miss that is not kept must mind what is held in its middle, or in part.
-        present |= (from..=to).any(|block| self.presence(block) != 0);
         if !keep && !present {
             self.counters.read_misses += 1;
             self.counters.bypass_not_worth += u64::from(!pays);
@@ -137,7 +145,14 @@ impl Shard {
             return Look::Wait;
         }
         self.counters.read_misses += 1;
-        Look::Fetch(self.begin_fetch(at, from, to, keep))
+        let fetch = self.begin_fetch(at, from, to, keep);
+        if present {
+            for block in from..=to {
+                let held = self.presence(block);
+                self.fills.set_mark(fetch.id, block, held);
+            }
+        }
+        Look::Fetch(fetch)
     }
 
     fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
@@ -224,7 +239,8 @@ impl Shard {
         skip: u32,
         sector: u32,
     ) {
-        if let Some((_, header)) = self.current(block)
+        let old = self.current(block);
+        if let Some((_, header)) = old
             && (header.state != State::Clean || mask & !header.mask == 0)
             && !(planted(Bug::KeepMarkedFill) && header.state == State::Clean)
         {
@@ -241,7 +257,9 @@ impl Shard {
         });
         let mut held = mask;
         // Taking the slot may have evicted what was held of the block.
-        if let Some((old, header)) = self.current(block) {
+        if let Some((old, header)) = old
+            && old != slot
+        {
             stretches(header.mask & !mask, |first, length| {
                 self.arena.carry(self.base + old, number, first, length);
             });
