@@ -32,11 +32,7 @@ pub(crate) struct Need {
 }
 
 const fn program(package: &'static str, name: &'static str, purpose: Purpose) -> Need {
-    Need {
-        package,
-        probe: Probe::Program(name),
-        purpose,
-    }
+    Need { package, probe: Probe::Program(name), purpose }
 }
 
 /// Everything, in the order in which it is named to the user.
@@ -49,11 +45,7 @@ pub(crate) const NEEDS: [Need; 9] = [
     program("qemu-utils", "qemu-img", Purpose::Demo),
     program("nbdkit", "nbdkit", Purpose::Tests),
     program("qemu-system-common", "qemu-storage-daemon", Purpose::Tests),
-    Need {
-        package: "python3-libnbd",
-        probe: Probe::Package,
-        purpose: Purpose::Tests,
-    },
+    Need { package: "python3-libnbd", probe: Probe::Package, purpose: Purpose::Tests },
 ];
 
 impl Need {
@@ -69,10 +61,8 @@ impl Need {
 /// The packages that are needed for `purpose` and are not there, each once.
 pub(crate) fn missing(purpose: Purpose, is_met: impl Fn(&Need) -> bool) -> Vec<&'static str> {
     let needed = NEEDS.iter().filter(|need| need.purpose <= purpose);
-    let mut packages: Vec<_> = needed
-        .filter(|need| !is_met(need))
-        .map(|need| need.package)
-        .collect();
+    let mut packages: Vec<_> =
+        needed.filter(|need| !is_met(need)).map(|need| need.package).collect();
     packages.dedup();
     packages
 }
@@ -88,8 +78,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    path.metadata()
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 fn is_installed(package: &str) -> bool {

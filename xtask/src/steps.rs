@@ -11,24 +11,12 @@ pub(crate) struct Step {
 
 /// The steps in their order: what is quickest to fail comes first.
 pub(crate) const STEPS: [Step; 5] = [
-    Step {
-        what: "the format of the source",
-        arguments: "fmt --all --check",
-    },
-    Step {
-        what: "the lints",
-        arguments: "clippy --workspace --all-targets -- -D warnings",
-    },
-    Step {
-        what: "the house rules",
-        arguments: "test --package xtask --no-fail-fast",
-    },
+    Step { what: "the format of the source", arguments: "fmt --all --check" },
+    Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
+    Step { what: "the house rules", arguments: "test --package xtask --no-fail-fast" },
     Step {
         what: "the tests of every crate",
         arguments: "test --workspace --exclude xtask --no-fail-fast",
     },
-    Step {
-        what: "the crash laboratory, 20 seconds",
-        arguments: "xtask crash --seconds 20",
-    },
+    Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
 ];

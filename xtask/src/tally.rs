@@ -11,9 +11,8 @@ impl Tally {
     /// Adds what a line says, if it is a harness's last one:
     /// `test result: ok. 12 passed; 0 failed; 0 ignored; ...`.
     pub(crate) fn read(&mut self, line: &str) {
-        let Some((_, counts)) = line
-            .strip_prefix("test result: ")
-            .and_then(|rest| rest.split_once(". "))
+        let Some((_, counts)) =
+            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         else {
             return;
         };
@@ -28,11 +27,7 @@ impl Tally {
 
     /// Adds one that is no test of a harness.
     pub(crate) fn add(&mut self, passed: bool) {
-        *if passed {
-            &mut self.passed
-        } else {
-            &mut self.failed
-        } += 1;
+        *if passed { &mut self.passed } else { &mut self.failed } += 1;
     }
 }
 

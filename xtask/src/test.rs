@@ -22,13 +22,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut durations = Vec::new();
     let mut failed = None;
     for (number, step) in STEPS.iter().enumerate() {
-        println!(
-            "[{} of {}] {}: cargo {}",
-            number + 1,
-            STEPS.len(),
-            step.what,
-            step.arguments
-        );
+        println!("[{} of {}] {}: cargo {}", number + 1, STEPS.len(), step.what, step.arguments);
         let (passed, duration) = take(step, &mut tally)?;
         durations.push((step, duration));
         if !passed {
@@ -73,10 +67,7 @@ fn take(step: &Step, tally: &mut Tally) -> anyhow::Result<(bool, Duration)> {
     Ok((passed, start.elapsed()))
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "no lane here: this times other programs"
-)]
+#[allow(clippy::disallowed_methods, reason = "no lane here: this times other programs")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -27,12 +27,7 @@ struct Piece {
 impl Pieces {
     /// An empty list over `memory`, with room for `capacity` pieces.
     pub fn new(memory: Arc<Memory>, grain: u32, capacity: usize) -> Pieces {
-        Pieces {
-            memory,
-            grain,
-            sectors: 0,
-            list: Vec::with_capacity(capacity),
-        }
+        Pieces { memory, grain, sectors: 0, list: Vec::with_capacity(capacity) }
     }
 
     /// Forgets the pieces; keeps the room.
@@ -50,11 +45,7 @@ impl Pieces {
         {
             last.sectors += sectors;
         } else {
-            self.list.push(Piece {
-                first: self.sectors,
-                sectors,
-                offset,
-            });
+            self.list.push(Piece { first: self.sectors, sectors, offset });
         }
         self.sectors += sectors;
     }
@@ -120,10 +111,7 @@ impl Buf {
     pub fn part(&self, first: u32, count: u32) -> Buf {
         assert!(first <= self.sectors() && count <= self.sectors() - first);
         let start = self.range.start + first;
-        Buf {
-            pieces: self.pieces.clone(),
-            range: start..start + count,
-        }
+        Buf { pieces: self.pieces.clone(), range: start..start + count }
     }
 
     /// What keeps the memory: for a lane's ticket.

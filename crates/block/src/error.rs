@@ -39,11 +39,7 @@ pub struct Error {
 impl Error {
     /// An error of this kind, found while `doing` something.
     pub const fn new(kind: Kind, doing: &'static str) -> Error {
-        Error {
-            kind,
-            doing,
-            errno: 0,
-        }
+        Error { kind, doing, errno: 0 }
     }
 
     /// The error for an errno that the system returned.

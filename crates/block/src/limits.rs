@@ -118,10 +118,7 @@ mod tests {
 
     #[test]
     fn requests_are_refused_at_the_edge() {
-        let limits = Limits {
-            block_logical_bytes: 4096,
-            ..Limits::plain(64, 16)
-        };
+        let limits = Limits { block_logical_bytes: 4096, ..Limits::plain(64, 16) };
         let read = |first, count| Request::Read {
             at: Extent::new(first, count),
             into: Buf::new(count, 16),
@@ -132,23 +129,11 @@ mod tests {
         assert_eq!(kind(read(0, 0)), Err(Kind::Invalid));
         assert_eq!(kind(read(64, 8)), Err(Kind::OutOfRange));
         assert_eq!(kind(read(u64::MAX - 7, 8)), Err(Kind::OutOfRange));
-        let short = Request::Write {
-            at: Extent::new(0, 8),
-            from: Buf::new(7, 16),
-            fua: false,
-        };
+        let short = Request::Write { at: Extent::new(0, 8), from: Buf::new(7, 16), fua: false };
         assert_eq!(kind(short), Err(Kind::Invalid));
-        let locked = Limits {
-            read_only: true,
-            ..limits.clone()
-        };
-        let discard = Request::Discard {
-            at: Extent::new(0, 8),
-        };
-        assert_eq!(
-            locked.check(&discard).map_err(|error| error.kind),
-            Err(Kind::ReadOnly)
-        );
+        let locked = Limits { read_only: true, ..limits.clone() };
+        let discard = Request::Discard { at: Extent::new(0, 8) };
+        assert_eq!(locked.check(&discard).map_err(|error| error.kind), Err(Kind::ReadOnly));
         assert_eq!(locked.check(&Request::Flush), Ok(()));
     }
 }

@@ -55,9 +55,7 @@ unsafe impl Sync for Memory {}
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
+        f.debug_struct("Memory").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
@@ -68,11 +66,7 @@ impl Memory {
         // SAFETY: the layout's size is not zero.
         let base = unsafe { alloc_zeroed(layout) };
         let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
-        Memory {
-            base,
-            bytes,
-            origin: Origin::Heap(layout),
-        }
+        Memory { base, bytes, origin: Origin::Heap(layout) }
     }
 
     /// Memory that something else has mapped.
@@ -85,11 +79,7 @@ impl Memory {
         bytes: usize,
         keep: Box<dyn Any + Send + Sync>,
     ) -> Self {
-        Memory {
-            base,
-            bytes,
-            origin: Origin::Mapped(keep),
-        }
+        Memory { base, bytes, origin: Origin::Mapped(keep) }
     }
 
     /// The size in bytes.
@@ -103,10 +93,7 @@ impl Memory {
     /// If they are not all inside.
     #[inline]
     pub fn address(&self, offset: usize, length: usize) -> NonNull<u8> {
-        assert!(
-            offset <= self.bytes && length <= self.bytes - offset,
-            "outside the memory"
-        );
+        assert!(offset <= self.bytes && length <= self.bytes - offset, "outside the memory");
         // SAFETY: just checked to be inside the allocation.
         unsafe { self.base.add(offset) }
     }
@@ -116,10 +103,7 @@ impl Memory {
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let from = self.address(offset, into.len());
         // SAFETY: both are valid for the length; a private slice cannot overlap pinned memory.
-        unsafe {
-            from.as_ptr()
-                .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
-        }
+        unsafe { from.as_ptr().copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) }
     }
 
     /// Copies bytes in.
@@ -127,10 +111,7 @@ impl Memory {
     pub fn write(&self, offset: usize, from: &[u8]) {
         let to = self.address(offset, from.len());
         // SAFETY: as in `read`.
-        unsafe {
-            to.as_ptr()
-                .copy_from_nonoverlapping(from.as_ptr(), from.len())
-        }
+        unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), from.len()) }
     }
 
     /// Sets bytes to zero.

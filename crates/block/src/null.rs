@@ -14,9 +14,7 @@ pub struct Null {
 impl Null {
     /// A null device of `sectors` sectors of `grain` bytes.
     pub fn new(sectors: u64, grain: u32) -> Null {
-        Null {
-            limits: Limits::plain(sectors, grain),
-        }
+        Null { limits: Limits::plain(sectors, grain) }
     }
 }
 

@@ -18,23 +18,13 @@ pub struct Ram {
 impl Ram {
     /// A zeroed volume of `sectors` sectors of `grain` bytes.
     pub fn new(sectors: u64, grain: u32) -> Ram {
-        Ram::over(
-            Arc::new(Memory::heap(sectors as usize * grain as usize)),
-            sectors,
-            grain,
-        )
+        Ram::over(Arc::new(Memory::heap(sectors as usize * grain as usize)), sectors, grain)
     }
 
     /// A volume over memory that somebody else made.
     pub fn over(memory: Arc<Memory>, sectors: u64, grain: u32) -> Ram {
         assert!(memory.bytes() as u64 >= sectors * u64::from(grain));
-        Ram {
-            memory,
-            limits: Limits {
-                discard: Discard::Zeroes,
-                ..Limits::plain(sectors, grain)
-            },
-        }
+        Ram { memory, limits: Limits { discard: Discard::Zeroes, ..Limits::plain(sectors, grain) } }
     }
 
     fn offset(&self, at: &Extent) -> usize {

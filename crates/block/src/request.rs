@@ -67,10 +67,7 @@ pub enum Request {
     },
 }
 
-const _: () = assert!(
-    size_of::<Request>() <= 40,
-    "a request is copied into every queue"
-);
+const _: () = assert!(size_of::<Request>() <= 40, "a request is copied into every queue");
 
 impl Request {
     /// Where it acts; None for a flush.
@@ -86,9 +83,6 @@ impl Request {
 
     /// Whether it changes what a later read returns.
     pub fn is_change(&self) -> bool {
-        matches!(
-            self,
-            Request::Write { .. } | Request::Discard { .. } | Request::Zero { .. }
-        )
+        matches!(self, Request::Write { .. } | Request::Discard { .. } | Request::Zero { .. })
     }
 }

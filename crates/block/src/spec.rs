@@ -15,9 +15,7 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Size, String> {
         let bad = || format!("'{text}' is not a size; write it like 512M, 1G, 4KiB or 4KB");
-        let split = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
         let number: f64 = number.parse().map_err(|_| bad())?;
         let unit = unit.trim().to_ascii_lowercase();
@@ -124,13 +122,7 @@ pub struct DelaySpec {
 
 impl Default for DelaySpec {
     fn default() -> DelaySpec {
-        DelaySpec {
-            read_us: 500,
-            write_us: 500,
-            flush_us: 500,
-            servers: 4,
-            bandwidth: Size(0),
-        }
+        DelaySpec { read_us: 500, write_us: 500, flush_us: 500, servers: 4, bandwidth: Size(0) }
     }
 }
 
@@ -218,26 +210,12 @@ mod tests {
 
     #[test]
     fn a_stack_survives_the_trip_through_json() {
-        let below = Box::new(Spec::Ram {
-            size: Size(1 << 20),
-        });
-        let delay = Box::new(Spec::Delay {
-            delay: DelaySpec::default(),
-            below,
-        });
-        let spec = Spec::Cache {
-            cache: CacheSpec::default(),
-            below: delay,
-        };
+        let below = Box::new(Spec::Ram { size: Size(1 << 20) });
+        let delay = Box::new(Spec::Delay { delay: DelaySpec::default(), below });
+        let spec = Spec::Cache { cache: CacheSpec::default(), below: delay };
         let text = serde_json::to_string(&spec).expect("plain data");
-        assert_eq!(
-            serde_json::from_str::<Spec>(&text).expect("what was written"),
-            spec
-        );
+        assert_eq!(serde_json::from_str::<Spec>(&text).expect("what was written"), spec);
         let typo = text.replace("dirty_age_ms", "dirty_age");
-        assert!(
-            serde_json::from_str::<Spec>(&typo).is_err(),
-            "an unknown key is an error"
-        );
+        assert!(serde_json::from_str::<Spec>(&typo).is_err(), "an unknown key is an error");
     }
 }

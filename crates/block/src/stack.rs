@@ -68,10 +68,7 @@ pub struct Stack {
 impl Stack {
     /// A stack whose top is `block`, used from `lane`.
     pub fn new(lane: &Lane, block: impl Block) -> Stack {
-        Stack {
-            top: Rc::new(block),
-            lane: lane.clone(),
-        }
+        Stack { top: Rc::new(block), lane: lane.clone() }
     }
 
     /// The lane this stack is used from.

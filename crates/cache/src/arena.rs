@@ -43,11 +43,7 @@ mod crc {
             let mut value = (byte as u16) << 8;
             let mut bit = 0;
             while bit < 8 {
-                value = if value & 0x8000 != 0 {
-                    value << 1 ^ 0x1021
-                } else {
-                    value << 1
-                };
+                value = if value & 0x8000 != 0 { value << 1 ^ 0x1021 } else { value << 1 };
                 bit += 1;
             }
             tables[0][byte] = value;
@@ -133,14 +129,8 @@ pub struct Header {
 }
 
 impl Header {
-    const FREE: Header = Header {
-        block: 0,
-        mask: 0,
-        epoch: 0,
-        sequence: 0,
-        state: State::Free,
-        shadowed: false,
-    };
+    const FREE: Header =
+        Header { block: 0, mask: 0, epoch: 0, sequence: 0, state: State::Free, shadowed: false };
 
     #[inline]
     fn words(&self, number: u32) -> (u64, u64) {
@@ -165,10 +155,7 @@ impl Header {
 
 #[inline]
 fn check(place: u64, life: u64, number: u32) -> u16 {
-    crc::step(
-        crc::step(0xffff ^ number as u16 ^ (number >> 16) as u16, place),
-        life & !0xffff,
-    )
+    crc::step(crc::step(0xffff ^ number as u16 ^ (number >> 16) as u16, place), life & !0xffff)
 }
 
 /// A pending zeroed range as the arena keeps it.
@@ -196,11 +183,7 @@ impl Arena {
         let extents_at = SUPERBLOCK_BYTES + geometry.slots as usize * HEADER_BYTES;
         let extents = geometry.shards as usize * geometry.extents as usize;
         let end = extents_at + extents * EXTENT_BYTES;
-        let slots_at = if grain == 512 {
-            end.next_multiple_of(4096)
-        } else {
-            end
-        };
+        let slots_at = if grain == 512 { end.next_multiple_of(4096) } else { end };
         let bytes = slots_at + geometry.slots as usize * BLOCK_SECTORS as usize * grain as usize;
         (extents_at, slots_at, bytes)
     }
@@ -218,13 +201,7 @@ impl Arena {
         let (extents_at, slots_at, bytes) = Arena::offsets(geometry, grain);
         assert!(memory.bytes() >= bytes, "the arena's memory is too small");
         let slot_bytes = BLOCK_SECTORS as usize * grain as usize;
-        Arena {
-            memory,
-            grain,
-            extents_at,
-            slots_at,
-            slot_bytes,
-        }
+        Arena { memory, grain, extents_at, slots_at, slot_bytes }
     }
 
     fn superblock(&self, geometry: &Geometry, sectors: u64) -> [u64; 8] {
@@ -238,9 +215,7 @@ impl Arena {
             0,
             0,
         ];
-        words[7] = words[..7]
-            .iter()
-            .fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)));
+        words[7] = words[..7].iter().fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)));
         words
     }
 
@@ -251,12 +226,7 @@ impl Arena {
         if (0..8).all(|index| stored(index) == 0) {
             return None;
         }
-        Some(
-            words
-                .iter()
-                .enumerate()
-                .all(|(index, word)| stored(index) == *word),
-        )
+        Some(words.iter().enumerate().all(|(index, word)| stored(index) == *word))
     }
 
     /// Writes the superblock: from now on the memory is this arena.
@@ -282,10 +252,7 @@ impl Arena {
     /// The block of a slot's header, without the rest.
     #[inline]
     pub(crate) fn block(&self, slot: u32) -> u64 {
-        self.memory
-            .word(self.header_at(slot))
-            .load(Ordering::Relaxed)
-            >> 24
+        self.memory.word(self.header_at(slot)).load(Ordering::Relaxed) >> 24
     }
 
     /// The header of a slot, verified; None if its checksum is wrong.
@@ -314,9 +281,7 @@ impl Arena {
     /// Gives a slot back: it holds nothing.
     #[inline]
     pub(crate) fn free(&self, slot: u32) {
-        self.memory
-            .word(self.header_at(slot) + 8)
-            .store(0, Ordering::Release);
+        self.memory.word(self.header_at(slot) + 8).store(0, Ordering::Release);
     }
 
     /// Byte offset of a sector of a slot.
@@ -366,8 +331,7 @@ impl Arena {
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
-        self.memory
-            .prefetch(self.sector_at(slot, 0), self.slot_bytes.min(PREFETCH_BYTES));
+        self.memory.prefetch(self.sector_at(slot, 0), self.slot_bytes.min(PREFETCH_BYTES));
     }
 
     fn extent_words(&self, number: u32) -> [usize; 4] {
@@ -383,22 +347,16 @@ impl Arena {
         let life = (extent.sequence & ((1 << 44) - 1)) << 20 | (State::Dirty as u64) << 16;
         // A range that grows in place is unpublished first: nobody acts on it half-changed.
         self.memory.word(at[3]).store(0, Ordering::Release);
-        self.memory
-            .word(at[0])
-            .store(extent.first, Ordering::Release);
+        self.memory.word(at[0]).store(extent.first, Ordering::Release);
         self.memory.word(at[1]).store(size, Ordering::Release);
-        self.memory
-            .word(at[2])
-            .store(extent.epoch, Ordering::Release);
+        self.memory.word(at[2]).store(extent.epoch, Ordering::Release);
         let life = life | u64::from(check(place, life, number));
         self.memory.word(at[3]).store(life, Ordering::Release);
     }
 
     /// Takes a pending zeroed range back.
     pub(crate) fn free_extent(&self, number: u32) {
-        self.memory
-            .word(self.extent_words(number)[3])
-            .store(0, Ordering::Release);
+        self.memory.word(self.extent_words(number)[3]).store(0, Ordering::Release);
     }
 
     /// A pending zeroed range; `Err` if its checksum is wrong, `Ok(None)` if there is none.
@@ -428,14 +386,8 @@ mod tests {
     use super::*;
 
     fn arena() -> (Arena, Geometry) {
-        let geometry = Geometry {
-            slots: 8,
-            shards: 1,
-            region_blocks: 8,
-            extents: 2,
-            fills: 2,
-            run_blocks: 8,
-        };
+        let geometry =
+            Geometry { slots: 8, shards: 1, region_blocks: 8, extents: 2, fills: 2, run_blocks: 8 };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
         (Arena::over(memory, &geometry, 16), geometry)
     }
@@ -477,22 +429,11 @@ mod tests {
     #[test]
     fn a_header_in_another_slots_place_is_noticed() {
         let (arena, _) = arena();
-        let header = Header {
-            block: 3,
-            mask: 255,
-            state: State::Dirty,
-            ..Header::FREE
-        };
+        let header = Header { block: 3, mask: 255, state: State::Dirty, ..Header::FREE };
         arena.publish(1, &header);
         for word in [0, 8] {
-            let value = arena
-                .memory
-                .word(arena.header_at(1) + word)
-                .load(Ordering::Relaxed);
-            arena
-                .memory
-                .word(arena.header_at(2) + word)
-                .store(value, Ordering::Relaxed);
+            let value = arena.memory.word(arena.header_at(1) + word).load(Ordering::Relaxed);
+            arena.memory.word(arena.header_at(2) + word).store(value, Ordering::Relaxed);
         }
         assert_eq!(arena.verified(2), None);
     }
@@ -504,35 +445,18 @@ mod tests {
         arena.adopt(&geometry, 64);
         assert_eq!(arena.is_mine(&geometry, 64), Some(true));
         assert_eq!(arena.is_mine(&geometry, 72), Some(false));
-        assert_eq!(
-            arena.is_mine(
-                &Geometry {
-                    extents: 1,
-                    ..geometry
-                },
-                64
-            ),
-            Some(false)
-        );
+        assert_eq!(arena.is_mine(&Geometry { extents: 1, ..geometry }, 64), Some(false));
     }
 
     #[test]
     fn extents_round_trip() {
         let (arena, _) = arena();
-        let extent = ExtentHeader {
-            first: 9,
-            blocks: 1 << 20,
-            may_unmap: true,
-            epoch: 7,
-            sequence: 11,
-        };
+        let extent =
+            ExtentHeader { first: 9, blocks: 1 << 20, may_unmap: true, epoch: 7, sequence: 11 };
         assert_eq!(arena.extent(1), Ok(None));
         arena.publish_extent(1, &extent);
         assert_eq!(arena.extent(1), Ok(Some(extent)));
-        arena
-            .memory
-            .word(arena.extent_words(1)[0])
-            .fetch_xor(1, Ordering::Relaxed);
+        arena.memory.word(arena.extent_words(1)[0]).fetch_xor(1, Ordering::Relaxed);
         assert_eq!(arena.extent(1), Err(()));
         arena.free_extent(1);
         assert_eq!(arena.extent(1), Ok(None));

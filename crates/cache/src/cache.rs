@@ -15,6 +15,8 @@ use lane::{Cost, Lane};
 /// Blocks that are copied in one section: longer work is done in slices, so that nobody waits for
 /// the lock longer than a few microseconds.
 const SLICE: u32 = 32;
+/// Requests that are prefetched together.
+const WAVE: usize = 16;
 
 /// A volume's cache as one lane sees it.
 #[derive(Clone)]
@@ -26,10 +28,7 @@ pub(crate) struct Handle {
     pub(crate) below: Stack,
 }
 
-const FAILED: Error = Error::new(
-    Kind::Io,
-    "write: the volume has failed, clear the error first",
-);
+const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
 
 impl Cache {
     /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
@@ -38,16 +37,8 @@ impl Cache {
     /// # Panics
     /// If the lane has no room for the crew's tasks.
     pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
-        assert_eq!(
-            shared.limits.sectors,
-            below.limits().sectors,
-            "another volume's cache"
-        );
-        let handle = Handle {
-            shared: shared.clone(),
-            lane: lane.clone(),
-            below,
-        };
+        assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
+        let handle = Handle { shared: shared.clone(), lane: lane.clone(), below };
         let cache = Cache(Rc::new(handle));
         crew::start(&cache);
         cache
@@ -97,9 +88,7 @@ impl Block for Cache {
                 self.0.lane.charge(Cost::Hit, if hit { blocks } else { 0 });
                 hit.then_some(Ok(()))
             }
-            Request::Write {
-                from, fua: false, ..
-            } => {
+            Request::Write { from, fua: false, .. } => {
                 let change = self.0.change(at, Source::Data(from), false);
                 self.0.try_absorb(room, &change)
             }
@@ -108,22 +97,26 @@ impl Block for Cache {
     }
 
     fn prefetch(&self, requests: &[Request]) {
-        let shared = &self.0.shared;
-        let blocks = |number: usize| {
-            let reads = requests
-                .iter()
-                .filter(|request| matches!(request, Request::Read { .. }));
-            let blocks = reads.filter_map(|request| Some(blocks_of(&request.extent()?).0));
-            blocks.filter(move |&block| shared.shard_of(block) == number)
-        };
-        // Waves, so that the waits for memory overlap: what one wave asks for, the next one uses.
-        // A lock is taken once a wave, because a locked instruction ends all overlap.
-        for (number, room) in shared.rooms.iter().enumerate() {
-            room.shard.peek(|shard| {
-                blocks(number).for_each(|block| shard.prefetch_place(block));
-                blocks(number).for_each(|block| shard.prefetch_slot(block));
-                blocks(number).for_each(|block| shard.prefetch_neighbours(block));
-            });
+        // Waves, so that the waits for memory overlap: what one asks for, the next one uses.
+        for wave in requests.chunks(WAVE) {
+            let mut slots = [None; WAVE];
+            let place = |request: &Request| {
+                let Request::Read { at, .. } = request else {
+                    return None;
+                };
+                let block = blocks_of(at).0;
+                Some((&self.0.shared.room(block).nearer, block))
+            };
+            for (nearer, block) in wave.iter().filter_map(place) {
+                nearer.place(block);
+            }
+            for (request, slot) in wave.iter().zip(&mut slots) {
+                *slot =
+                    place(request).and_then(|(nearer, block)| Some((nearer, nearer.slot(block)?)));
+            }
+            for (nearer, slot) in slots.into_iter().flatten() {
+                nearer.neighbours(slot);
+            }
         }
     }
 
@@ -133,10 +126,7 @@ impl Block for Cache {
             // In memory of their own: reads would carry the size of a write-out's future with them.
             change => {
                 let handle = self.0.clone();
-                self.0
-                    .lane
-                    .pin(async move { handle.change_or_flush(change).await })
-                    .await
+                self.0.lane.pin(async move { handle.change_or_flush(change).await }).await
             }
         }
     }
@@ -232,11 +222,7 @@ impl Handle {
             let took = self.lane.now() - start;
             let measured = &self.shared.gauges.backing_read_ns;
             let before = measured.load(Ordering::Relaxed);
-            let now = if before == u64::MAX {
-                took
-            } else {
-                before - before / 8 + took / 8
-            };
+            let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
             measured.store(now, Ordering::Relaxed);
         }
         if result.is_err() {
@@ -252,10 +238,7 @@ impl Handle {
             Request::Flush => self.flush().await,
             Request::Discard { at } => self.discard(at).await,
             Request::Zero { at, fua, may_unmap } => {
-                let zeros = Source::Zeros {
-                    may_unmap,
-                    discard: false,
-                };
+                let zeros = Source::Zeros { may_unmap, discard: false };
                 self.change_all(at, zeros, fua).await
             }
         }
@@ -270,13 +253,7 @@ impl Handle {
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
             None => None,
         };
-        Change {
-            at,
-            source,
-            fua,
-            barred,
-            now_ns: self.lane.now(),
-        }
+        Change { at, source, fua, barred, now_ns: self.lane.now() }
     }
 
     fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
@@ -304,15 +281,7 @@ impl Handle {
         if self.shared.limits.discard == block::Discard::Ignored {
             return Ok(());
         }
-        self.change_all(
-            at,
-            Source::Zeros {
-                may_unmap: true,
-                discard: true,
-            },
-            false,
-        )
-        .await
+        self.change_all(at, Source::Zeros { may_unmap: true, discard: true }, false).await
     }
 
     /// Cuts a change where one decision must end, and sees each part through.
@@ -325,8 +294,7 @@ impl Handle {
             match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
-                    self.change_part(self.change(part, Source::Data(&from), fua))
-                        .await?;
+                    self.change_part(self.change(part, Source::Data(&from), fua)).await?;
                 }
                 zeros => self.change_part(self.change(part, zeros, fua)).await?,
             }
@@ -384,19 +352,14 @@ impl Handle {
         let result = self.send(change).await;
         let blocks = blocks_of(&change.at).1;
         let small = blocks <= self.shared.settings.absorb_blocks_max;
-        let end = Passed {
-            good: result.is_ok(),
-            keep: small && self.shared.keeps(),
-        };
+        let end = Passed { good: result.is_ok(), keep: small && self.shared.keeps() };
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.unflushed.store(true, Ordering::SeqCst);
         if !change.fua || result.is_err() {
             self.shared.unkept.store(true, Ordering::SeqCst);
         }
-        let drained = room
-            .shard
-            .with(|shard| shard.passed(&self.shared.gauges, change, end));
+        let drained = room.shard.with(|shard| shard.passed(&self.shared.gauges, change, end));
         room.changed.notify();
         if drained || room.has_closing.load(Ordering::SeqCst) {
             self.shared.order_changed.notify();
@@ -409,11 +372,7 @@ impl Handle {
         let native = self.below.limits().fua != Fua::None;
         let (at, fua) = (change.at, change.fua && native);
         let request = match change.source {
-            Source::Data(from) => Request::Write {
-                at,
-                from: from.clone(),
-                fua,
-            },
+            Source::Data(from) => Request::Write { at, from: from.clone(), fua },
             Source::Zeros { discard: true, .. } => Request::Discard { at },
             Source::Zeros { may_unmap, .. } => Request::Zero { at, fua, may_unmap },
         };
@@ -429,13 +388,10 @@ impl Handle {
         self.lane.charge(Cost::Flush, 1);
         self.shared.flushes.fetch_add(1, Ordering::Relaxed);
         self.lane.turn().await;
-        let target = self
-            .shared
-            .order
-            .with(|order| match planted(Bug::JoinRunningFlush) {
-                true => order.running_target(),
-                false => order.target(),
-            });
+        let target = self.shared.order.with(|order| match planted(Bug::JoinRunningFlush) {
+            true => order.running_target(),
+            false => order.target(),
+        });
         loop {
             self.lane.turn().await;
             let seen = self.shared.order_changed.seen();

@@ -32,8 +32,7 @@ pub(crate) fn start(cache: &Cache) {
     }
     if !handle.shared.keeper_taken.swap(true, Ordering::SeqCst) {
         let cache = cache.clone();
-        lane.spawn(async move { keep(&cache.0).await })
-            .expect("a lane has room for the keeper");
+        lane.spawn(async move { keep(&cache.0).await }).expect("a lane has room for the keeper");
     }
 }
 
@@ -99,8 +98,7 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
         handle.lane.turn().await;
         let next = room.shard.with(|shard| {
             let next = shard.next_run(run);
-            room.has_closing
-                .store(shard.has_closing(), Ordering::SeqCst);
+            room.has_closing.store(shard.has_closing(), Ordering::SeqCst);
             next
         });
         match next {
@@ -116,14 +114,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
     handle.lane.charge(Cost::WriteOut, run.blocks());
     let mut result = Ok(());
     for (at, from) in run.parts() {
-        result = handle
-            .below
-            .run(Request::Write {
-                at,
-                from,
-                fua: false,
-            })
-            .await;
+        result = handle.below.run(Request::Write { at, from, fua: false }).await;
         if result.is_err() {
             break;
         }
@@ -132,10 +123,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         result = Ok(());
     }
     let good = result.is_ok();
-    done(handle, room, |shard, gauges| {
-        shard.run_done(gauges, run, good)
-    })
-    .await;
+    done(handle, room, |shard, gauges| shard.run_done(gauges, run, good)).await;
     result
 }
 
@@ -143,17 +131,10 @@ async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun) -> Result {
     handle.lane.charge(Cost::WriteOut, 1);
     let sectors = u64::from(crate::BLOCK_SECTORS);
     let at = Extent::new(range.first * sectors, range.blocks * crate::BLOCK_SECTORS);
-    let request = Request::Zero {
-        at,
-        fua: false,
-        may_unmap: range.may_unmap,
-    };
+    let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
     let result = handle.below.run(request).await;
     let good = result.is_ok();
-    done(handle, room, |shard, gauges| {
-        shard.zeros_done(gauges, range, good)
-    })
-    .await;
+    done(handle, room, |shard, gauges| shard.zeros_done(gauges, range, good)).await;
     result
 }
 
@@ -201,10 +182,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     if !resume {
         close(handle).await;
     }
-    shared
-        .rooms
-        .iter()
-        .for_each(|room| room.has_closing.store(true, Ordering::SeqCst));
+    shared.rooms.iter().for_each(|room| room.has_closing.store(true, Ordering::SeqCst));
     let blocks = shared.gauges.remaining.load(Ordering::SeqCst).max(0) as u64;
     let start = handle.lane.now();
     let mut pause_ns = PAUSE_NS;
@@ -316,10 +294,7 @@ async fn release(handle: &Handle) {
     for room in &handle.shared.rooms {
         loop {
             handle.lane.turn().await;
-            if !room
-                .shard
-                .with(|shard| shard.release(&handle.shared.gauges, SLICE))
-            {
+            if !room.shard.with(|shard| shard.release(&handle.shared.gauges, SLICE)) {
                 break;
             }
             handle.lane.rest().await;
@@ -334,11 +309,7 @@ impl Shared {
         let allowance = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
         let ease = |gauge: &core::sync::atomic::AtomicU64, sample: u64| {
             let before = gauge.load(Ordering::Relaxed);
-            let now = if before == 0 {
-                sample
-            } else {
-                before - before / 4 + sample / 4
-            };
+            let now = if before == 0 { sample } else { before - before / 4 + sample / 4 };
             gauge.store(now, Ordering::Relaxed);
         };
         ease(&self.drain.flush_ns, flush_ns);

@@ -15,38 +15,37 @@ pub(crate) struct FillId(u32);
 #[derive(Clone, Copy)]
 struct Fill {
     first: u64,
-    blocks: u32,
+    end: u64,
+    number: u32,
     keep: bool,
 }
 
 /// The fills of a shard.
 pub(crate) struct Fills {
-    fills: Box<[Fill]>,
+    /// Those in flight, in no order, side by side: every miss and every change looks through them.
+    active: Vec<Fill>,
+    /// Where each stands in `active`.
+    places: Box<[u32]>,
+    /// `blocks_max` bytes for each number: the marks of its blocks.
     marks: Box<[u8]>,
     blocks_max: u32,
     free: Vec<u32>,
-    active: Vec<u32>,
 }
 
 impl Fills {
     pub(crate) fn new(fills: u32, blocks_max: u32) -> Fills {
-        let nothing = Fill {
-            first: 0,
-            blocks: 0,
-            keep: false,
-        };
         Fills {
-            fills: vec![nothing; fills as usize].into_boxed_slice(),
+            active: Vec::with_capacity(fills as usize),
+            places: vec![0; fills as usize].into_boxed_slice(),
             marks: vec![0; fills as usize * blocks_max as usize].into_boxed_slice(),
             blocks_max,
             free: (0..fills).rev().collect(),
-            active: Vec::with_capacity(fills as usize),
         }
     }
 
     pub(crate) fn clear(&mut self) {
         self.free.clear();
-        self.free.extend((0..self.fills.len() as u32).rev());
+        self.free.extend((0..self.places.len() as u32).rev());
         self.active.clear();
     }
 
@@ -54,81 +53,82 @@ impl Fills {
         self.free.is_empty()
     }
 
+    fn fill(&self, id: FillId) -> &Fill {
+        &self.active[self.places[id.0 as usize] as usize]
+    }
+
+    /// Where the marks of a block of a fill stand.
+    fn mark_at(&self, fill: &Fill, block: u64) -> usize {
+        debug_assert!(block >= fill.first && block < fill.end);
+        (fill.number * self.blocks_max) as usize + (block - fill.first) as usize
+    }
+
     /// Begins a fill, unmarked.
     pub(crate) fn begin(&mut self, first: u64, blocks: u32, keep: bool) -> FillId {
         assert!(blocks > 0 && blocks <= self.blocks_max);
         let number = self.free.pop().expect("asked is_full before");
-        self.fills[number as usize] = Fill {
-            first,
-            blocks,
-            keep,
-        };
         let from = (number * self.blocks_max) as usize;
         self.marks[from..from + blocks as usize].fill(0);
-        self.active.push(number);
+        self.places[number as usize] = self.active.len() as u32;
+        self.active.push(Fill { first, end: first + u64::from(blocks), number, keep });
         FillId(number)
     }
 
     /// These sectors of a block are in memory as the fill begins.
     pub(crate) fn set_mark(&mut self, id: FillId, block: u64, mask: u8) {
-        let skipped = (block - self.fills[id.0 as usize].first) as usize;
-        self.marks[(id.0 * self.blocks_max) as usize + skipped] = mask;
+        let at = self.mark_at(self.fill(id), block);
+        self.marks[at] = mask;
     }
 
     pub(crate) fn end(&mut self, id: FillId) {
-        let position = self.active.iter().position(|&number| number == id.0);
-        self.active.swap_remove(position.expect("a fill ends once"));
+        let place = self.places[id.0 as usize] as usize;
+        let ended = self.active.swap_remove(place);
+        assert_eq!(ended.number, id.0, "a fill ends once");
+        if let Some(moved) = self.active.get(place) {
+            self.places[moved.number as usize] = place as u32;
+        }
         self.free.push(id.0);
     }
 
     pub(crate) fn keeps(&self, id: FillId) -> bool {
-        self.fills[id.0 as usize].keep
+        self.fill(id).keep
     }
 
     /// The sectors of a block that this fill must not be used for.
     pub(crate) fn mark(&self, id: FillId, block: u64) -> u8 {
-        let fill = &self.fills[id.0 as usize];
-        debug_assert!(block >= fill.first && block - fill.first < u64::from(fill.blocks));
-        self.marks[(id.0 * self.blocks_max) as usize + (block - fill.first) as usize]
+        self.marks[self.mark_at(self.fill(id), block)]
     }
 
     /// A change touches these sectors of a block: no fill under way may bring them any more.
     #[inline]
-    pub(crate) fn touch(&mut self, block: u64, mask: u8) -> bool {
-        let mut touched = false;
-        for &number in &self.active {
-            let fill = &self.fills[number as usize];
-            if block >= fill.first && block - fill.first < u64::from(fill.blocks) {
-                let at = (number * self.blocks_max) as usize + (block - fill.first) as usize;
+    pub(crate) fn touch(&mut self, block: u64, mask: u8) {
+        for fill in &self.active {
+            if block >= fill.first && block < fill.end {
+                let at = self.mark_at(fill, block);
                 self.marks[at] |= mask;
-                touched = true;
             }
         }
-        touched
     }
 
     /// A change goes past the cache to these blocks: what is fetched meanwhile may be older or
     /// newer, so nothing of it is kept.
     pub(crate) fn forget(&mut self, first: u64, blocks: u32) {
-        for &number in &self.active {
-            let fill = &mut self.fills[number as usize];
-            let apart = first >= fill.first + u64::from(fill.blocks)
-                || fill.first >= first + u64::from(blocks);
-            fill.keep &= apart;
+        let end = first + u64::from(blocks);
+        for fill in &mut self.active {
+            fill.keep &= first >= fill.end || fill.first >= end;
         }
     }
 
     /// Whether a fill that will be kept brings all of these blocks, untouched so far.
+    #[inline]
     pub(crate) fn covers(&self, first: u64, blocks: u32) -> bool {
-        self.active.iter().any(|&number| {
-            let fill = &self.fills[number as usize];
-            let inside = first >= fill.first
-                && first + u64::from(blocks) <= fill.first + u64::from(fill.blocks);
-            let from = (number * self.blocks_max) as usize;
-            inside && fill.keep && {
-                let skipped = (first - fill.first) as usize;
-                let marks = &self.marks[from + skipped..from + skipped + blocks as usize];
-                marks.iter().all(|&mark| mark == 0)
+        let end = first + u64::from(blocks);
+        self.active.iter().any(|fill| {
+            // Not `&&`: which half fails is a coin toss, that both hold is rare.
+            let is_it = (first >= fill.first) & (end <= fill.end) & fill.keep;
+            is_it && {
+                let from = self.mark_at(fill, first);
+                self.marks[from..from + blocks as usize].iter().all(|&mark| mark == 0)
             }
         })
     }

@@ -8,8 +8,8 @@
 //! for each slot: 5.3 bytes. A block may stand in it twice, while an older version of it is still to
 //! be written out.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 const SLOT_BITS: u32 = 22;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
@@ -70,46 +70,85 @@ impl Cell {
     }
 }
 
-/// The table.
+/// The table. Only its shard changes it, under the lock.
 pub(crate) struct Index {
-    cells: Box<[Cell]>,
+    cells: Arc<[AtomicU32]>,
+}
+
+/// The table for those who only want a hint, without the lock: what they see is right almost always.
+#[derive(Clone)]
+pub(crate) struct Hints(Arc<[AtomicU32]>);
+
+impl Hints {
+    /// Brings the place of a hash nearer.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: Hash) {
+        block::prefetch(&self.0[home(&self.0, hash)]);
+    }
+
+    /// The slot that is probably under this hash, by its tag alone.
+    #[inline]
+    pub(crate) fn slot(&self, hash: Hash) -> Option<u32> {
+        let mut at = home(&self.0, hash);
+        // The table may be changing meanwhile: look only so far.
+        for _ in 0..64 {
+            let cell = Cell(self.0[at].load(Ordering::Relaxed));
+            if cell == Cell::EMPTY {
+                return None;
+            }
+            if cell.tag() == hash.tag() {
+                return Some(cell.slot());
+            }
+            at = if at + 1 == self.0.len() { 0 } else { at + 1 };
+        }
+        None
+    }
+}
+
+#[inline]
+fn home(cells: &[AtomicU32], hash: Hash) -> usize {
+    (((hash.0 & 0xffff_ffff) * cells.len() as u64) >> 32) as usize
 }
 
 impl Index {
     pub(crate) fn new(slots: u32) -> Index {
         assert!(slots <= SLOTS_MAX);
         let cells = slots as usize + slots as usize / 3 + 2;
-        Index {
-            cells: vec![Cell::EMPTY; cells].into_boxed_slice(),
-        }
+        Index { cells: (0..cells).map(|_| AtomicU32::new(0)).collect() }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.cells.fill(Cell::EMPTY);
+        (0..self.cells.len()).for_each(|at| self.set(at, Cell::EMPTY));
+    }
+
+    pub(crate) fn hints(&self) -> Hints {
+        Hints(self.cells.clone())
+    }
+
+    #[inline]
+    fn cell(&self, at: usize) -> Cell {
+        Cell(self.cells[at].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, cell: Cell) {
+        self.cells[at].store(cell.0, Ordering::Relaxed);
     }
 
     #[inline]
     fn home(&self, hash: Hash) -> usize {
-        (((hash.0 & 0xffff_ffff) * self.cells.len() as u64) >> 32) as usize
+        home(&self.cells, hash)
     }
 
     #[inline]
     fn next(&self, at: usize) -> usize {
-        if at + 1 == self.cells.len() {
-            0
-        } else {
-            at + 1
-        }
+        if at + 1 == self.cells.len() { 0 } else { at + 1 }
     }
 
     /// How many cells `at` lies behind `from`.
     #[inline]
     fn distance(&self, from: usize, at: usize) -> usize {
-        if at >= from {
-            at - from
-        } else {
-            at + self.cells.len() - from
-        }
+        if at >= from { at - from } else { at + self.cells.len() - from }
     }
 
     /// The first slot under this hash that `is_it`.
@@ -117,7 +156,7 @@ impl Index {
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
         loop {
-            let cell = self.cells[at];
+            let cell = self.cell(at);
             if cell == Cell::EMPTY {
                 return None;
             }
@@ -128,35 +167,20 @@ impl Index {
         }
     }
 
-    /// Brings the place of a hash nearer.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: Hash) {
-        block::prefetch(&self.cells[self.home(hash)]);
-    }
-
-    /// The first slot that may be under this hash, by its tag alone: for prefetching.
-    #[inline]
-    pub(crate) fn hint(&self, hash: Hash) -> Option<u32> {
-        self.find(hash, |_| true)
-    }
-
     pub(crate) fn insert(&mut self, hash: Hash, slot: u32) {
         let mut at = self.home(hash);
         let mut displacement = 0;
-        while self.cells[at] != Cell::EMPTY {
+        while self.cell(at) != Cell::EMPTY {
             at = self.next(at);
             displacement += 1;
         }
-        self.cells[at] = Cell::new(hash.tag(), displacement, slot);
+        self.set(at, Cell::new(hash.tag(), displacement, slot));
     }
 
     fn cell_of(&self, hash: Hash, slot: u32) -> usize {
         let mut at = self.home(hash);
-        while self.cells[at].0 & SLOT_MASK != slot + 1 {
-            assert!(
-                self.cells[at] != Cell::EMPTY,
-                "a slot that is not in the index"
-            );
+        while self.cell(at).0 & SLOT_MASK != slot + 1 {
+            assert!(self.cell(at) != Cell::EMPTY, "a slot that is not in the index");
             at = self.next(at);
         }
         at
@@ -168,7 +192,7 @@ impl Index {
         let mut at = hole;
         loop {
             at = self.next(at);
-            let cell = self.cells[at];
+            let cell = self.cell(at);
             if cell == Cell::EMPTY {
                 break;
             }
@@ -179,11 +203,11 @@ impl Index {
             // It may move back into the hole unless its home lies behind the hole.
             let step = self.distance(hole, at);
             if displacement >= step {
-                self.cells[hole] = Cell::new(cell.tag(), displacement - step, cell.slot());
+                self.set(hole, Cell::new(cell.tag(), displacement - step, cell.slot()));
                 hole = at;
             }
         }
-        self.cells[hole] = Cell::EMPTY;
+        self.set(hole, Cell::EMPTY);
     }
 }
 

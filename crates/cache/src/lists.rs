@@ -1,7 +1,7 @@
 //! Lists of slots: two 4-byte links a slot, any number of lists, each slot in at most one.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -15,11 +15,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) const EMPTY: List = List {
-        head: NIL,
-        tail: NIL,
-        length: 0,
-    };
+    pub(crate) const EMPTY: List = List { head: NIL, tail: NIL, length: 0 };
 }
 
 #[derive(Clone, Copy)]
@@ -28,49 +24,75 @@ struct Link {
     after: u32,
 }
 
-/// The links of all slots of a shard.
-pub(crate) struct Links(Box<[Link]>);
+impl Link {
+    const NONE: Link = Link { before: NIL, after: NIL };
+
+    #[inline]
+    fn pack(self) -> u64 {
+        u64::from(self.before) << 32 | u64::from(self.after)
+    }
+
+    #[inline]
+    fn unpack(packed: u64) -> Link {
+        Link { before: (packed >> 32) as u32, after: packed as u32 }
+    }
+}
+
+/// The links of all slots of a shard. Only the shard changes them, under its lock; clones may look
+/// at them at any time to bring them nearer.
+#[derive(Clone)]
+pub(crate) struct Links(Arc<[AtomicU64]>);
 
 impl Links {
     pub(crate) fn new(slots: u32) -> Links {
-        Links(
-            vec![
-                Link {
-                    before: NIL,
-                    after: NIL
-                };
-                slots as usize
-            ]
-            .into_boxed_slice(),
-        )
+        Links((0..slots).map(|_| AtomicU64::new(Link::NONE.pack())).collect())
+    }
+
+    #[inline]
+    fn get(&self, slot: u32) -> Link {
+        Link::unpack(self.0[slot as usize].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn set(&mut self, slot: u32, link: Link) {
+        self.0[slot as usize].store(link.pack(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn set_after(&mut self, slot: u32, after: u32) {
+        let link = self.get(slot);
+        self.set(slot, Link { after, ..link });
+    }
+
+    #[inline]
+    fn set_before(&mut self, slot: u32, before: u32) {
+        let link = self.get(slot);
+        self.set(slot, Link { before, ..link });
     }
 
     pub(crate) fn after(&self, slot: u32) -> u32 {
-        self.0[slot as usize].after
+        self.get(slot).after
     }
 
     pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {
-        self.0[slot as usize] = Link {
-            before: list.tail,
-            after: NIL,
-        };
+        self.set(slot, Link { before: list.tail, after: NIL });
         match list.tail {
             NIL => list.head = slot,
-            tail => self.0[tail as usize].after = slot,
+            tail => self.set_after(tail, slot),
         }
         list.tail = slot;
         list.length += 1;
     }
 
     pub(crate) fn remove(&mut self, list: &mut List, slot: u32) {
-        let Link { before, after } = self.0[slot as usize];
+        let Link { before, after } = self.get(slot);
         match before {
             NIL => list.head = after,
-            before => self.0[before as usize].after = after,
+            before => self.set_after(before, after),
         }
         match after {
             NIL => list.tail = before,
-            after => self.0[after as usize].before = before,
+            after => self.set_before(after, before),
         }
         list.length -= 1;
     }
@@ -93,7 +115,7 @@ impl Links {
     /// Brings the links beside a slot nearer: taking it out of its list will change them.
     #[inline]
     pub(crate) fn prefetch_neighbours(&self, slot: u32) {
-        let Link { before, after } = self.0[slot as usize];
+        let Link { before, after } = self.get(slot);
         for neighbour in [before, after] {
             if let Some(link) = self.0.get(neighbour as usize) {
                 block::prefetch(link);

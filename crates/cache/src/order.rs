@@ -51,13 +51,7 @@ impl Order {
     pub(crate) fn new(open: u64, closing: bool) -> Order {
         let phase = if closing { Phase::Stuck } else { Phase::Idle };
         let durable = if closing { open - 2 } else { open - 1 };
-        Order {
-            phase,
-            open,
-            durable,
-            trouble_since_ns: None,
-            failed: None,
-        }
+        Order { phase, open, durable, trouble_since_ns: None, failed: None }
     }
 
     /// The epoch that must become durable to cover everything completed so far.
@@ -68,11 +62,7 @@ impl Order {
     /// The epoch that is being written out, or the open one. (What a planted bug takes for the
     /// target.)
     pub(crate) fn running_target(&self) -> u64 {
-        if self.phase == Phase::Running {
-            self.open - 1
-        } else {
-            self.open
-        }
+        if self.phase == Phase::Running { self.open - 1 } else { self.open }
     }
 
     /// What to do on the way to `target`.
@@ -89,10 +79,7 @@ impl Order {
             Phase::Idle | Phase::Stuck => {
                 self.phase = Phase::Running;
                 self.open += u64::from(!resume);
-                Step::Lead {
-                    epoch: self.open - 1,
-                    resume,
-                }
+                Step::Lead { epoch: self.open - 1, resume }
             }
         }
     }

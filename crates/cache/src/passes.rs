@@ -34,8 +34,6 @@ impl Passes {
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
         let start = first * u64::from(crate::BLOCK_SECTORS);
         let end = (first + u64::from(blocks)) * u64::from(crate::BLOCK_SECTORS);
-        self.0
-            .iter()
-            .any(|pass| pass.first < end && start < pass.end())
+        self.0.iter().any(|pass| pass.first < end && start < pass.end())
     }
 }

@@ -38,10 +38,7 @@ fn is_before(one: u64, two: u64, bits: u32) -> bool {
 }
 
 pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
-    match shared
-        .arena
-        .is_mine(&shared.geometry, shared.limits.sectors)
-    {
+    match shared.arena.is_mine(&shared.geometry, shared.limits.sectors) {
         None => {
             shared.arena.adopt(&shared.geometry, shared.limits.sectors);
             return Ok(());
@@ -54,36 +51,20 @@ pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
         room.shard.get_mut().recover(&epochs, &shared.gauges);
     }
     let recovered = shared.gauges.dirty.load(Ordering::Relaxed);
-    shared
-        .recovered
-        .store(u64::from(recovered), Ordering::Relaxed);
-    let rejected = shared
-        .rooms
-        .iter_mut()
-        .map(|room| room.shard.get_mut().counters.headers_rejected);
+    shared.recovered.store(u64::from(recovered), Ordering::Relaxed);
+    let rejected =
+        shared.rooms.iter_mut().map(|room| room.shard.get_mut().counters.headers_rejected);
     shared.rejected.store(rejected.sum(), Ordering::Relaxed);
     for room in &mut shared.rooms {
         room.shard.get_mut().counters.headers_rejected = 0;
     }
     shared.order = Lock::new(Order::new(epochs.open, epochs.closing.is_some()));
-    shared
-        .gauges
-        .sequence
-        .store(epochs.sequence + 1, Ordering::Relaxed);
-    shared
-        .gauges
-        .urgent
-        .store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
+    shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
+    shared.gauges.urgent.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
     // As old as can be: the keeper starts at once.
     let since = |there: bool| u64::from(there);
-    shared
-        .gauges
-        .open_since
-        .store(since(recovered > 0 || epochs.ranges), Ordering::Relaxed);
-    shared
-        .gauges
-        .closing_since
-        .store(since(epochs.closing.is_some()), Ordering::Relaxed);
+    shared.gauges.open_since.store(since(recovered > 0 || epochs.ranges), Ordering::Relaxed);
+    shared.gauges.closing_since.store(since(epochs.closing.is_some()), Ordering::Relaxed);
     Ok(())
 }
 
@@ -131,21 +112,12 @@ impl Epochs {
         let closing = oldest.filter(|&oldest| newest != Some(oldest));
         // Numbers below 2 have no room for what is durable before them.
         let open = open + (1 << 16);
-        Epochs {
-            open,
-            closing,
-            sequence: sequence.unwrap_or(0),
-            ranges,
-        }
+        Epochs { open, closing, sequence: sequence.unwrap_or(0), ranges }
     }
 }
 
 fn read(arena: &crate::arena::Arena, slot: u32) -> Option<Header> {
-    if planted(Bug::SkipChecksum) {
-        Some(arena.header(slot))
-    } else {
-        arena.verified(slot)
-    }
+    if planted(Bug::SkipChecksum) { Some(arena.header(slot)) } else { arena.verified(slot) }
 }
 
 impl Shard {
@@ -170,11 +142,7 @@ impl Shard {
         found.sort_unstable_by(|(_, one), (_, two)| {
             let key = |header: &Header| (epochs.is_closing(header.epoch), header.sequence);
             let ((one_closing, one), (two_closing, two)) = (key(one), key(two));
-            let order = if is_before(one, two, 44) {
-                -1
-            } else {
-                i32::from(one != two)
-            };
+            let order = if is_before(one, two, 44) { -1 } else { i32::from(one != two) };
             two_closing.cmp(&one_closing).then(order.cmp(&0))
         });
         for (slot, header) in found {
@@ -191,9 +159,7 @@ impl Shard {
             self.forget_all(gauges);
         }
         let closing = self.unwritten_ranges();
-        gauges
-            .remaining
-            .fetch_add(i64::from(closing), Ordering::Relaxed);
+        gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
     }
 
     fn recover_ranges(&mut self, epochs: &Epochs) -> Vec<ExtentHeader> {

@@ -10,7 +10,7 @@ pub struct Geometry {
     /// Shards, each with a lock and an equal part of the slots.
     pub shards: u32,
     /// Blocks in a region. All blocks of a region belong to one shard; requests are cut at its
-    /// borders, and no write-out run crosses one.
+    /// borders, and no write-out run crosses one. A power of two.
     pub region_blocks: u32,
     /// Pending zeroed ranges that a shard can hold.
     pub extents: u32,
@@ -26,11 +26,7 @@ impl Geometry {
         let slots = (bytes / (u64::from(crate::BLOCK_SECTORS) * SECTOR)).clamp(64, 1 << 30) as u32;
         // Lanes rarely meet in one of four times as many shards; a lane alone needs only one, and
         // then all slots serve all blocks. A shard can address four million slots.
-        let wanted = if lanes > 1 {
-            (4 * lanes).next_power_of_two()
-        } else {
-            1
-        };
+        let wanted = if lanes > 1 { (4 * lanes).next_power_of_two() } else { 1 };
         let wanted = wanted.max(slots.div_ceil(4_000_000));
         let shards = wanted.min(slots / 16).max(1);
         Geometry {
@@ -75,9 +71,8 @@ impl Settings {
     /// The settings that a spec asks for, over a cache of this geometry.
     pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
         let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
-        let asked = spec
-            .dirty_bytes
-            .map_or(u64::from(geometry.slots / 4), |size| size.0 / block_bytes);
+        let asked =
+            spec.dirty_bytes.map_or(u64::from(geometry.slots / 4), |size| size.0 / block_bytes);
         let most = u64::from(geometry.slots) * 3 / 4;
         Settings {
             write: spec.write,
@@ -94,8 +89,5 @@ impl Settings {
 
 /// The limits that the cache shows above a backing with these.
 pub(crate) fn limits_above(below: &Limits) -> Limits {
-    Limits {
-        io_best_bytes: below.io_best_bytes.max(4096),
-        ..below.clone()
-    }
+    Limits { io_best_bytes: below.io_best_bytes.max(4096), ..below.clone() }
 }

@@ -6,7 +6,7 @@ use crate::order::Order;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
 use crate::settings::{Geometry, Settings, limits_above};
-use crate::shard::{Gauges, Reason, Shard};
+use crate::shard::{Gauges, Nearer, Reason, Shard};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use block::{Limits, Memory, WriteMode};
@@ -16,6 +16,7 @@ use lane::{Event, Lock};
 /// A shard with what is waited for beside it.
 pub(crate) struct Room {
     pub(crate) shard: Lock<Shard>,
+    pub(crate) nearer: Nearer,
     /// Something that a request may wait for has changed: a fetch, a pass, a run has ended, slots
     /// were released.
     pub(crate) changed: Event,
@@ -38,6 +39,7 @@ const DRAIN_ASSUMED: u64 = 12_800;
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {
     pub(crate) geometry: Geometry,
+    region_shift: u32,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
     pub(crate) arena: Arena,
@@ -98,6 +100,7 @@ impl Shared {
         settings: Settings,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
+        assert!(geometry.region_blocks.is_power_of_two());
         let arena = Arena::over(memory, &geometry, below.grain);
         let gauges = Gauges {
             sequence: AtomicU64::new(1),
@@ -112,14 +115,17 @@ impl Shared {
         };
         let mut shared = Shared {
             rooms: (0..geometry.shards)
-                .map(|number| Room {
-                    shard: Lock::new(Shard::new(arena.clone(), number, &geometry)),
+                .map(|number| Shard::new(arena.clone(), number, &geometry))
+                .map(|shard| Room {
+                    nearer: shard.hints(),
+                    shard: Lock::new(shard),
                     changed: Event::new(),
                     has_closing: AtomicBool::new(false),
                 })
                 .collect(),
             limits: limits_above(below),
             write: AtomicU8::new(mode_bits(settings.write)),
+            region_shift: geometry.region_blocks.trailing_zeros(),
             geometry,
             settings,
             arena,
@@ -151,7 +157,7 @@ impl Shared {
     /// The number of the shard that a block belongs to.
     #[inline]
     pub fn shard_of(&self, block: u64) -> usize {
-        let region = block / u64::from(self.geometry.region_blocks);
+        let region = block >> self.region_shift;
         let mixed = region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((mixed * self.rooms.len() as u64) >> 32) as usize
     }
@@ -165,8 +171,8 @@ impl Shared {
     /// Sectors from `sector` on that one decision may cover: up to the region's border.
     #[inline]
     pub(crate) fn stretch(&self, sector: u64) -> u64 {
-        let region = u64::from(self.geometry.region_blocks * crate::BLOCK_SECTORS);
-        region - sector % region
+        let region = u64::from(crate::BLOCK_SECTORS) << self.region_shift;
+        region - (sector & (region - 1))
     }
 
     /// The sizes this cache was made with.
@@ -214,10 +220,7 @@ impl Shared {
 
     /// A client of the volume, for C11.
     pub fn client(self: &Arc<Self>) -> Client {
-        Client {
-            shared: self.clone(),
-            proven: AtomicBool::new(false),
-        }
+        Client { shared: self.clone(), proven: AtomicBool::new(false) }
     }
 
     /// Whether the volume has failed (C8).
@@ -282,11 +285,8 @@ impl Shared {
         all.flushes = load(&self.flushes);
         all.flushes_backing = load(&self.flushes_backing);
         all.epochs = load(&self.epochs);
-        [all.errors_read, all.errors_write, all.errors_flush] = [
-            load(&self.errors[0]),
-            load(&self.errors[1]),
-            load(&self.errors[2]),
-        ];
+        [all.errors_read, all.errors_write, all.errors_flush] =
+            [load(&self.errors[0]), load(&self.errors[1]), load(&self.errors[2])];
         all.blocks_recovered = load(&self.recovered);
         all.headers_rejected = load(&self.rejected);
         all.blocks_dirty = u64::from(self.dirty_blocks());
@@ -314,16 +314,8 @@ impl Shared {
             let (dirty, open) = room.shard.peek(|shard| shard.check(&self.gauges));
             sums = (sums.0 + dirty, sums.1 + open);
         }
-        assert_eq!(
-            sums.0,
-            self.gauges.dirty.load(Ordering::SeqCst),
-            "dirty blocks"
-        );
-        assert_eq!(
-            sums.1,
-            self.gauges.open.load(Ordering::SeqCst),
-            "open blocks"
-        );
+        assert_eq!(sums.0, self.gauges.dirty.load(Ordering::SeqCst), "dirty blocks");
+        assert_eq!(sums.1, self.gauges.open.load(Ordering::SeqCst), "open blocks");
         assert!(self.gauges.remaining.load(Ordering::SeqCst) >= 0);
     }
 }

@@ -55,9 +55,6 @@ mod tests {
         assert!(worth.pays(None, 400));
         (0..100).for_each(|_| worth.saw(true));
         assert!(worth.pays(Some(5_000), 400));
-        assert!(
-            !worth.pays(Some(100), 400),
-            "even a hit saves less than it costs"
-        );
+        assert!(!worth.pays(Some(100), 400), "even a hit saves less than it costs");
     }
 }

@@ -55,11 +55,7 @@ impl Zeroes {
     pub(crate) fn new(numbers: core::ops::Range<u32>) -> Zeroes {
         let count = numbers.len();
         let free = numbers.clone().rev().collect();
-        Zeroes {
-            numbers,
-            pending: Vec::with_capacity(count),
-            free,
-        }
+        Zeroes { numbers, pending: Vec::with_capacity(count), free }
     }
 
     /// The places in the arena that belong to this shard.
@@ -79,9 +75,7 @@ impl Zeroes {
 
     /// Whether any of these blocks is under a pending range.
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
-        self.pending
-            .iter()
-            .any(|pending| pending.meets(first, blocks))
+        self.pending.iter().any(|pending| pending.meets(first, blocks))
     }
 
     /// Whether a range can be admitted to the epoch.
@@ -116,25 +110,15 @@ impl Zeroes {
                 self.free.push(spare);
             }
         }
-        let number = kept
-            .or_else(|| self.free.pop())
-            .expect("asked has_room before");
+        let number = kept.or_else(|| self.free.pop()).expect("asked has_room before");
         arena.publish_extent(number, &range);
-        self.pending.push(Pending {
-            number,
-            header: range,
-            stage: Stage::Dirty,
-        });
+        self.pending.push(Pending { number, header: range, stage: Stage::Dirty });
     }
 
     /// Takes over a range that recovery found.
     pub(crate) fn restore(&mut self, number: u32, header: ExtentHeader) {
         self.free.retain(|&free| free != number);
-        self.pending.push(Pending {
-            number,
-            header,
-            stage: Stage::Dirty,
-        });
+        self.pending.push(Pending { number, header, stage: Stage::Dirty });
     }
 
     /// Ranges of this epoch that are not written yet.
@@ -148,38 +132,18 @@ impl Zeroes {
     pub(crate) fn next_run(&mut self, epoch: u64) -> Option<ZeroRun> {
         let is_it =
             |pending: &&mut Pending| pending.header.epoch == epoch && pending.stage == Stage::Dirty;
-        let next = self
-            .pending
-            .iter_mut()
-            .filter(is_it)
-            .min_by_key(|pending| pending.header.first)?;
+        let next =
+            self.pending.iter_mut().filter(is_it).min_by_key(|pending| pending.header.first)?;
         next.stage = Stage::Writing;
-        let ExtentHeader {
-            first,
-            blocks,
-            may_unmap,
-            ..
-        } = next.header;
-        Some(ZeroRun {
-            number: next.number,
-            first,
-            blocks,
-            may_unmap,
-        })
+        let ExtentHeader { first, blocks, may_unmap, .. } = next.header;
+        Some(ZeroRun { number: next.number, first, blocks, may_unmap })
     }
 
     /// The range was written, or was not.
     pub(crate) fn run_done(&mut self, run: &ZeroRun, written: bool) {
-        let pending = self
-            .pending
-            .iter_mut()
-            .find(|pending| pending.number == run.number);
+        let pending = self.pending.iter_mut().find(|pending| pending.number == run.number);
         let pending = pending.expect("a range in flight is pending");
-        pending.stage = if written {
-            Stage::Written
-        } else {
-            Stage::Dirty
-        };
+        pending.stage = if written { Stage::Written } else { Stage::Dirty };
     }
 
     /// The epoch is durable: its ranges are what the backing has.

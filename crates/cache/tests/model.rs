@@ -47,12 +47,7 @@ fn geometry(random: &mut Random) -> Geometry {
 }
 
 fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
-    let modes = [
-        WriteMode::Back,
-        WriteMode::BackNow,
-        WriteMode::Through,
-        WriteMode::None,
-    ];
+    let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
     Settings {
         write: modes[random.below(4) as usize],
         dirty_blocks_max: 2 + random.below(u64::from(geometry.slots)) as u32,
@@ -78,31 +73,19 @@ async fn client(stack: Stack, cache: Cache, mut random: Random, model: Rc<RefCel
         match random.below(10) {
             0..4 => {
                 let into = Buf::new(count, GRAIN);
-                let request = Request::Read {
-                    at,
-                    into: into.clone(),
-                };
+                let request = Request::Read { at, into: into.clone() };
                 if stack.try_now(&request).is_none() {
                     stack.lane().turn().await;
                     stack.run(request).await.expect("RAM does not fail");
                 }
-                assert_eq!(
-                    into.to_vec(),
-                    model.borrow()[span],
-                    "step {step}, read {at:?}"
-                );
+                assert_eq!(into.to_vec(), model.borrow()[span], "step {step}, read {at:?}");
             }
             4..7 => {
-                let bytes: Vec<u8> = (0..count as usize * grain)
-                    .map(|_| random.next_u64() as u8)
-                    .collect();
+                let bytes: Vec<u8> =
+                    (0..count as usize * grain).map(|_| random.next_u64() as u8).collect();
                 let from = Buf::new(count, GRAIN);
                 from.write(&bytes);
-                let request = Request::Write {
-                    at,
-                    from,
-                    fua: random.one_in(4),
-                };
+                let request = Request::Write { at, from, fua: random.one_in(4) };
                 if stack.try_now(&request).is_none() {
                     stack.lane().turn().await;
                     stack.run(request).await.expect("RAM does not fail");
@@ -116,16 +99,10 @@ async fn client(stack: Stack, cache: Cache, mut random: Random, model: Rc<RefCel
                 model.borrow_mut()[span].fill(0);
             }
             8 => {
-                stack
-                    .run(Request::Discard { at })
-                    .await
-                    .expect("RAM does not fail");
+                stack.run(Request::Discard { at }).await.expect("RAM does not fail");
                 // Zeros or unchanged, each sector for itself, and stable from then on.
                 let into = Buf::new(count, GRAIN);
-                let read = Request::Read {
-                    at,
-                    into: into.clone(),
-                };
+                let read = Request::Read { at, into: into.clone() };
                 stack.run(read).await.expect("RAM does not fail");
                 for (index, sector) in into.to_vec().chunks(grain).enumerate() {
                     let at = span.start + index * grain;
@@ -136,9 +113,7 @@ async fn client(stack: Stack, cache: Cache, mut random: Random, model: Rc<RefCel
             }
             _ if random.one_in(3) => {
                 let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::Through];
-                cache
-                    .shared()
-                    .set_write_mode(modes[random.below(3) as usize]);
+                cache.shared().set_write_mode(modes[random.below(3) as usize]);
             }
             _ => stack.run(Request::Flush).await.expect("RAM does not fail"),
         }
@@ -155,10 +130,7 @@ fn reads_return_what_was_written_last_and_a_drained_volume_is_the_same_without_t
         let ram = Ram::new(SECTORS, GRAIN);
         let geometry = geometry(&mut random);
         let settings = settings(&mut random, &geometry);
-        let limits = Limits {
-            flush_needed: true,
-            ..ram.limits().clone()
-        };
+        let limits = Limits { flush_needed: true, ..ram.limits().clone() };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
         let shared = Shared::new(&limits, geometry, settings, memory).expect("a fresh arena");
         let client_of = shared.client();
@@ -198,15 +170,8 @@ fn reads_return_what_was_written_last_and_a_drained_volume_is_the_same_without_t
         assert!(ended && done.get(), "seed {seed}: the client hangs");
         shared.check();
         let all = Buf::new(SECTORS as u32, GRAIN);
-        let read = Request::Read {
-            at: Extent::new(0, SECTORS as u32),
-            into: all.clone(),
-        };
+        let read = Request::Read { at: Extent::new(0, SECTORS as u32), into: all.clone() };
         assert_eq!(ram.try_now(&read), Some(Ok(())));
-        assert_eq!(
-            all.to_vec(),
-            *model.borrow(),
-            "seed {seed}: the drained volume differs"
-        );
+        assert_eq!(all.to_vec(), *model.borrow(), "seed {seed}: the drained volume differs");
     }
 }

@@ -53,11 +53,7 @@ impl Bed {
         let arena = shared_memory("figures", bytes, huge, &mut |_, _| ())
             .with_context(|| format!("{gib} GiB of shared memory"))?;
         drop(pages);
-        let huge = if arena.has_huge_pages() {
-            "huge"
-        } else {
-            "ordinary"
-        };
+        let huge = if arena.has_huge_pages() { "huge" } else { "ordinary" };
         println!("{gib} GiB, {} slots, {huge} pages", geometry.slots);
         let memory = arena.memory().clone();
         let blocks = u64::from(geometry.slots) * 9 / 10;
@@ -74,12 +70,7 @@ impl Bed {
         };
         let shared = Shared::new(&limits, geometry, settings, memory.clone())?;
         let slots_at = bytes - geometry.slots as usize * BLOCK;
-        let bed = Bed {
-            shared,
-            memory,
-            blocks,
-            slots_at,
-        };
+        let bed = Bed { shared, memory, blocks, slots_at };
         bed.fill();
         Ok(bed)
     }
@@ -104,15 +95,8 @@ impl Bed {
             for _ in 0..blocks {
                 block = (block + stride) % blocks;
                 let at = Extent::new(block * 8, 8);
-                let write = Request::Write {
-                    at,
-                    from: from.clone(),
-                    fua: false,
-                };
-                cache
-                    .run(write)
-                    .await
-                    .expect("a null device takes everything");
+                let write = Request::Write { at, from: from.clone(), fua: false };
+                cache.run(write).await.expect("a null device takes everything");
             }
             finished.set(true);
         })
@@ -140,8 +124,7 @@ impl Bed {
         for step in 0..count as usize {
             let slot = rider.random.below(self.blocks) as usize;
             let target = step % BUFFERS * BLOCK;
-            self.memory
-                .copy(self.slots_at + slot * BLOCK, &rider.target, target, BLOCK);
+            self.memory.copy(self.slots_at + slot * BLOCK, &rider.target, target, BLOCK);
         }
         (cpu_ns() - start) as f64 / count as f64
     }
@@ -152,14 +135,8 @@ impl Bed {
         for step in 0..count as usize {
             let block = pick(&mut rider.random);
             let into = rider.buffers[step % BUFFERS].clone();
-            let request = Request::Read {
-                at: Extent::new(block * 8, 8),
-                into,
-            };
-            assert!(
-                rider.cache.try_now(&request).is_some(),
-                "every block is held"
-            );
+            let request = Request::Read { at: Extent::new(block * 8, 8), into };
+            assert!(rider.cache.try_now(&request).is_some(), "every block is held");
         }
         (cpu_ns() - start) as f64 / count as f64
     }
@@ -177,10 +154,7 @@ impl Bed {
             }
             rider.cache.prefetch(&requests);
             for request in &requests {
-                assert!(
-                    rider.cache.try_now(request).is_some(),
-                    "every block is held"
-                );
+                assert!(rider.cache.try_now(request).is_some(), "every block is held");
             }
         }
         (cpu_ns() - start) as f64 / count as f64
@@ -208,17 +182,11 @@ impl Drop for Reserved {
 fn reserve_huge_pages(bytes: usize) -> Result<Option<Reserved>> {
     let before = std::fs::read_to_string(HUGE_PAGES)?.trim().to_string();
     let wanted = before.parse::<usize>()? + bytes.div_ceil(2 << 20) + 1;
-    Ok(std::fs::write(HUGE_PAGES, wanted.to_string())
-        .is_ok()
-        .then_some(Reserved { before }))
+    Ok(std::fs::write(HUGE_PAGES, wanted.to_string()).is_ok().then_some(Reserved { before }))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let huge = if arguments.any_pages {
-        HugePages::IfFree
-    } else {
-        HugePages::Require
-    };
+    let huge = if arguments.any_pages { HugePages::IfFree } else { HugePages::Require };
     for &gib in &arguments.gib {
         let bed = Bed::new(gib, huge)?;
         let lane = Lane::new();
@@ -231,11 +199,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             || bed.copies(&mut bare, count),
         );
         alone.print("a hit, against a bare copy", 0.7);
-        let batches = alternate(
-            pairs,
-            || bed.batches(&mut rider, count),
-            || bed.copies(&mut bare, count),
-        );
+        let batches =
+            alternate(pairs, || bed.batches(&mut rider, count), || bed.copies(&mut bare, count));
         batches.print("a hit in batches of 16, against a bare copy", 0.95);
         two_threads(&bed, arguments);
     }
@@ -257,9 +222,7 @@ fn two_threads(bed: &Bed, arguments: &Arguments) {
         });
         hits.push(single / double);
         let single = bed.copies(&mut bare, arguments.hits);
-        let double = together(bed, arguments.hits, |bed, rider, _, count| {
-            bed.copies(rider, count)
-        });
+        let double = together(bed, arguments.hits, |bed, rider, _, count| bed.copies(rider, count));
         copies.push(single / double);
     }
     let gain = crate::sides::median(hits);

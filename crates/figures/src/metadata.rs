@@ -67,9 +67,6 @@ pub(crate) fn run() -> Result<()> {
         "{slot:.2} bytes a slot (headers, index with its slack, policy): \
          {few} slots take {small} bytes, {many} take {large}"
     );
-    println!(
-        "target at most 32 bytes: {verdict}, {:.2} left for ghosts and sketch",
-        32.0 - slot
-    );
+    println!("target at most 32 bytes: {verdict}, {:.2} left for ghosts and sketch", 32.0 - slot);
     Ok(())
 }

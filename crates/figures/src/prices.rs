@@ -40,20 +40,12 @@ fn bed(mib: u64, write: WriteMode, fill_cost_ns: u64) -> Result<Bed> {
         absorb_blocks_max: 32,
         fill_cost_ns,
     };
-    let limits = Limits {
-        flush_needed: true,
-        ..Limits::plain(blocks * 8, 512)
-    };
+    let limits = Limits { flush_needed: true, ..Limits::plain(blocks * 8, 512) };
     let shared = Shared::new(&limits, geometry, settings, memory)?;
     let lane = Lane::new();
     let null = Stack::new(&lane, Null::new(blocks * 8, 512));
     let cache = Cache::attach(&shared, &lane, null);
-    Ok(Bed {
-        stack: Stack::new(&lane, cache),
-        lane,
-        shared,
-        blocks,
-    })
+    Ok(Bed { stack: Stack::new(&lane, cache), lane, shared, blocks })
 }
 
 impl Bed {
@@ -67,10 +59,7 @@ impl Bed {
                 for number in 0..count {
                     let request = request(number);
                     if stack.try_now(&request).is_none() {
-                        stack
-                            .run(request)
-                            .await
-                            .expect("a null device does not fail");
+                        stack.run(request).await.expect("a null device does not fail");
                     }
                 }
                 finished.set(true);
@@ -106,34 +95,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     });
     let hit = repeat(&|seed| {
         let (next, into) = (scattered(hot, seed), into.clone());
-        through.time(count, move |_| Request::Read {
-            at: next(),
-            into: into.clone(),
-        })
+        through.time(count, move |_| Request::Read { at: next(), into: into.clone() })
     });
     let none = bed(arguments.mib, WriteMode::None, 0)?;
     let miss = repeat(&|seed| {
         let (next, into) = (scattered(none.blocks, seed), into.clone());
-        none.time(count, move |_| Request::Read {
-            at: next(),
-            into: into.clone(),
-        })
+        none.time(count, move |_| Request::Read { at: next(), into: into.clone() })
     });
     let pass = repeat(&|seed| {
         let (next, from) = (scattered(none.blocks, seed), into.clone());
-        none.time(count, move |_| Request::Write {
-            at: next(),
-            from: from.clone(),
-            fua: false,
-        })
+        none.time(count, move |_| Request::Write { at: next(), from: from.clone(), fua: false })
     });
     let kept = repeat(&|seed| {
         let (next, from) = (scattered(through.blocks, seed), into.clone());
-        through.time(count, move |_| Request::Write {
-            at: next(),
-            from: from.clone(),
-            fua: false,
-        })
+        through.time(count, move |_| Request::Write { at: next(), from: from.clone(), fua: false })
     });
     let back = bed(arguments.mib, WriteMode::BackNow, 0)?;
     let fits = u64::from(back.shared.geometry().slots) / 8;
@@ -167,10 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         println!("{object}");
         return Ok(());
     }
-    println!(
-        "nanoseconds of this machine, {} MiB of ordinary pages:",
-        arguments.mib
-    );
+    println!("nanoseconds of this machine, {} MiB of ordinary pages:", arguments.mib);
     for (name, ns) in named {
         println!("  {name:<10} {ns:>8.0}");
     }

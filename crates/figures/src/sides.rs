@@ -70,9 +70,8 @@ impl Pairs {
         let mean = logs.iter().sum::<f64>() / count;
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
         // One-sided 97.5 % points of Student's t for few degrees of freedom.
-        const STUDENT: [f64; 12] = [
-            12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18,
-        ];
+        const STUDENT: [f64; 12] =
+            [12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18];
         let factor = STUDENT.get(logs.len() - 2).copied().unwrap_or(2.0);
         (mean - factor * (variance / count).sqrt()).exp()
     }
@@ -80,11 +79,7 @@ impl Pairs {
     /// A line: the two times, the ratio with its spread, and the figure to reach.
     pub(crate) fn print(&self, what: &str, target: f64) {
         let (low, middle, high) = self.speed();
-        let verdict = if middle >= target {
-            "reached"
-        } else {
-            "MISSED"
-        };
+        let verdict = if middle >= target { "reached" } else { "MISSED" };
         println!(
             "{what:<44} {:>8.1} ns  against {:>8.1} ns  ratio {middle:.3} \
              ({low:.3} to {high:.3})  target {target:.2}: {verdict}",

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 }
 
 /// A volume with a quarter of it cached, whose bytes are not there (grain 0).
-fn bed(world: &mut World, mib: u64) -> Result<(Lane, Stack, u64)> {
+fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
     let geometry = Geometry::for_memory(mib << 20, 1);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let sectors = mib << 13;
@@ -41,13 +41,7 @@ fn bed(world: &mut World, mib: u64) -> Result<(Lane, Stack, u64)> {
     };
     let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, memory)?;
     let lane = world.lane();
-    let below = Stack::new(
-        &lane,
-        Slow {
-            null: Null::new(sectors, 0),
-            lane: lane.clone(),
-        },
-    );
+    let below = Stack::new(&lane, Slow { null: Null::new(sectors, 0), lane: lane.clone() });
     let cache = Cache::attach(&shared, &lane, below);
     Ok((lane.clone(), Stack::new(&lane, cache), sectors / 8))
 }
@@ -70,16 +64,18 @@ impl block::Block for Slow {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    arguments
-        .mib
-        .iter()
-        .try_for_each(|&mib| run_with(arguments, mib))
+    for &mib in &arguments.mib {
+        run_with(arguments, mib, false)?;
+        run_with(arguments, mib, true)?;
+    }
+    Ok(())
 }
 
-fn run_with(arguments: &Arguments, mib: u64) -> Result<()> {
-    println!("{mib} MiB of cache in front of {} MiB", 4 * mib);
+fn run_with(arguments: &Arguments, mib: u64, waits: bool) -> Result<()> {
+    let answers = if waits { "that makes each miss wait" } else { "that answers at once" };
+    println!("{mib} MiB of cache in front of a null device of {} MiB {answers}", 4 * mib);
     let mut world = World::timed(Prices::default());
-    let (lane, stack, blocks) = bed(&mut world, mib)?;
+    let (lane, stack, blocks) = bed(&mut world, mib, waits)?;
     let mut misses = Vec::new();
     let mut hits = Vec::new();
     let next = Rc::new(Cell::new(0));
@@ -93,27 +89,17 @@ fn run_with(arguments: &Arguments, mib: u64) -> Result<()> {
             }
         }));
         let hot = next.get();
-        hits.push(reads(
-            &mut world,
-            &lane,
-            &stack,
-            arguments.requests,
-            move || {
-                let mut random = Random::new(run);
-                // Among the last blocks that were fetched.
-                move || (hot + blocks - random.below(1000) * 7919 % blocks) % blocks
-            },
-        ));
+        hits.push(reads(&mut world, &lane, &stack, arguments.requests, move || {
+            let mut random = Random::new(run);
+            // Among the last blocks that were fetched.
+            move || (hot + blocks - random.below(1000) * 7919 % blocks) % blocks
+        }));
     }
     for (what, times, target) in [("a miss", misses, 300.0), ("a hit", hits, 50.0)] {
         let low = times.iter().copied().fold(f64::MAX, f64::min);
         let high = times.iter().copied().fold(f64::MIN, f64::max);
         let middle = median(times);
-        let verdict = if middle <= target {
-            "reached"
-        } else {
-            "MISSED"
-        };
+        let verdict = if middle <= target { "reached" } else { "MISSED" };
         println!(
             "{what:<7} {middle:>6.1} ns of processor time ({low:.1} to {high:.1})  \
              target {target}: {verdict}"
@@ -138,15 +124,9 @@ where
             while left.get() > 0 {
                 left.set(left.get() - 1);
                 let at = Extent::new(next() * 8, 8);
-                let request = Request::Read {
-                    at,
-                    into: into.clone(),
-                };
+                let request = Request::Read { at, into: into.clone() };
                 if stack.try_now(&request).is_none() {
-                    stack
-                        .run(request)
-                        .await
-                        .expect("a null device does not fail");
+                    stack.run(request).await.expect("a null device does not fail");
                 }
             }
             running.set(running.get() - 1);

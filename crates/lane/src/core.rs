@@ -138,11 +138,7 @@ impl Lane {
     }
 
     fn coin(&self) -> bool {
-        self.0
-            .chooser
-            .borrow_mut()
-            .as_mut()
-            .is_some_and(|random| random.one_in(2))
+        self.0.chooser.borrow_mut().as_mut().is_some_and(|random| random.one_in(2))
     }
 
     /// Starts a task.
@@ -228,10 +224,7 @@ impl Lane {
     /// whether everything else that is ready may go first.
     #[inline]
     pub fn turn(&self) -> Turn<'_> {
-        Turn {
-            lane: self,
-            asked: false,
-        }
+        Turn { lane: self, asked: false }
     }
 
     /// Lets everything else that is ready go first: ends a slice of long work, in every world.
@@ -299,9 +292,7 @@ impl Lane {
         self.0.mailbox.drain(|_| ());
         *self.0.timers.borrow_mut() = Timers::new();
         let mut slots = self.0.slots.borrow_mut();
-        slots
-            .iter_mut()
-            .for_each(|slot| (slot.queued, slot.taken) = (false, false));
+        slots.iter_mut().for_each(|slot| (slot.queued, slot.taken) = (false, false));
         *self.0.free.borrow_mut() = (0..count as u16).collect();
     }
 

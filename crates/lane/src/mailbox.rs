@@ -46,11 +46,7 @@ impl Mailbox {
         // that it has parked and ring.
         self.summary.fetch_or(1 << (task / 64), Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
-            let bell = self
-                .bell
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .clone();
+            let bell = self.bell.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
             if let Some(bell) = bell {
                 bell.ring();
             }
@@ -90,10 +86,7 @@ impl Mailbox {
     }
 
     pub(crate) fn set_bell(&self, bell: Option<Arc<dyn Bell>>) {
-        *self
-            .bell
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = bell;
+        *self.bell.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = bell;
     }
 }
 
@@ -101,9 +94,7 @@ static MAILBOXES: [Mailbox; LANES_MAX] = [const { Mailbox::new() }; LANES_MAX];
 
 /// Takes a free mailbox; its index is the lane's number.
 pub(crate) fn claim() -> usize {
-    let free = MAILBOXES
-        .iter()
-        .position(|mailbox| !mailbox.taken.swap(true, Ordering::AcqRel));
+    let free = MAILBOXES.iter().position(|mailbox| !mailbox.taken.swap(true, Ordering::AcqRel));
     free.expect("more than 256 lanes in one process")
 }
 

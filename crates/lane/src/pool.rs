@@ -29,9 +29,7 @@ fn class_layout(class: usize) -> Layout {
 
 impl Pool {
     pub(crate) fn new() -> Rc<Pool> {
-        Rc::new(Pool {
-            free: Default::default(),
-        })
+        Rc::new(Pool { free: Default::default() })
     }
 
     fn take(&self, class: usize) -> NonNull<u8> {
@@ -55,20 +53,11 @@ impl Pool {
     pub(crate) fn pin<F: Future + 'static>(self: &Rc<Pool>, future: F) -> Pooled<F::Output> {
         let size = size_of::<F>().max(1).next_power_of_two().max(SMALLEST);
         let class = (size / SMALLEST).trailing_zeros() as usize;
-        assert!(
-            class < CLASSES && align_of::<F>() <= ALIGN,
-            "future of {size} bytes"
-        );
+        assert!(class < CLASSES && align_of::<F>() <= ALIGN, "future of {size} bytes");
         let block = self.take(class);
         // SAFETY: the block is at least as large and as aligned as F, and nobody else has it.
         unsafe { block.cast::<F>().write(future) };
-        Pooled {
-            block,
-            class,
-            pool: self.clone(),
-            poll: poll_as::<F>,
-            drop: drop_as::<F>,
-        }
+        Pooled { block, class, pool: self.clone(), poll: poll_as::<F>, drop: drop_as::<F> }
     }
 }
 

@@ -22,15 +22,8 @@ pub enum Cost {
 
 impl Cost {
     /// Every kind, in the order of [`Prices::ns`].
-    pub const ALL: [Cost; 7] = [
-        Cost::Hit,
-        Cost::Miss,
-        Cost::Fill,
-        Cost::Absorb,
-        Cost::Pass,
-        Cost::WriteOut,
-        Cost::Flush,
-    ];
+    pub const ALL: [Cost; 7] =
+        [Cost::Hit, Cost::Miss, Cost::Fill, Cost::Absorb, Cost::Pass, Cost::WriteOut, Cost::Flush];
 }
 
 /// The price list of one machine, in nanoseconds, in the order of [`Cost::ALL`]. Measured, stored

@@ -27,10 +27,7 @@ pub(crate) fn count_sections(from: Option<u32>) -> Option<u32> {
 fn enter_section() {
     SECTIONS.with(|sections| {
         if let Some(entered) = sections.get() {
-            assert!(
-                entered == 0,
-                "two lock sections without a turn between them"
-            );
+            assert!(entered == 0, "two lock sections without a turn between them");
             sections.set(Some(entered + 1));
         }
     });
@@ -58,30 +55,18 @@ impl<T> Lock<T> {
         enter_section();
         // A section that panicked has left half-made decisions behind: whoever comes next must
         // not build on them.
-        decide(
-            &mut self
-                .0
-                .lock()
-                .expect("a section under this lock has panicked"),
-        )
+        decide(&mut self.0.lock().expect("a section under this lock has panicked"))
     }
 
     /// A section for statistics and checks: not counted as a step of the task.
     #[inline]
     pub fn peek<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(
-            &mut self
-                .0
-                .lock()
-                .expect("a section under this lock has panicked"),
-        )
+        look(&mut self.0.lock().expect("a section under this lock has panicked"))
     }
 
     /// The data itself, where the borrow proves that nobody else can have it.
     pub fn get_mut(&mut self) -> &mut T {
-        self.0
-            .get_mut()
-            .expect("a section under this lock has panicked")
+        self.0.get_mut().expect("a section under this lock has panicked")
     }
 }
 
@@ -101,11 +86,7 @@ impl Event {
     /// An event that has not happened yet.
     pub fn new() -> Event {
         let waiters = Mutex::new(Vec::with_capacity(16));
-        Event {
-            count: AtomicU64::new(0),
-            awaited: AtomicBool::new(false),
-            waiters,
-        }
+        Event { count: AtomicU64::new(0), awaited: AtomicBool::new(false), waiters }
     }
 
     /// How often it has happened. Take this before looking at what the event is about.
@@ -120,10 +101,7 @@ impl Event {
         if !self.awaited.load(Ordering::SeqCst) {
             return;
         }
-        let mut waiters = self
-            .waiters
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut waiters = self.waiters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for task in waiters.drain(..) {
             task.wake();
         }

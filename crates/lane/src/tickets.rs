@@ -45,11 +45,7 @@ impl Tickets {
     fn take(&mut self, keep: Keep) -> u64 {
         self.open += 1;
         let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry {
-                generation: 0,
-                state: State::Free,
-                keep: None,
-            });
+            self.entries.push(Entry { generation: 0, state: State::Free, keep: None });
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[index as usize];
@@ -60,11 +56,7 @@ impl Tickets {
 
     fn entry(&mut self, number: u64) -> &mut Entry {
         let entry = &mut self.entries[number as u32 as usize];
-        assert_eq!(
-            entry.generation,
-            (number >> 32) as u32,
-            "a ticket completed twice"
-        );
+        assert_eq!(entry.generation, (number >> 32) as u32, "a ticket completed twice");
         entry
     }
 
@@ -101,11 +93,7 @@ pub struct Ticket {
 impl Ticket {
     pub(crate) fn new(lane: &Lane, keep: Keep) -> Ticket {
         let number = lane.tickets().borrow_mut().take(keep);
-        Ticket {
-            lane: lane.clone(),
-            number,
-            taken: false,
-        }
+        Ticket { lane: lane.clone(), number, taken: false }
     }
 
     /// What the completer must name (an io_uring `user_data`, say).

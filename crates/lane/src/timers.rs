@@ -12,16 +12,12 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new() -> Timers {
-        Timers {
-            heap: BinaryHeap::with_capacity(256),
-            added: 0,
-        }
+        Timers { heap: BinaryHeap::with_capacity(256), added: 0 }
     }
 
     pub(crate) fn add(&mut self, deadline: u64, task: TaskRef) {
         self.added += 1;
-        self.heap
-            .push(Reverse((deadline, self.added, task.pack() as u32)));
+        self.heap.push(Reverse((deadline, self.added, task.pack() as u32)));
     }
 
     pub(crate) fn next(&self) -> Option<u64> {

@@ -31,13 +31,7 @@ impl World {
 
     /// A world that measures: work costs `prices`, the lane furthest behind goes first.
     pub fn timed(prices: Prices) -> World {
-        World {
-            lanes: Vec::new(),
-            now_ns: 0,
-            random: None,
-            prices: Some(prices),
-            steps: 0,
-        }
+        World { lanes: Vec::new(), now_ns: 0, random: None, prices: Some(prices), steps: 0 }
     }
 
     /// Adds a lane to the world.
@@ -74,11 +68,7 @@ impl World {
     /// One thing happens: a task is polled, or time passes. False: nothing can happen any more.
     pub fn step(&mut self) -> bool {
         self.steps += 1;
-        if self.random.is_some() {
-            self.step_chosen()
-        } else {
-            self.step_timed()
-        }
+        if self.random.is_some() { self.step_chosen() } else { self.step_timed() }
     }
 
     /// Runs until `done`, or until nothing can happen any more. True if done.
@@ -121,22 +111,15 @@ impl World {
             if lane.is_ready() {
                 return Some(lane.now());
             }
-            lane.next_deadline()
-                .map(|deadline| deadline.max(lane.now()))
+            lane.next_deadline().map(|deadline| deadline.max(lane.now()))
         };
-        let next = self
-            .lanes
-            .iter()
-            .filter_map(|lane| Some((due(lane)?, lane)));
+        let next = self.lanes.iter().filter_map(|lane| Some((due(lane)?, lane)));
         let Some((when, lane)) = next.min_by_key(|(when, _)| *when) else {
             return false;
         };
         self.now_ns = self.now_ns.max(when);
         // Whoever is idle has lived until now, too: a wake from this step finds it here.
-        self.lanes
-            .iter()
-            .filter(|lane| !lane.is_ready())
-            .for_each(|lane| lane.set_now(when));
+        self.lanes.iter().filter(|lane| !lane.is_ready()).for_each(|lane| lane.set_now(when));
         lane.set_now(when);
         lane.fire_timers();
         lane.step();
@@ -264,8 +247,7 @@ mod tests {
         let mut world = World::timed(prices);
         let (busy, idle) = (world.lane(), world.lane());
         let worker = busy.clone();
-        busy.spawn(async move { worker.charge(crate::Cost::Hit, 3) })
-            .expect("a slot is free");
+        busy.spawn(async move { worker.charge(crate::Cost::Hit, 3) }).expect("a slot is free");
         while world.step() {}
         assert_eq!((busy.now(), idle.now()), (300, 0));
     }

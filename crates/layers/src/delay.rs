@@ -46,11 +46,7 @@ pub struct Delay {
 impl Delay {
     /// The delayed device as `lane` sees it, in front of `below`.
     pub fn attach(shared: Arc<DelayShared>, lane: &Lane, below: Stack) -> Delay {
-        Delay {
-            shared,
-            lane: lane.clone(),
-            below,
-        }
+        Delay { shared, lane: lane.clone(), below }
     }
 
     /// One section; the turns keep it apart from those of the caller and of what is below.

@@ -55,16 +55,11 @@ impl Device {
 
     /// Admits a request of `bytes` bytes and `service_ns`; returns when it ends.
     pub(crate) fn admit(&mut self, now_ns: u64, bytes: u64, service_ns: u64) -> u64 {
-        let across = now_ns
-            .max(self.link_free_ns)
-            .saturating_add(self.crossing_ns(bytes));
+        let across = now_ns.max(self.link_free_ns).saturating_add(self.crossing_ns(bytes));
         if bytes > 0 {
             self.link_free_ns = across;
         }
-        let mut server = self
-            .servers
-            .peek_mut()
-            .expect("a device has a server at least");
+        let mut server = self.servers.peek_mut().expect("a device has a server at least");
         let end = across.max(server.0).saturating_add(service_ns);
         server.0 = end;
         end
@@ -126,11 +121,7 @@ mod tests {
     use block::Size;
 
     fn device(servers: u32, bandwidth: u64) -> Device {
-        Device::new(&DelaySpec {
-            servers,
-            bandwidth: Size(bandwidth),
-            ..DelaySpec::default()
-        })
+        Device::new(&DelaySpec { servers, bandwidth: Size(bandwidth), ..DelaySpec::default() })
     }
 
     #[test]
@@ -154,10 +145,7 @@ mod tests {
         assert_eq!(device.servers.len(), 1);
         assert_eq!(device.admit(0, u64::MAX, u64::MAX), u64::MAX);
         assert_eq!(device.admit(5, 512, 1), u64::MAX);
-        assert_eq!(
-            super::SERVERS_MAX as usize,
-            self::device(u32::MAX, 0).servers.len()
-        );
+        assert_eq!(super::SERVERS_MAX as usize, self::device(u32::MAX, 0).servers.len());
     }
 
     #[test]

@@ -50,11 +50,7 @@ fn requests_in_stride_allocate_nothing() {
         let into = buf.clone();
         let requests = [
             Request::Read { at, into },
-            Request::Write {
-                at,
-                from: buf,
-                fua: false,
-            },
+            Request::Write { at, from: buf, fua: false },
             Request::Flush,
         ];
         lane.spawn(async move {

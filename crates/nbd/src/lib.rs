@@ -1,1 +1,34 @@
-//! x
+//! The NBD protocol: one codec for both sides, and a server.
+//!
+//! [`codec`] is pure: types and functions over bytes. [`Wire`] is the byte stream as a lane sees it;
+//! the live one is a socket on io_uring (crate `uring`), [`Pipe`] is one in memory for simulated
+//! worlds. [`serve`] runs one connection over one wire, in front of the [`block::Stack`] of the
+//! export that the client chose.
+//!
+//! The path of a hit, which everything here is arranged for: one `receive` brings any number of
+//! requests; each is checked and answered by `try_now`, with the data copied once, to the place
+//! behind its header from where it is sent; one `send` takes all replies. No task switch and no
+//! memory from the system. Only what `try_now` does not answer becomes a task of its own.
+#![forbid(unsafe_code)]
+
+mod action;
+pub mod codec;
+mod connection;
+mod export;
+mod handshake;
+mod inbox;
+mod outbox;
+mod pipe;
+mod pool;
+mod receiver;
+mod sender;
+mod server;
+mod stop;
+mod windows;
+mod wire;
+
+pub use export::{Export, Exports, Session, Unwatched};
+pub use pipe::{Pipe, pipe};
+pub use server::{End, Options, serve};
+pub use stop::Stop;
+pub use wire::{Part, Wire};

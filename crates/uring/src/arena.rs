@@ -153,14 +153,7 @@ fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
     let base = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            protection,
-            MapFlags::SHARED,
-            file,
-            0,
-        )
+        rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)
     }?;
     let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
     let mapping = Mapping { base, bytes };
@@ -171,9 +164,7 @@ fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
     }
     // SAFETY: mapped readable and writable for this length, page-aligned, until `mapping` drops;
     // the seal keeps its pages from being taken away.
-    Ok(Arc::new(unsafe {
-        Memory::mapped(base, bytes, Box::new(mapping))
-    }))
+    Ok(Arc::new(unsafe { Memory::mapped(base, bytes, Box::new(mapping)) }))
 }
 
 /// Puts pages behind all of it, so that no later write faults.

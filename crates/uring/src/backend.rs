@@ -30,11 +30,7 @@ fn is_unable(error: &Error) -> bool {
 impl FileBackend {
     /// The volume as the lane of `ring` sees it.
     pub fn attach(volume: &Arc<FileVolume>, ring: &Ring) -> FileBackend {
-        FileBackend {
-            volume: volume.clone(),
-            ring: ring.clone(),
-            detours: RefCell::default(),
-        }
+        FileBackend { volume: volume.clone(), ring: ring.clone(), detours: RefCell::default() }
     }
 
     /// Whether direct I/O can take the buffer as it is: every stretch must begin and end on the

@@ -14,9 +14,7 @@ pub(crate) struct EventBell {
 
 impl EventBell {
     pub(crate) fn new() -> io::Result<EventBell> {
-        Ok(EventBell {
-            event: eventfd(0, EventfdFlags::CLOEXEC)?,
-        })
+        Ok(EventBell { event: eventfd(0, EventfdFlags::CLOEXEC)? })
     }
 
     pub(crate) fn raw(&self) -> RawFd {

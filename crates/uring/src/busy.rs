@@ -9,11 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A device number as the kernel writes it.
 fn number(device: u64) -> String {
-    format!(
-        "{}:{}",
-        rustix::fs::major(device),
-        rustix::fs::minor(device)
-    )
+    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
 }
 
 /// The directory of a device in /sys.

@@ -108,18 +108,12 @@ fn system_error(path: &Path, doing: &str, errno: Errno) -> OpenError {
 
 fn read_only(path: &Path) -> OpenError {
     let name = path.display();
-    failed(
-        Kind::ReadOnly,
-        format!("{name}: can only be read here; use --read-only"),
-    )
+    failed(Kind::ReadOnly, format!("{name}: can only be read here; use --read-only"))
 }
 
 fn in_use(path: &Path, user: &str) -> OpenError {
     let name = path.display();
-    failed(
-        Kind::Busy,
-        format!("{name}: {user}; release it there first"),
-    )
+    failed(Kind::Busy, format!("{name}: {user}; release it there first"))
 }
 
 /// Whether it is a device; what is neither device nor file is refused.
@@ -135,10 +129,7 @@ fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     };
     Err(failed(
         Kind::Unsupported,
-        format!(
-            "{}: is {what}; a backing is a regular file or a block device",
-            path.display()
-        ),
+        format!("{}: is {what}; a backing is a regular file or a block device", path.display()),
     ))
 }
 
@@ -161,11 +152,7 @@ fn open(
     options: OpenOptions,
     device: bool,
 ) -> Result<(OwnedFd, Option<&'static str>), Errno> {
-    let mut flags = if options.read_only {
-        OFlags::RDONLY
-    } else {
-        OFlags::RDWR
-    };
+    let mut flags = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     // NONBLOCK: should the path have become a pipe meanwhile, this does not hang.
     flags |= OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     if device {
@@ -187,10 +174,9 @@ fn open(
 fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenError> {
     match locks::lock(file, !options.read_only) {
         locks::Locked::Yes => Ok(Lock::Held),
-        locks::Locked::Busy => Err(in_use(
-            path,
-            "is locked by another program (qemu, or another Overdrive)",
-        )),
+        locks::Locked::Busy => {
+            Err(in_use(path, "is locked by another program (qemu, or another Overdrive)"))
+        }
         locks::Locked::Unsupported(errno) => {
             Ok(Lock::No(format!("the file system has no locks ({errno})")))
         }
@@ -212,11 +198,8 @@ fn check_size(path: &Path, bytes: u64, block: u32, device: bool) -> Result<(), O
         ));
     }
     if !bytes.is_multiple_of(block) {
-        let other = if block > SECTOR {
-            ", or use it through the page cache (buffered)"
-        } else {
-            ""
-        };
+        let other =
+            if block > SECTOR { ", or use it through the page cache (buffered)" } else { "" };
         return Err(failed(
             Kind::Misaligned,
             format!(
@@ -230,11 +213,7 @@ fn check_size(path: &Path, bytes: u64, block: u32, device: bool) -> Result<(), O
 
 /// Settles alignments, and makes the description buffered where direct I/O does not work.
 fn align(file: &OwnedFd, device: bool, buffered: Option<&str>) -> Result<Alignment, Errno> {
-    let least = if device {
-        rustix::fs::ioctl_blksszget(file)?.max(512)
-    } else {
-        512
-    };
+    let least = if device { rustix::fs::ioctl_blksszget(file)?.max(512) } else { 512 };
     if let Some(why) = buffered {
         return Ok(Alignment::buffered(least, why));
     }
@@ -254,11 +233,8 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
             probe::device_discard(found.st_rdev),
         )
     } else {
-        let discard = if read_only {
-            block::Discard::Ignored
-        } else {
-            probe::file_discard(file, bytes)
-        };
+        let discard =
+            if read_only { block::Discard::Ignored } else { probe::file_discard(file, bytes) };
         (found.st_dev, FILE_PHYSICAL, discard)
     };
     Limits {

@@ -44,10 +44,7 @@ impl Vectors {
         if self.iovecs.len() == PIECES_MAX {
             return false;
         }
-        self.iovecs.push(libc::iovec {
-            iov_base: at.as_ptr().cast(),
-            iov_len: bytes,
-        });
+        self.iovecs.push(libc::iovec { iov_base: at.as_ptr().cast(), iov_len: bytes });
         self.bytes += bytes;
         true
     }
@@ -71,11 +68,7 @@ pub(crate) struct Hold {
 impl Hold {
     /// Lets go of all of it: the kernel is done.
     pub(crate) fn release(self) {
-        let Hold {
-            keep,
-            file,
-            vectors,
-        } = self;
+        let Hold { keep, file, vectors } = self;
         drop((keep, file, vectors));
     }
 }
@@ -91,20 +84,14 @@ struct Flight {
 pub(crate) struct Flights {
     table: Vec<Flight>,
     free: Vec<u32>,
-    #[allow(
-        clippy::vec_box,
-        reason = "the kernel knows their addresses while they are in flight"
-    )]
+    #[allow(clippy::vec_box, reason = "the kernel knows their addresses while they are in flight")]
     lists: Vec<Box<Vectors>>,
 }
 
 impl Flights {
     /// Notes an operation; its number is what the kernel hands back.
     pub(crate) fn add(&mut self, ticket: u64, hold: Hold) -> u64 {
-        let flight = Flight {
-            ticket: Some(ticket),
-            hold,
-        };
+        let flight = Flight { ticket: Some(ticket), hold };
         let index = match self.free.pop() {
             Some(index) => {
                 self.table[index as usize] = flight;

@@ -82,9 +82,7 @@ impl fmt::Display for ImageFormat {
 pub fn detect(first_bytes: &[u8]) -> Option<ImageFormat> {
     let starts = |mark: &[u8]| first_bytes.starts_with(mark);
     let at = |offset: usize, mark: &[u8]| {
-        first_bytes
-            .get(offset..)
-            .is_some_and(|rest| rest.starts_with(mark))
+        first_bytes.get(offset..).is_some_and(|rest| rest.starts_with(mark))
     };
     if starts(b"QFI\xfb") {
         return match at(4, &[0, 0, 0, 1]) {

@@ -24,10 +24,7 @@ pub(crate) fn fd(file: &File) -> types::Fd {
 pub(crate) fn failure(result: i64, doing: &'static str) -> Error {
     let errno = -result as i32;
     if errno == libc::ECANCELED {
-        return Error {
-            errno,
-            ..Error::new(Kind::Stopping, doing)
-        };
+        return Error { errno, ..Error::new(Kind::Stopping, doing) };
     }
     Error::from_errno(errno, doing)
 }
@@ -51,8 +48,7 @@ impl Ring {
     /// # Errors
     /// `NoSpace`, `ReadOnly`, or `Io`.
     pub async fn write(&self, file: &File, offset: u64, from: &Buf, dsync: bool) -> Result {
-        self.transfer(file, offset, from, Way::Write { dsync })
-            .await
+        self.transfer(file, offset, from, Way::Write { dsync }).await
     }
 
     async fn transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way) -> Result {
@@ -90,12 +86,8 @@ impl Ring {
         let (base, length) = (first.iov_base.cast::<u8>(), first.iov_len as u32);
         let vectors = list.iovecs.as_ptr();
         let entry = match (way, count) {
-            (Way::Read, 1) => opcode::Read::new(fd(file), base, length)
-                .offset(offset)
-                .build(),
-            (Way::Read, _) => opcode::Readv::new(fd(file), vectors, count)
-                .offset(offset)
-                .build(),
+            (Way::Read, 1) => opcode::Read::new(fd(file), base, length).offset(offset).build(),
+            (Way::Read, _) => opcode::Readv::new(fd(file), vectors, count).offset(offset).build(),
             (Way::Write { dsync }, 1) => opcode::Write::new(fd(file), base, length)
                 .offset(offset)
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
@@ -105,11 +97,7 @@ impl Ring {
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
                 .build(),
         };
-        let hold = Hold {
-            keep: Some(buf.keep()),
-            file: Some(file.clone()),
-            vectors: Some(list),
-        };
+        let hold = Hold { keep: Some(buf.keep()), file: Some(file.clone()), vectors: Some(list) };
         // SAFETY: the entry points into the buffer's memory (kept by `keep`) and to the boxed
         // scatter list, both of which `hold` keeps where they are; so it does the file open.
         unsafe { self.launch(entry, hold) }
@@ -123,10 +111,7 @@ impl Ring {
         entry: impl Fn() -> squeue::Entry,
     ) -> Result<usize> {
         loop {
-            let hold = Hold {
-                file: Some(file.clone()),
-                ..Hold::default()
-            };
+            let hold = Hold { file: Some(file.clone()), ..Hold::default() };
             // SAFETY: the callers in this crate build entries that hold numbers only; the file
             // stays open by `hold`.
             let result = unsafe { self.launch(entry(), hold) }.await;
@@ -146,9 +131,7 @@ impl Ring {
     /// `Io`: what was written since the last good call may be lost, even if the next one succeeds.
     pub async fn fdatasync(&self, file: &File) -> Result {
         self.plain(file, "flush the backing", || {
-            opcode::Fsync::new(fd(file))
-                .flags(types::FsyncFlags::DATASYNC)
-                .build()
+            opcode::Fsync::new(fd(file)).flags(types::FsyncFlags::DATASYNC).build()
         })
         .await
         .map(|_| ())
@@ -160,10 +143,7 @@ impl Ring {
     /// `Unsupported` where the file system or the device cannot; `NoSpace`, or `Io`.
     pub async fn fallocate(&self, file: &File, mode: i32, offset: u64, length: u64) -> Result {
         self.plain(file, "change the backing's space", || {
-            opcode::Fallocate::new(fd(file), length)
-                .offset(offset)
-                .mode(mode)
-                .build()
+            opcode::Fallocate::new(fd(file), length).offset(offset).mode(mode).build()
         })
         .await
         .map(|_| ())

@@ -24,11 +24,7 @@ pub(crate) struct Alignment {
 
 impl Alignment {
     pub(crate) fn buffered(block: u32, why: &str) -> Alignment {
-        Alignment {
-            block,
-            memory: 1,
-            direct: Direct::No(why.to_owned()),
-        }
+        Alignment { block, memory: 1, direct: Direct::No(why.to_owned()) }
     }
 }
 
@@ -63,11 +59,7 @@ pub(crate) fn direct(file: impl AsFd, device: bool, least: u32) -> Alignment {
     // What was told is tried as well: an emulation may promise what it does not keep.
     for block in [block, block.max(4096)] {
         if block.is_power_of_two() && memory.is_power_of_two() && reads(file, block).is_ok() {
-            return Alignment {
-                block,
-                memory,
-                direct: Direct::Yes,
-            };
+            return Alignment { block, memory, direct: Direct::Yes };
         }
     }
     Alignment::buffered(least, "a direct read of its first block failed")

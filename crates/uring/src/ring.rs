@@ -70,9 +70,9 @@ fn build() -> io::Result<IoUring> {
         .build(SUBMISSIONS);
     match best {
         // Kernels before 6.1 do not know all of these.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::builder()
-            .setup_cqsize(COMPLETIONS)
-            .build(SUBMISSIONS),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS)
+        }
         other => other,
     }
 }

@@ -114,9 +114,7 @@ impl Listener {
                 "too long for a socket (107 bytes at most); choose a shorter path",
             )
         })?;
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = parent.unwrap_or(Path::new("."));
         DirBuilder::new()
             .recursive(true)

@@ -32,10 +32,7 @@ pub struct Part {
 pub fn shutdown(socket: &File) -> Result {
     match rustix::net::shutdown(socket, rustix::net::Shutdown::Both) {
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
-        Err(errno) => Err(failure(
-            -i64::from(errno.raw_os_error()),
-            "end a connection",
-        )),
+        Err(errno) => Err(failure(-i64::from(errno.raw_os_error()), "end a connection")),
     }
 }
 
@@ -124,9 +121,7 @@ impl Ring {
         let mut done = 0;
         while done < length {
             let (at, rest) = (offset + done, length - done);
-            let result = self
-                .start_receive(socket, memory, at, rest, libc::MSG_WAITALL)
-                .await;
+            let result = self.start_receive(socket, memory, at, rest, libc::MSG_WAITALL).await;
             match result {
                 0 => break,
                 passing if is_passing(passing) => self.lane().rest().await,
@@ -147,14 +142,8 @@ impl Ring {
     ) -> Ticket {
         let at = memory.address(offset, length);
         let length = length.min(1 << 30) as u32;
-        let entry = opcode::Recv::new(fd(socket), at.as_ptr(), length)
-            .flags(flags)
-            .build();
-        let hold = Hold {
-            keep: Some(memory.clone()),
-            file: Some(socket.clone()),
-            vectors: None,
-        };
+        let entry = opcode::Recv::new(fd(socket), at.as_ptr(), length).flags(flags).build();
+        let hold = Hold { keep: Some(memory.clone()), file: Some(socket.clone()), vectors: None };
         // SAFETY: the entry points into the memory, which `hold` keeps; so it does the file open.
         unsafe { self.launch(entry, hold) }
     }
@@ -199,14 +188,8 @@ impl Ring {
         }
         // WAITALL: the kernel goes on after a short send by itself.
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-        let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal())
-            .flags(flags)
-            .build();
-        let hold = Hold {
-            keep: None,
-            file: Some(socket.clone()),
-            vectors: Some(list),
-        };
+        let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal()).flags(flags).build();
+        let hold = Hold { keep: None, file: Some(socket.clone()), vectors: Some(list) };
         // SAFETY: the entry points to the boxed header, it to the list beside it, and that into
         // memories which the list holds; `hold` keeps the box where it is, and the file open.
         unsafe { self.launch(entry, hold) }

@@ -70,10 +70,7 @@ fn a_device_serves_every_request() {
             256..512 if discarded => 0,
             _ => 6,
         };
-        assert!(
-            bytes.iter().all(|byte| *byte == expected),
-            "sector {sector}"
-        );
+        assert!(bytes.iter().all(|byte| *byte == expected), "sector {sector}");
     }
 }
 
@@ -107,10 +104,7 @@ fn a_device_is_opened_once_and_its_file_not_at_all() {
     let error = FileVolume::open(&path, DEFAULT).expect_err("behind a loop device");
     assert_eq!(error.kind, OpenErrorKind::Busy);
     let name = device.path().display().to_string();
-    assert!(
-        error.to_string().contains(&format!("attached to {name}")),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&format!("attached to {name}")), "{error}");
     let first = FileVolume::open(device.path(), DEFAULT).expect("nobody else");
     let error = FileVolume::open(device.path(), DEFAULT).expect_err("opened exclusively");
     assert_eq!(error.kind, OpenErrorKind::Busy, "{error}");
@@ -129,20 +123,15 @@ fn a_mounted_device_is_refused_by_name() {
     let place = directory.path().join("mount point");
     std::fs::create_dir(&place).expect("a directory");
     let place_name = place.display().to_string();
-    for (tool, arguments) in [
-        ("mkfs.ext4", vec!["-q", &name]),
-        ("mount", vec![&name, &place_name]),
-    ] {
+    for (tool, arguments) in [("mkfs.ext4", vec!["-q", &name]), ("mount", vec![&name, &place_name])]
+    {
         match program(tool, &arguments) {
             Some(output) if output.status.success() => (),
             Some(output) => return println!("skipped: {tool}: {}", said(&output)),
             None => return,
         }
     }
-    let options = OpenOptions {
-        read_only: true,
-        buffered: false,
-    };
+    let options = OpenOptions { read_only: true, buffered: false };
     let refused = [DEFAULT, options].map(|options| FileVolume::open(device.path(), options));
     let unmounted = program("umount", &[&place_name]);
     assert!(unmounted.is_some_and(|output| output.status.success()));
@@ -150,10 +139,7 @@ fn a_mounted_device_is_refused_by_name() {
         let error = result.expect_err("it is mounted");
         assert_eq!(error.kind, OpenErrorKind::Busy);
         let text = error.to_string();
-        assert!(
-            text.contains("is mounted at") && text.contains("mount point"),
-            "{text}"
-        );
+        assert!(text.contains("is mounted at") && text.contains("mount point"), "{text}");
     }
     FileVolume::open(device.path(), DEFAULT).expect("it is not mounted any more");
 }

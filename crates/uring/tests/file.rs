@@ -10,10 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use uring::{Direct, FileVolume, Lock, OpenErrorKind, OpenOptions};
 
-const BUFFERED: OpenOptions = OpenOptions {
-    read_only: false,
-    buffered: true,
-};
+const BUFFERED: OpenOptions = OpenOptions { read_only: false, buffered: true };
 
 /// A directory on a file system that does direct I/O (the build's), or on one that keeps files in
 /// memory.
@@ -46,9 +43,8 @@ fn round_trip(parent: &str, options: OpenOptions) {
                 let block = next.replace(next.get() + 1);
                 let first = block * u64::from(SECTORS);
                 let from = in_pieces(3, SECTORS / 3);
-                let text: Vec<u8> = (0..from.bytes())
-                    .map(|n| (n as u64 / 512 + block) as u8)
-                    .collect();
+                let text: Vec<u8> =
+                    (0..from.bytes()).map(|n| (n as u64 / 512 + block) as u8).collect();
                 from.write(&text);
                 let fua = block % 16 == 0;
                 stack.run(write(first, &from, fua)).await.expect("written");
@@ -60,16 +56,12 @@ fn round_trip(parent: &str, options: OpenOptions) {
         };
         ring.lane().spawn(worker).expect("a slot is free");
     }
-    ring.run(|| ring.lane().tasks() == 0)
-        .expect("the loop runs");
+    ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
     let all = contents(&path);
     assert_eq!(all.len() as u64, bytes);
     for (sector, bytes) in all.chunks(512).enumerate() {
         let (block, within) = (sector / SECTORS as usize, sector % SECTORS as usize);
-        assert!(
-            bytes.iter().all(|byte| *byte == (block + within) as u8),
-            "sector {sector}"
-        );
+        assert!(bytes.iter().all(|byte| *byte == (block + within) as u8), "sector {sector}");
     }
 }
 
@@ -93,12 +85,7 @@ fn facts_are_stated() {
     let directory = build_directory();
     let path = image(directory.path(), 1 << 20);
     let volume = FileVolume::open(&path, DEFAULT).expect("an image");
-    println!(
-        "{:?} {:?} {:?}",
-        volume.direct(),
-        volume.lock(),
-        volume.limits()
-    );
+    println!("{:?} {:?} {:?}", volume.direct(), volume.lock(), volume.limits());
     let limits = volume.limits();
     assert_eq!((limits.bytes(), limits.grain), (1 << 20, 512));
     assert_eq!(limits.block_physical_bytes, 4096);
@@ -141,10 +128,7 @@ fn single_sectors_and_misaligned_memory() {
             _ => 0,
         };
         for (sector, bytes) in all.chunks(512).enumerate() {
-            assert!(
-                bytes.iter().all(|byte| *byte == expected(sector)),
-                "sector {sector}"
-            );
+            assert!(bytes.iter().all(|byte| *byte == expected(sector)), "sector {sector}");
         }
     }
 }
@@ -178,9 +162,7 @@ fn zeroes_and_discards() {
         // Ragged ends, and more than one chunk of zeros where the kernel cannot do it itself.
         run(&ring, &stack, zero(3, 5000, false)).expect("zeroed");
         run(&ring, &stack, zero(6001, 1003, true)).expect("zeroed and unmapped");
-        let discard = Request::Discard {
-            at: Extent::new(8000, 8000),
-        };
+        let discard = Request::Discard { at: Extent::new(8000, 8000) };
         run(&ring, &stack, discard).expect("discarded");
         let gone = match stack.limits().discard {
             Discard::Zeroes => 8000..16000,
@@ -191,17 +173,11 @@ fn zeroes_and_discards() {
                 || (6001..7004).contains(&sector)
                 || gone.contains(&sector);
             let expected = if zero { 0 } else { 9 };
-            assert!(
-                bytes.iter().all(|byte| *byte == expected),
-                "{parent}: sector {sector}"
-            );
+            assert!(bytes.iter().all(|byte| *byte == expected), "{parent}: sector {sector}");
         }
         if stack.limits().discard == Discard::Zeroes {
             let left = std::fs::metadata(&path).expect("it is there").blocks();
-            assert!(
-                left + 7900 < full,
-                "{parent}: of {full} blocks {left} are left"
-            );
+            assert!(left + 7900 < full, "{parent}: of {full} blocks {left} are left");
         }
         assert_eq!(contents(&path).len(), 8 << 20, "nothing grew");
     }
@@ -214,10 +190,7 @@ fn a_backing_that_shrinks_is_an_error() {
         let path = image(directory.path(), 1 << 20);
         let ring = ring();
         let (_volume, stack) = stack(&path, options, &ring);
-        let file = std::fs::File::options()
-            .write(true)
-            .open(&path)
-            .expect("it is ours");
+        let file = std::fs::File::options().write(true).open(&path).expect("it is ours");
         file.write_all_at(&[5; 8192], 0).expect("room");
         file.set_len(8192).expect("it is ours");
         let inside = Buf::new(16, 512);
@@ -237,10 +210,7 @@ fn a_backing_that_shrinks_is_an_error() {
 fn read_only_is_read_only() {
     let directory = build_directory();
     let path = image(directory.path(), 1 << 20);
-    let options = OpenOptions {
-        read_only: true,
-        buffered: false,
-    };
+    let options = OpenOptions { read_only: true, buffered: false };
     let ring = ring();
     let (_first, stack) = stack(&path, options, &ring);
     let _second = FileVolume::open(&path, options).expect("two may read");
@@ -259,10 +229,7 @@ fn two_writers_are_one_too_many() {
     let first = FileVolume::open(&path, DEFAULT).expect("nobody else");
     let error = FileVolume::open(&path, DEFAULT).expect_err("somebody else");
     assert_eq!(error.kind, OpenErrorKind::Busy);
-    assert!(
-        error.to_string().contains("locked by another program"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("locked by another program"), "{error}");
     drop(first);
     FileVolume::open(&path, DEFAULT).expect("nobody else any more");
 }
@@ -274,10 +241,7 @@ fn what_cannot_be_served_is_refused_with_the_mend() {
     let missing = refuse(&directory.path().join("missing"));
     assert_eq!(missing.kind, OpenErrorKind::NotFound);
     assert_eq!(refuse(directory.path()).kind, OpenErrorKind::Unsupported);
-    assert_eq!(
-        refuse(Path::new("/dev/null")).kind,
-        OpenErrorKind::Unsupported
-    );
+    assert_eq!(refuse(Path::new("/dev/null")).kind, OpenErrorKind::Unsupported);
     let path = directory.path().join("image");
     for (bytes, kind, mend) in [
         (0, OpenErrorKind::TooSmall, "truncate -s 10G"),

@@ -8,10 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use uring::{FileVolume, ImageFormat, OpenErrorKind, OpenOptions, detect, reason};
 
-const READ_ONLY: OpenOptions = OpenOptions {
-    read_only: true,
-    buffered: false,
-};
+const READ_ONLY: OpenOptions = OpenOptions { read_only: true, buffered: false };
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
@@ -41,10 +38,7 @@ fn start(command: &mut Command) -> Option<Ended> {
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a test waits for another program"
-)]
+#[allow(clippy::disallowed_methods, reason = "a test waits for another program")]
 fn wait_until(mut there: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !there() {
@@ -75,10 +69,7 @@ fn qemu_is_kept_out_while_we_write() {
         let Some((_, text)) = qemu_io(&path, read_only, "read 0 4k") else {
             return;
         };
-        assert!(
-            text.contains("Failed to get \"consistent read\" lock"),
-            "{text}"
-        );
+        assert!(text.contains("Failed to get \"consistent read\" lock"), "{text}");
     }
     drop(volume);
     let (done, text) = qemu_io(&path, false, "write 0 4k").expect("as before");
@@ -183,10 +174,7 @@ fn the_mend_for_qcow2_works() {
         return;
     };
     assert!(made.status.success(), "{}", said(&made));
-    let filled = program(
-        "qemu-io",
-        &["-f", "qcow2", "-c", "write -P 0x5a 0 64k", &name],
-    );
+    let filled = program("qemu-io", &["-f", "qcow2", "-c", "write -P 0x5a 0 64k", &name]);
     assert!(filled.is_some_and(|output| output.status.success()));
     let text = reason(ImageFormat::Qcow2, &path);
     let (_, command) = text.split_once("with: ").expect("a command");
@@ -208,12 +196,7 @@ fn the_mend_for_qcow2_works() {
     let ring = common::ring();
     let (volume, stack) = common::stack(&view, DEFAULT, &ring);
     // Dropped before the daemon ends: it unmounts only what is not in use.
-    println!(
-        "{:?} {:?} {:?}",
-        volume.direct(),
-        volume.lock(),
-        volume.limits()
-    );
+    println!("{:?} {:?} {:?}", volume.direct(), volume.lock(), volume.limits());
     let into = common::filled(128, 0);
     common::run(&ring, &stack, common::read(0, &into)).expect("read");
     assert!(into.to_vec().iter().all(|byte| *byte == 0x5a));

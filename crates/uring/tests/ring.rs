@@ -20,10 +20,7 @@ fn pair() -> (Arc<OwnedFd>, UnixStream) {
     (Arc::new(OwnedFd::from(ours)), theirs)
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a foreign thread lets the lane park first"
-)]
+#[allow(clippy::disallowed_methods, reason = "a foreign thread lets the lane park first")]
 fn doze() {
     std::thread::sleep(Duration::from_millis(20));
 }
@@ -43,8 +40,7 @@ fn timers_fire_in_order_and_not_early() {
         };
         ring.lane().spawn(sleeper).expect("a slot is free");
     }
-    ring.run(|| ring.lane().tasks() == 0)
-        .expect("the loop runs");
+    ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
     assert_eq!(*order.borrow(), [1_000_000, 10_000_000, 30_000_000]);
     let took = ring.lane().now() - start;
     assert!(took < 5_000_000_000, "30 ms took {took} ns");
@@ -131,20 +127,13 @@ fn an_echo_goes_through_a_listener() {
         let memory = Arc::new(Memory::heap(100_000));
         let mut total = 0;
         loop {
-            let got = serve
-                .receive(&socket, &memory, 0, 100_000)
-                .await
-                .expect("bytes");
+            let got = serve.receive(&socket, &memory, 0, 100_000).await.expect("bytes");
             if got == 0 {
                 return total;
             }
             total += got;
             // In three parts, one of them empty and two of them from the same memory.
-            let part = |offset, length| Part {
-                memory: memory.clone(),
-                offset,
-                length,
-            };
+            let part = |offset, length| Part { memory: memory.clone(), offset, length };
             let parts = [part(0, got / 2), part(0, 0), part(got / 2, got - got / 2)];
             serve.send(&socket, &parts).await.expect("sent");
         }
@@ -159,13 +148,8 @@ fn a_message_of_more_parts_than_the_kernel_takes_arrives_whole() {
     let (ours, mut theirs) = pair();
     let memory = Arc::new(Memory::heap(5000));
     memory.write(0, &(0..5000u32).map(|n| (n % 13) as u8).collect::<Vec<_>>());
-    let parts: Vec<Part> = (0..5000)
-        .map(|offset| Part {
-            memory: memory.clone(),
-            offset,
-            length: 1,
-        })
-        .collect();
+    let parts: Vec<Part> =
+        (0..5000).map(|offset| Part { memory: memory.clone(), offset, length: 1 }).collect();
     let reader = std::thread::spawn(move || {
         let mut got = vec![0; 5000];
         theirs.read_exact(&mut got).map(|()| got)
@@ -174,11 +158,7 @@ fn a_message_of_more_parts_than_the_kernel_takes_arrives_whole() {
     let sent = ring.block_on(async move { sender.send(&ours, &parts).await });
     sent.expect("the loop runs").expect("sent");
     let got = reader.join().expect("it ends").expect("all came");
-    assert!(
-        got.iter()
-            .enumerate()
-            .all(|(n, byte)| *byte == (n % 13) as u8)
-    );
+    assert!(got.iter().enumerate().all(|(n, byte)| *byte == (n % 13) as u8));
     assert_eq!(Arc::strong_count(&memory), 1, "parts are let go");
 }
 
@@ -210,11 +190,7 @@ fn a_peer_that_left_is_an_error_and_no_signal() {
     drop(theirs);
     let sender = ring.clone();
     let result = ring.block_on(async move {
-        let part = Part {
-            memory: Arc::new(Memory::heap(8)),
-            offset: 0,
-            length: 8,
-        };
+        let part = Part { memory: Arc::new(Memory::heap(8)), offset: 0, length: 8 };
         sender.send(&ours, &[part]).await
     });
     let error = result.expect("the loop runs").expect_err("nobody is there");
@@ -252,8 +228,7 @@ fn what_waits_on_sockets_ends_at_shutdown() {
         }
     };
     ring.lane().spawn(stops).expect("a slot is free");
-    ring.run(|| ring.lane().tasks() == 0)
-        .expect("the loop runs");
+    ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
     assert_eq!(ring.in_flight(), 0);
 }
 
@@ -264,10 +239,7 @@ fn a_cancelled_wait_ends_as_stopping() {
     let (receiver, socket) = (ring.clone(), ours.clone());
     let receives = async move {
         let memory = Arc::new(Memory::heap(8));
-        let error = receiver
-            .receive(&socket, &memory, 0, 8)
-            .await
-            .expect_err("cancelled");
+        let error = receiver.receive(&socket, &memory, 0, 8).await.expect_err("cancelled");
         assert_eq!(error.kind, Kind::Stopping);
     };
     ring.lane().spawn(receives).expect("a slot is free");
@@ -277,8 +249,7 @@ fn a_cancelled_wait_ends_as_stopping() {
         (canceller.cancel(&ours).await, canceller.cancel(&ours).await)
     });
     assert_eq!(found.expect("the loop runs"), (Ok(1), Ok(0)));
-    ring.run(|| ring.lane().tasks() == 0)
-        .expect("the loop runs");
+    ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
 }
 
 #[test]
@@ -303,9 +274,7 @@ fn a_future_dropped_in_flight_frees_nothing_and_its_file_stays_open() {
     ring.lane().abandon();
     assert_eq!(ring.in_flight(), 1);
     assert_eq!(Arc::strong_count(&memory), 2, "the ring holds the memory");
-    theirs
-        .write_all(b"late")
-        .expect("the socket is still open at the other end");
+    theirs.write_all(b"late").expect("the socket is still open at the other end");
     ring.run(|| ring.in_flight() == 0).expect("the loop runs");
     assert_eq!(Arc::strong_count(&memory), 1);
     let mut late = [0; 4];
@@ -363,10 +332,8 @@ fn more_in_flight_than_both_queues_hold() {
         };
         ring.lane().spawn(waits).expect("a slot is free");
     }
-    ring.run(|| ring.in_flight() == TASKS * EACH)
-        .expect("the loop runs");
+    ring.run(|| ring.in_flight() == TASKS * EACH).expect("the loop runs");
     theirs.write_all(b"!").expect("room");
-    ring.run(|| ring.lane().tasks() == 0)
-        .expect("the loop runs");
+    ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
     assert_eq!((count.get(), ring.in_flight()), (TASKS, 0));
 }

@@ -35,10 +35,7 @@ pub struct Failure {
 impl Failure {
     /// A failure with this status and sentence.
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure {
-            exit,
-            message: message.into(),
-        }
+        Failure { exit, message: message.into() }
     }
 }
 

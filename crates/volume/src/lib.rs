@@ -15,6 +15,7 @@ mod fleet;
 mod server;
 mod target;
 mod volume;
+mod watch;
 mod wire;
 
 pub use failure::{Exit, Failure};

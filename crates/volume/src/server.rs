@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
 use crate::volume::{Attached, Volume};
+use crate::watch::Watch;
 use block::{Request, Size};
 use cache::Counters;
 use lane::Lane;
@@ -70,55 +71,66 @@ fn uri(options: &ServeOptions) -> String {
 /// drains and flushes it.
 ///
 /// # Errors
-/// The socket cannot be had; the command cannot be started; or what is dirty could not be made
-/// durable (exit status 6).
+/// The name is too long; the socket cannot be had; the command cannot be started; what is dirty
+/// could not be made durable, or the backing has shrunk (exit status 6).
 pub fn serve(volume: &Volume, options: ServeOptions) -> Result<Served, Failure> {
     let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}; see overdrive doctor"));
+    check_name(&options.name)?;
     let signals = Signals::block()?;
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
     let attached = volume.attach(&ring);
     let listener = Rc::new(bind(&options)?);
-    let fleet = Fleet::new(
-        &ring,
-        exports(volume, &attached, &options),
-        Options::default(),
-    );
+    let fleet = Fleet::new(&ring, exports(volume, &attached, &options), Options::default());
     let uri = uri(&options);
-    let child = options
-        .run
-        .as_ref()
-        .map(|command| start(command, &uri, &options))
-        .transpose()?;
+    let child = options.run.as_ref().map(|command| start(command, &uri, &options)).transpose()?;
     (options.ready)(&uri);
     let start_ns = lane.now();
-    let ending = end(
-        ring.clone(),
-        volume.cache().cloned(),
+    let scene = Scene {
+        ring: ring.clone(),
+        watch: volume.cache().map(|shared| Watch::new(&lane, shared)),
         attached,
         listener,
         fleet,
-        child,
         signals,
-    );
-    let (captive, result) = ring.block_on(ending).map_err(broken)?;
+    };
+    let (captive, result) = ring.block_on(scene.play(child)).map_err(broken)?;
     let counters = volume.cache().map(|shared| shared.counters(lane.now()));
     if let Err(error) = result {
-        let dirty = volume.cache().map_or(0, |shared| shared.dirty_blocks());
-        let dirty = Size(u64::from(dirty) * 4096);
-        return Err(Failure::new(
-            Exit::Io,
-            format!(
-                "{error}; {dirty} of acknowledged writes are not on the backing, mend it and \
-                     check what it holds"
-            ),
-        ));
+        return Err(not_drained(volume, error));
     }
-    Ok(Served {
-        captive,
-        counters,
-        served_ns: lane.now() - start_ns,
-    })
+    if let Some(damage) = volume.damage() {
+        return Err(Failure::new(Exit::Io, damage));
+    }
+    Ok(Served { captive, counters, served_ns: lane.now() - start_ns })
+}
+
+/// The longest string of the protocol, in bytes. Source: doc/proto.md of the NBD project.
+const NAME_BYTES_MAX: usize = 4096;
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        let message = format!("--name: at most {NAME_BYTES_MAX} bytes, none of them zero");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
+/// What a stop that could not drain says.
+fn not_drained(volume: &Volume, error: block::Error) -> Failure {
+    let dirty = volume.cache().map_or(0, |shared| shared.dirty_blocks());
+    let lost = match dirty {
+        0 => "what was written since the last flush that succeeded".to_owned(),
+        _ => format!(
+            "{} of acknowledged writes",
+            Size(u64::from(dirty) * u64::from(cache::BLOCK_SECTORS) * block::SECTOR)
+        ),
+    };
+    let message = format!(
+        "{error}; {lost} may not be on the backing: mend it, and check what it holds before you \
+         use it"
+    );
+    Failure::new(Exit::Io, message)
 }
 
 fn bind(options: &ServeOptions) -> Result<Listener, Failure> {
@@ -128,10 +140,11 @@ fn bind(options: &ServeOptions) -> Result<Listener, Failure> {
             std::io::ErrorKind::PermissionDenied => Exit::Permission,
             _ => Exit::Usage,
         };
-        Failure::new(
-            exit,
-            format!("socket {}: {error}", options.socket.display()),
-        )
+        // Most of its sentences name the path, but not those that the system writes.
+        let path = options.socket.display().to_string();
+        let error = error.to_string();
+        let what = error.strip_prefix(&format!("{path}: ")).unwrap_or(&error);
+        Failure::new(exit, format!("cannot listen at {path}: {what} (--nbd unix:PATH)"))
     })
 }
 
@@ -170,11 +183,7 @@ impl Signals {
 
 fn start(command: &str, uri: &str, options: &ServeOptions) -> Result<Child, Failure> {
     let mut shell = Command::new("/bin/sh");
-    shell
-        .arg("-c")
-        .arg(command)
-        .env("uri", uri)
-        .env("unixsocket", &options.socket);
+    shell.arg("-c").arg(command).env("uri", uri).env("unixsocket", &options.socket);
     uring::unblock_signals_in(&mut shell);
     shell
         .spawn()
@@ -183,35 +192,48 @@ fn start(command: &str, uri: &str, options: &ServeOptions) -> Result<Child, Fail
 
 type Ended = (Option<Captive>, block::Result);
 
-async fn end(
+/// Everything that lives while a volume is served.
+struct Scene {
     ring: Ring,
-    shared: Option<Arc<cache::Shared>>,
     attached: Attached,
+    watch: Option<Watch>,
     listener: Rc<Listener>,
     fleet: Rc<Fleet>,
-    child: Option<Child>,
     signals: Signals,
-) -> Ended {
-    let accepting = fleet.clone().accept(listener.clone());
-    ring.lane().spawn(accepting).expect("a fresh lane has room");
-    let captive = match child {
-        Some(child) => Some(wait_for(&ring, child, &signals).await),
-        None => {
-            // Which of the two it is does not matter, nor if waiting for them fails.
-            let _ = ring.readable(&signals.0).await;
-            None
+}
+
+impl Scene {
+    /// Serves until the end is asked for, then drains.
+    async fn play(self, child: Option<Child>) -> Ended {
+        let lane = self.ring.lane();
+        self.fleet.open(self.listener.file().clone());
+        if let Some(watch) = self.watch.clone() {
+            lane.spawn(watch.run()).expect("a fresh lane has room");
         }
-    };
-    let _ = uring::shutdown(listener.file());
-    fleet.end().await;
-    let result = match &attached.cache {
-        Some(cache) => cache.drain().await,
-        None => attached.stack.run(Request::Flush).await,
-    };
-    if let Some(shared) = shared {
-        shared.stop();
+        let captive = match child {
+            Some(child) => Some(wait_for(&self.ring, child, &self.signals).await),
+            None => {
+                // Which of the two it is does not matter, nor if waiting for them fails.
+                let _ = self.ring.readable(&self.signals.0).await;
+                None
+            }
+        };
+        let _ = uring::shutdown(self.listener.file());
+        self.fleet.end().await;
+        let result = match &self.attached.cache {
+            Some(cache) => cache.drain().await,
+            None => self.attached.stack.run(Request::Flush).await,
+        };
+        if let Some(watch) = &self.watch {
+            watch.stop();
+        }
+        if let Some(cache) = &self.attached.cache {
+            cache.shared().stop();
+        }
+        // The crew and the watch hear of it and end: a task that stays would keep its ring alive.
+        lane.rest().await;
+        (captive, result)
     }
-    (captive, result)
 }
 
 /// Waits for the command; a signal to us is passed on to it.
@@ -229,12 +251,8 @@ async fn wait_for(ring: &Ring, mut child: Child, signals: &Signals) -> Captive {
     }
     let status = child.wait().ok();
     let code = status.and_then(|status| status.code());
-    let signal = status
-        .and_then(|status| status.signal())
-        .map(|signal| 128 + signal);
-    Captive {
-        status: code.or(signal).unwrap_or(1) as u8,
-    }
+    let signal = status.and_then(|status| status.signal()).map(|signal| 128 + signal);
+    Captive { status: code.or(signal).unwrap_or(1) as u8 }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

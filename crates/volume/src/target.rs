@@ -26,9 +26,7 @@ pub struct Plan {
 pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let size = |text: &str| -> Result<Size, Failure> {
-        let size: Size = text
-            .parse()
-            .map_err(|error| usage(format!("{backing}: {error}")))?;
+        let size: Size = text.parse().map_err(|error| usage(format!("{backing}: {error}")))?;
         if size.0 == 0 || !size.0.is_multiple_of(block::SECTOR) {
             let message = "the size must be a multiple of 512 bytes and more than 0";
             return Err(usage(format!("{backing}: {message}")));
@@ -46,37 +44,22 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         )));
     } else if backing.starts_with("model:") {
         return Err(usage(format!(
-            "{backing}: this version has no modelled drives"
+            "{backing}: this version has no modelled drives; --delay makes a backing as slow as one"
         )));
     } else if backing.is_empty() {
-        return Err(usage(
-            "the backing is empty; name an image, a device, or ram:SIZE".into(),
-        ));
+        return Err(usage("the backing is empty; name an image, a device, or ram:SIZE".into()));
     } else {
         let (read_only, buffered) = (plan.read_only, plan.buffered);
-        Spec::File {
-            path: PathBuf::from(backing),
-            read_only,
-            buffered,
-        }
+        Spec::File { path: PathBuf::from(backing), read_only, buffered }
     };
     if let Some(delay) = &plan.delay {
-        spec = Spec::Delay {
-            delay: delay.clone(),
-            below: Box::new(spec),
-        };
+        spec = Spec::Delay { delay: delay.clone(), below: Box::new(spec) };
     }
     if let Some(faults) = &plan.faults {
-        spec = Spec::Faults {
-            faults: faults.clone(),
-            below: Box::new(spec),
-        };
+        spec = Spec::Faults { faults: faults.clone(), below: Box::new(spec) };
     }
     if let Some(cache) = &plan.cache {
-        spec = Spec::Cache {
-            cache: cache.clone(),
-            below: Box::new(spec),
-        };
+        spec = Spec::Cache { cache: cache.clone(), below: Box::new(spec) };
     }
     Ok(spec)
 }
@@ -89,28 +72,12 @@ mod tests {
     fn backings_are_understood_or_refused_with_a_mend() {
         let plan = Plan::default();
         let ram = target("ram:1M", &plan).expect("a good backing");
-        assert_eq!(
-            ram,
-            Spec::Ram {
-                size: Size(1 << 20)
-            }
-        );
-        for bad in [
-            "ram:",
-            "ram:x",
-            "null:100",
-            "ram:0",
-            "",
-            "nbd://host",
-            "model:x",
-        ] {
+        assert_eq!(ram, Spec::Ram { size: Size(1 << 20) });
+        for bad in ["ram:", "ram:x", "null:100", "ram:0", "", "nbd://host", "model:x"] {
             let failure = target(bad, &plan).expect_err(bad);
             assert_eq!(failure.exit, Exit::Usage, "{bad}");
         }
-        let cached = Plan {
-            cache: Some(CacheSpec::default()),
-            ..Plan::default()
-        };
+        let cached = Plan { cache: Some(CacheSpec::default()), ..Plan::default() };
         let spec = target("disk.img", &cached).expect("a path");
         assert!(matches!(spec, Spec::Cache { below, .. } if matches!(*below, Spec::File { .. })));
     }

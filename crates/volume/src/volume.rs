@@ -4,12 +4,15 @@ use crate::failure::{Exit, Failure};
 use block::{CacheSpec, Null, Ram, SECTOR, Size, Spec, Stack};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use layers::{Delay, DelayShared, Faults, FaultsShared};
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use uring::{Direct, FileBackend, FileVolume, HugePages, Lock, OpenOptions, Ring, SharedMemory};
 
 /// The least memory that a cache makes sense with.
 const MEMORY_MIN: u64 = 1 << 20;
+/// The least limit of dirty data that lets writes be absorbed at all.
+const DIRTY_MIN: u64 = 8 << 10;
 /// Bytes that stand for a sector: real ones.
 const GRAIN: u32 = 512;
 
@@ -19,11 +22,7 @@ enum Half {
     Null(Null),
     Delay(Arc<DelayShared>, Box<Half>),
     Faults(Arc<FaultsShared>, Box<Half>),
-    Cache {
-        shared: Arc<Shared>,
-        memory: SharedMemory,
-        below: Box<Half>,
-    },
+    Cache { shared: Arc<Shared>, memory: SharedMemory, below: Box<Half> },
 }
 
 /// How to open what a spec names.
@@ -93,6 +92,23 @@ impl Volume {
         }
     }
 
+    /// What has become of the backing while it was served: None if all is well, else a sentence.
+    pub fn damage(&self) -> Option<String> {
+        let (path, bytes) = self.half.file()?;
+        // By its path: whoever put another file there or took it away knows what they did.
+        let mut file = std::fs::File::open(path).ok()?;
+        let now = file.seek(SeekFrom::End(0)).ok()?;
+        (now < bytes).then(|| {
+            format!(
+                "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also \
+                 where it is made larger again",
+                path.display(),
+                Size(bytes),
+                Size(now)
+            )
+        })
+    }
+
     /// The volume as the ring's lane uses it.
     pub fn attach(&self, ring: &Ring) -> Attached {
         self.half.attach(ring)
@@ -107,15 +123,8 @@ impl Half {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Half, Failure> {
         Ok(match spec {
-            Spec::File {
-                path,
-                read_only,
-                buffered,
-            } => {
-                let options = OpenOptions {
-                    read_only: *read_only,
-                    buffered: *buffered,
-                };
+            Spec::File { path, read_only, buffered } => {
+                let options = OpenOptions { read_only: *read_only, buffered: *buffered };
                 let file = FileVolume::open(path, options)?;
                 look_inside(&file, path, flags, notes)?;
                 note_file(&file, *buffered, notes);
@@ -153,6 +162,17 @@ impl Half {
         }
     }
 
+    /// The file at the bottom, and its bytes when it was opened.
+    fn file(&self) -> Option<(&Path, u64)> {
+        match self {
+            Half::File(file) => Some((file.path(), file.limits().bytes())),
+            Half::Ram(_) | Half::Null(_) => None,
+            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
+                below.file()
+            }
+        }
+    }
+
     fn attach(&self, ring: &Ring) -> Attached {
         let lane = ring.lane();
         let plain = |stack| Attached { stack, cache: None };
@@ -170,10 +190,7 @@ impl Half {
             }
             Half::Cache { shared, below, .. } => {
                 let cache = Cache::attach(shared, lane, below.attach(ring).stack);
-                Attached {
-                    stack: Stack::new(lane, cache.clone()),
-                    cache: Some(cache),
-                }
+                Attached { stack: Stack::new(lane, cache.clone()), cache: Some(cache) }
             }
         }
     }
@@ -195,10 +212,7 @@ fn look_inside(
         return Ok(());
     }
     if flags.raw {
-        notes.push(format!(
-            "{}: {format} image, served byte by byte (--raw)",
-            path.display()
-        ));
+        notes.push(format!("{}: {format} image, served byte by byte (--raw)", path.display()));
         return Ok(());
     }
     Err(Failure::new(Exit::Usage, reason))
@@ -214,9 +228,8 @@ fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
         ));
     }
     if let Lock::No(why) = file.lock() {
-        notes.push(format!(
-            "{path}: not locked against others ({why}); make sure nobody writes it"
-        ));
+        notes
+            .push(format!("{path}: not locked against others ({why}); make sure nobody writes it"));
     }
 }
 
@@ -232,6 +245,18 @@ fn memory(
         .map_err(|error| Failure::new(Exit::Usage, format!("memory for the volume: {error}")))
 }
 
+fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
+    let most = Size(memory.0 / 4 * 3);
+    let message = if dirty.0 < DIRTY_MIN {
+        format!("--dirty-bytes {dirty}: at least 8 KiB; to hold no write back use --write through")
+    } else if dirty > most {
+        format!("--dirty-bytes {dirty}: at most three quarters of --memory, which is {most}")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Exit::Usage, message))
+}
+
 fn open_cache(
     spec: &CacheSpec,
     below: Half,
@@ -243,21 +268,14 @@ fn open_cache(
         let message = format!("--memory {}: a cache needs at least 1 MiB", spec.memory);
         return Err(Failure::new(Exit::Usage, message));
     }
-    if spec
-        .dirty_bytes
-        .is_some_and(|dirty| dirty.0 > spec.memory.0 * 3 / 4)
-    {
-        let message = "dirty_bytes: at most three quarters of the memory can be dirty";
-        return Err(Failure::new(Exit::Usage, message));
+    if let Some(dirty) = spec.dirty_bytes {
+        check_dirty(dirty, spec.memory)?;
     }
     let limits = below.limits();
     // A block may have two versions while an epoch closes; more than that would stay empty.
     let useful = (limits.bytes() + limits.bytes() / 4).max(MEMORY_MIN);
     if spec.memory.0 > useful {
-        notes.push(format!(
-            "the volume has only {}; that is cached whole",
-            Size(limits.bytes())
-        ));
+        notes.push(format!("the volume has only {}; that is cached whole", Size(limits.bytes())));
     }
     let geometry = Geometry::for_memory(spec.memory.0.min(useful), flags.lanes.max(1));
     let bytes = Arena::bytes(&geometry, limits.grain) as u64;
@@ -265,9 +283,5 @@ fn open_cache(
     let settings = Settings::from_spec(spec, &geometry);
     let shared = Shared::new(&limits, geometry, settings, memory.memory().clone())
         .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
-    Ok(Half::Cache {
-        shared,
-        memory,
-        below: Box::new(below),
-    })
+    Ok(Half::Cache { shared, memory, below: Box::new(below) })
 }

@@ -13,11 +13,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) fn new(ring: &Ring, file: File) -> Socket {
-        Socket {
-            ring: ring.clone(),
-            file,
-            parts: RefCell::default(),
-        }
+        Socket { ring: ring.clone(), file, parts: RefCell::default() }
     }
 }
 

@@ -19,29 +19,16 @@ const ALLOWED: [(&str, &[&str]); 11] = [
 ];
 
 const VOLUME: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "crash"];
-const OVERDRIVE: &[&str] = &[
-    "lane", "block", "cache", "layers", "uring", "nbd", "crash", "volume",
-];
-const FIGURES: &[&str] = &[
-    "lane",
-    "block",
-    "cache",
-    "layers",
-    "uring",
-    "nbd",
-    "crash",
-    "volume",
-    "overdrive",
-];
+const OVERDRIVE: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "crash", "volume"];
+const FIGURES: &[&str] =
+    &["lane", "block", "cache", "layers", "uring", "nbd", "crash", "volume", "overdrive"];
 
 fn wrong_arrows(packages: &[(String, Vec<String>)]) -> Vec<String> {
     let members: BTreeSet<&String> = packages.iter().map(|(name, _)| name).collect();
     let mut wrong = Vec::new();
     for (name, dependencies) in packages {
         let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| known == name) else {
-            wrong.push(format!(
-                "{name} has no place in the table of arrows; give it one"
-            ));
+            wrong.push(format!("{name} has no place in the table of arrows; give it one"));
             continue;
         };
         let ours = dependencies.iter().filter(|used| members.contains(used));
@@ -84,18 +71,11 @@ fn the_product_is_built_without_planted_bugs() {
                 || features.into_iter().any(|feature| feature == "laboratory");
             // Tests may: what they build is not what is shipped.
             if plants && text(used, "kind") != "dev" {
-                wrong.push(format!(
-                    "{} by {}",
-                    text(package, "name"),
-                    text(used, "name")
-                ));
+                wrong.push(format!("{} by {}", text(package, "name"), text(used, "name")));
             }
         }
     }
-    assert_eq!(
-        wrong, [""; 0],
-        "the feature `laboratory` would reach the product"
-    );
+    assert_eq!(wrong, [""; 0], "the feature `laboratory` would reach the product");
 }
 
 #[test]
@@ -111,9 +91,6 @@ fn an_arrow_that_points_upwards_is_found() {
     ];
     assert_eq!(
         wrong_arrows(&packages),
-        [
-            "lane may not use block",
-            "stranger has no place in the table of arrows; give it one"
-        ]
+        ["lane may not use block", "stranger has no place in the table of arrows; give it one"]
     );
 }

@@ -36,14 +36,7 @@ fn banned(source: &Source) -> Vec<String> {
     let names = source.shipped_names();
     let banned = names.iter().filter(|name| is_banned(name));
     banned
-        .map(|name| {
-            format!(
-                "{}:{}: {}",
-                source.path,
-                name.line,
-                name.segments.join("::")
-            )
-        })
+        .map(|name| format!("{}:{}: {}", source.path, name.line, name.segments.join("::")))
         .collect()
 }
 

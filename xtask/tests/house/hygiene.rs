@@ -7,11 +7,7 @@ use crate::source::all;
 const WITHOUT_STD: [&str; 2] = ["cache", "layers"];
 
 /// Marks of unfinished work, put together so that this file has none.
-const MARKS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
+const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 fn has_mark(line: &str) -> bool {
     let mut words = line.split(|letter: char| !letter.is_alphanumeric());
@@ -35,21 +31,13 @@ fn nothing_is_marked_as_unfinished() {
 fn every_crate_begins_with_what_it_is() {
     for (name, directory) in crates() {
         let roots = ["src/lib.rs", "src/main.rs"].map(|root| directory.join(root));
-        let texts = roots
-            .iter()
-            .filter_map(|root| std::fs::read_to_string(root).ok());
+        let texts = roots.iter().filter_map(|root| std::fs::read_to_string(root).ok());
         let texts: Vec<String> = texts.collect();
-        assert!(
-            !texts.is_empty(),
-            "{name} has neither a library nor a program"
-        );
+        assert!(!texts.is_empty(), "{name} has neither a library nor a program");
         for text in texts {
             let first = text.lines().next().unwrap_or_default();
             let said = first.strip_prefix("//! ").unwrap_or_default();
-            assert!(
-                said.len() > 20,
-                "{name} must begin with a `//!` that says what it is"
-            );
+            assert!(said.len() > 20, "{name} must begin with a `//!` that says what it is");
         }
     }
 }

@@ -30,11 +30,7 @@ fn every_dependency_has_an_allowed_licence_and_comes_from_the_registry() {
     let allowed = allowed_licences();
     let all = metadata(&[]);
     let packages = list(&all, "packages");
-    assert!(
-        packages.len() > 20,
-        "cargo named {} packages",
-        packages.len()
-    );
+    assert!(packages.len() > 20, "cargo named {} packages", packages.len());
     let mut wrong = Vec::new();
     for package in packages {
         let (name, licence) = (text(package, "name"), text(package, "license"));

@@ -9,9 +9,8 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The clauses built so far.
-const BUILT: [&str; 13] = [
-    "C1", "C2", "C4", "C5", "C6", "C7", "C8", "C10", "C11", "C12", "C13", "C14", "C15",
-];
+const BUILT: [&str; 13] =
+    ["C1", "C2", "C4", "C5", "C6", "C7", "C8", "C10", "C11", "C12", "C13", "C14", "C15"];
 
 /// The variants of `enum Bug` with the clause that each breaks (empty if its text names none).
 fn planted(source: &str) -> BTreeMap<String, String> {
@@ -78,9 +77,7 @@ fn named(text: &str) -> BTreeMap<String, BTreeSet<String>> {
         for quoted in line.split('`').skip(1).step_by(2) {
             let name = quoted.strip_prefix("Bug::").unwrap_or(quoted);
             if is_bug_name(name) {
-                bugs.entry(name.to_owned())
-                    .or_default()
-                    .insert(clause.clone());
+                bugs.entry(name.to_owned()).or_default().insert(clause.clone());
             }
         }
     }
@@ -137,17 +134,10 @@ text with `OutOfOrder` and `NeverPlanted` and `CleanTooEarly";
 #[test]
 fn bugs_are_read_from_the_source_and_from_the_text() {
     let pair = |bug: &str, clause: &str| (bug.to_owned(), clause.to_owned());
-    let bugs = [
-        pair("AckEarly", "C1"),
-        pair("OutOfOrder", "C2"),
-        pair("Silent", ""),
-    ];
+    let bugs = [pair("AckEarly", "C1"), pair("OutOfOrder", "C2"), pair("Silent", "")];
     assert_eq!(planted(SOURCE), BTreeMap::from(bugs));
     let names: Vec<String> = named(TEXT).into_keys().collect();
-    assert_eq!(
-        names,
-        ["AckEarly", "CleanTooEarly", "NeverPlanted", "OutOfOrder"]
-    );
+    assert_eq!(names, ["AckEarly", "CleanTooEarly", "NeverPlanted", "OutOfOrder"]);
 }
 
 #[test]
@@ -159,10 +149,7 @@ fn what_does_not_match_is_said() {
         "SEMANTICS.md names `NeverPlanted`, which does not exist",
         "C15 has no planted bug",
     ] {
-        assert!(
-            said.iter().any(|line| line == expected),
-            "{expected}: {said:?}"
-        );
+        assert!(said.iter().any(|line| line == expected), "{expected}: {said:?}");
     }
     assert!(!said.iter().any(|line| line.contains("AckEarly")));
 }

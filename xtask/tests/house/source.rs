@@ -42,9 +42,7 @@ pub(crate) fn of_crates(names: &[&str]) -> Vec<Source> {
 
 fn collect(directory: &Path, sources: &mut Vec<Source>) {
     let entries = directory.read_dir().expect("a directory of the workspace");
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() && !path.ends_with("target") {
@@ -52,10 +50,7 @@ fn collect(directory: &Path, sources: &mut Vec<Source>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let shown = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy();
             let text = std::fs::read_to_string(&path).expect("source is UTF-8");
-            sources.push(Source {
-                path: shown.into_owned(),
-                text,
-            });
+            sources.push(Source { path: shown.into_owned(), text });
         }
     }
 }
@@ -106,10 +101,7 @@ fn walk(tokens: TokenStream, skip_tests: bool, names: &mut Vec<Name>) {
 /// `[cfg(test)]`, as it stands after its hash.
 fn is_cfg_test(token: &TokenTree) -> bool {
     let text = token.to_string();
-    let words: String = text
-        .chars()
-        .filter(|letter| !letter.is_whitespace())
-        .collect();
+    let words: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     words == "[cfg(test)]"
 }
 
@@ -182,10 +174,7 @@ fn each_of_group(group: TokenStream, prefix: &[String], skip_tests: bool, names:
 }
 
 fn source(text: &str) -> Source {
-    Source {
-        path: "example.rs".into(),
-        text: text.into(),
-    }
+    Source { path: "example.rs".into(), text: text.into() }
 }
 
 fn spoken(names: &[Name]) -> Vec<String> {
@@ -200,10 +189,7 @@ fn comments_and_strings_are_no_words() {
          struct Unsafe<'unsafety>(&'unsafety u8);\nunsafe impl X for Y {}",
     )
     .names();
-    let found: Vec<_> = names
-        .iter()
-        .filter(|name| name.segments == ["unsafe"])
-        .collect();
+    let found: Vec<_> = names.iter().filter(|name| name.segments == ["unsafe"]).collect();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].line, 5);
 }
@@ -237,12 +223,7 @@ fn test_modules_are_not_shipped() {
          #[cfg(not(test))]\nmod real { use g::h; }",
     );
     let shipped = spoken(&source.shipped_names());
-    for (name, is_shipped) in [
-        ("a::b", true),
-        ("c::d", false),
-        ("e::f", false),
-        ("g::h", true),
-    ] {
+    for (name, is_shipped) in [("a::b", true), ("c::d", false), ("e::f", false), ("g::h", true)] {
         assert_eq!(shipped.contains(&name.to_owned()), is_shipped, "{name}");
     }
     assert!(spoken(&source.names()).contains(&"e::f".to_owned()));

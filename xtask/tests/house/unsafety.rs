@@ -6,15 +6,9 @@ use crate::source::{Source, all};
 const PLACES: [(&str, &str); 5] = [
     ("crates/lane/src/pool.rs", "futures in memory of their own"),
     ("crates/lane/src/waker.rs", "a waker that is a number"),
-    (
-        "crates/block/src/memory.rs",
-        "pinned memory, copied in and out",
-    ),
+    ("crates/block/src/memory.rs", "pinned memory, copied in and out"),
     ("crates/uring/src/", "the kernel"),
-    (
-        "crates/layers/tests/allocations.rs",
-        "an allocator that counts",
-    ),
+    ("crates/layers/tests/allocations.rs", "an allocator that counts"),
 ];
 
 fn is_unsafe(source: &Source) -> Option<usize> {
@@ -27,9 +21,7 @@ fn is_unsafe(source: &Source) -> Option<usize> {
 fn unsafe_stands_in_the_named_places_only() {
     let mut wrong = Vec::new();
     for source in all() {
-        let is_named = PLACES
-            .iter()
-            .any(|(place, _)| source.path.starts_with(place));
+        let is_named = PLACES.iter().any(|(place, _)| source.path.starts_with(place));
         if let Some(line) = is_unsafe(&source)
             && !is_named
         {
@@ -43,13 +35,8 @@ fn unsafe_stands_in_the_named_places_only() {
 fn every_named_place_still_needs_its_name() {
     let sources = all();
     for (place, reason) in PLACES {
-        let mut there = sources
-            .iter()
-            .filter(|source| source.path.starts_with(place));
+        let mut there = sources.iter().filter(|source| source.path.starts_with(place));
         let used = there.any(|source| is_unsafe(source).is_some());
-        assert!(
-            used,
-            "{place} ({reason}) holds no unsafe any more: take it off the list"
-        );
+        assert!(used, "{place} ({reason}) holds no unsafe any more: take it off the list");
     }
 }

@@ -86,9 +86,7 @@ impl Shard {
             return Admit::Wait { urgent: false };
         }
         let met = self.meet(&change.at);
-        let barred = change
-            .barred
-            .or_else(|| self.full(gauges, settings, change, &met));
+        let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
         let Some(reason) = barred else {
             return self.absorb(gauges, settings, change);
         };
@@ -227,20 +225,14 @@ impl Shard {
             return Admit::Wait { urgent: true };
         }
         let admit = self.absorb(gauges, settings, change);
-        if change.fua {
-            Admit::AbsorbedAndFlush
-        } else {
-            admit
-        }
+        if change.fua { Admit::AbsorbedAndFlush } else { admit }
     }
 
     fn absorb(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
         let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
         let since = change.now_ns + 1;
-        let _ = gauges
-            .open_since
-            .compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = gauges.open_since.compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed);
         match change.source {
             Source::Data(_) => {
                 for block in first..first + u64::from(blocks) {
@@ -261,9 +253,7 @@ impl Shard {
             allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
         });
         let open = gauges.open.load(Ordering::Relaxed);
-        Admit::Absorbed {
-            start: open * 4 >= gauges.dirty_limit(settings),
-        }
+        Admit::Absorbed { start: open * 4 >= gauges.dirty_limit(settings) }
     }
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the
@@ -286,14 +276,11 @@ impl Shard {
         if let Some((old, header)) = &old {
             let rest = header.mask & !mask;
             stretches(rest, |first, length| {
-                self.arena
-                    .carry(self.base + *old, self.base + slot, first, length);
+                self.arena.carry(self.base + *old, self.base + slot, first, length);
             });
             held |= rest;
         } else if mask != 0xff && self.zeroes.cover(block) {
-            stretches(!mask, |first, length| {
-                self.arena.zero(self.base + slot, first, length)
-            });
+            stretches(!mask, |first, length| self.arena.zero(self.base + slot, first, length));
             held = 0xff;
         }
         let header = Header {
@@ -320,10 +307,7 @@ impl Shard {
             && old_header.state == State::Dirty
             && !self.is_open(old_header)
         {
-            let header = Header {
-                epoch: old_header.epoch,
-                ..header
-            };
+            let header = Header { epoch: old_header.epoch, ..header };
             self.arena.publish(self.base + slot, &header);
             self.retire(gauges, *old, old_header);
             self.index.insert(Hash::of(header.block), slot);
@@ -360,9 +344,7 @@ impl Shard {
 
     fn bring(&mut self, slot: u32, source: Source, sector: u32, skip: u32, sectors: u32) {
         match source {
-            Source::Data(from) => self
-                .arena
-                .put(self.base + slot, sector, from, skip, sectors),
+            Source::Data(from) => self.arena.put(self.base + slot, sector, from, skip, sectors),
             Source::Zeros { .. } => self.arena.zero(self.base + slot, sector, sectors),
         }
     }
@@ -386,13 +368,7 @@ impl Shard {
         }
         if let Some((first, blocks)) = whole_blocks_of(&change.at) {
             let epoch = self.epoch;
-            let range = ExtentHeader {
-                first,
-                blocks,
-                may_unmap,
-                epoch,
-                sequence,
-            };
+            let range = ExtentHeader { first, blocks, may_unmap, epoch, sequence };
             self.zeroes.admit(&self.arena, range);
         }
     }
@@ -439,10 +415,7 @@ impl Shard {
         if sectors == BLOCK_SECTORS {
             while let Some((slot, header)) = self.shadowed(block).or_else(|| self.current(block)) {
                 if header.state == State::Writing {
-                    assert!(
-                        planted(Bug::BypassInFlight),
-                        "a pass and a run on one block"
-                    );
+                    assert!(planted(Bug::BypassInFlight), "a pass and a run on one block");
                     break;
                 }
                 self.retire(gauges, slot, &header);
@@ -459,8 +432,7 @@ impl Shard {
         let held = self.current(block).is_some();
         match (held || keep).then(|| self.take_slot()).flatten() {
             Some(slot) => {
-                self.arena
-                    .put(self.base + slot, sector, from, skip, sectors);
+                self.arena.put(self.base + slot, sector, from, skip, sectors);
                 self.keep_passed(gauges, slot, block, bits(sector, sectors));
             }
             None => {
@@ -476,16 +448,12 @@ impl Shard {
         let mut held = mask;
         if let Some((old, header)) = self.current(block) {
             if header.state != State::Clean {
-                assert!(
-                    planted(Bug::BypassInFlight),
-                    "a pass met a dirty block in part"
-                );
+                assert!(planted(Bug::BypassInFlight), "a pass met a dirty block in part");
                 return self.give_slot(slot);
             }
             let rest = header.mask & !mask;
             stretches(rest, |first, length| {
-                self.arena
-                    .carry(self.base + old, self.base + slot, first, length);
+                self.arena.carry(self.base + old, self.base + slot, first, length);
             });
             held |= rest;
             self.retire(gauges, old, &header);

@@ -22,7 +22,7 @@ use crate::BLOCK_SECTORS;
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::counters::Counters;
 use crate::fills::Fills;
-use crate::index::{Hash, Index};
+use crate::index::{Hash, Hints, Index};
 use crate::lists::{Links, List, NIL};
 use crate::passes::Passes;
 use crate::policy::Policy;
@@ -150,11 +150,7 @@ pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
     let start = block * u64::from(BLOCK_SECTORS);
     let first = at.first.max(start);
     let end = at.end().min(start + u64::from(BLOCK_SECTORS));
-    (
-        (first - start) as u32,
-        (end - first) as u32,
-        (first - at.first) as u32,
-    )
+    ((first - start) as u32, (end - first) as u32, (first - at.first) as u32)
 }
 
 impl Shard {
@@ -264,8 +260,7 @@ impl Shard {
 
     fn unindex(&mut self, hash: Hash, slot: u32) {
         let (arena, base) = (&self.arena, self.base);
-        self.index
-            .remove(hash, slot, |other| Hash::of(arena.block(base + other)));
+        self.index.remove(hash, slot, |other| Hash::of(arena.block(base + other)));
     }
 
     /// Takes a slot out of the list that its header says it is in. A dirty one stops to count.
@@ -297,25 +292,13 @@ impl Shard {
 
     /// Marks a version as overtaken by a newer one; it stays until it is durable.
     fn shadow(&mut self, slot: u32, header: &Header) {
-        self.arena.publish(
-            self.base + slot,
-            &Header {
-                shadowed: true,
-                ..*header
-            },
-        );
+        self.arena.publish(self.base + slot, &Header { shadowed: true, ..*header });
     }
 
     /// Publishes a clean slot that holds these sectors of a block nobody else holds.
     fn publish_clean(&mut self, slot: u32, block: u64, mask: u8) {
-        let header = Header {
-            block,
-            mask,
-            epoch: 0,
-            sequence: 0,
-            state: State::Clean,
-            shadowed: false,
-        };
+        let header =
+            Header { block, mask, epoch: 0, sequence: 0, state: State::Clean, shadowed: false };
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(block), slot);
         self.policy.admit(&mut self.links, slot);
@@ -326,27 +309,10 @@ impl Shard {
         self.slots - self.free.length
     }
 
-    /// Brings nearer what a read of this block will touch: first its place in the index ...
-    #[inline]
-    pub(crate) fn prefetch_place(&self, block: u64) {
-        self.index.prefetch(Hash::of(block));
-    }
-
-    /// ... then its header, its bytes and its links ...
-    #[inline]
-    pub(crate) fn prefetch_slot(&self, block: u64) {
-        if let Some(slot) = self.index.hint(Hash::of(block)) {
-            self.arena.prefetch(self.base + slot);
-            self.links.prefetch(slot);
-        }
-    }
-
-    /// ... then the links beside it.
-    #[inline]
-    pub(crate) fn prefetch_neighbours(&self, block: u64) {
-        if let Some(slot) = self.index.hint(Hash::of(block)) {
-            self.links.prefetch_neighbours(slot);
-        }
+    /// What may be looked at without the lock.
+    pub(crate) fn hints(&self) -> Nearer {
+        let (cells, links) = (self.index.hints(), self.links.clone());
+        Nearer { cells, links, arena: self.arena.clone(), base: self.base }
     }
 
     /// Checks every invariant of this shard's data. For the laboratory: it walks everything.
@@ -359,15 +325,9 @@ impl Shard {
             let mut length = 0;
             while slot != NIL {
                 let header = self.header(slot);
-                assert!(
-                    is_it(&header),
-                    "slot {slot} is in the wrong list: {header:?}"
-                );
+                assert!(is_it(&header), "slot {slot} is in the wrong list: {header:?}");
                 let verified = self.arena.verified(self.base + slot);
-                assert!(
-                    header.state == State::Free || verified == Some(header),
-                    "{header:?}"
-                );
+                assert!(header.state == State::Free || verified == Some(header), "{header:?}");
                 length += 1;
                 slot = self.links.after(slot);
             }
@@ -377,14 +337,10 @@ impl Shard {
         walk(&self.open, &|header| {
             header.state == State::Dirty && self.is_open(header) && !header.shadowed
         });
-        walk(&self.closing, &|header| {
-            header.state == State::Dirty && !self.is_open(header)
-        });
+        walk(&self.closing, &|header| header.state == State::Dirty && !self.is_open(header));
         walk(&self.written, &|header| header.state == State::Written);
         let Policy::Lru(clean) = &self.policy;
-        walk(clean, &|header| {
-            header.state == State::Clean && !header.shadowed
-        });
+        walk(clean, &|header| header.state == State::Clean && !header.shadowed);
         let listed = self.free.length + clean.length + self.open.length;
         let writing = self.slots - listed - self.closing.length - self.written.length;
         let dirty = self.open.length + self.closing.length + self.written.length + writing;
@@ -398,14 +354,42 @@ impl Shard {
                 true => self.shadowed(header.block),
                 false => self.current(header.block),
             };
-            assert_eq!(
-                found.map(|(slot, _)| slot),
-                Some(slot),
-                "{header:?} is held twice"
-            );
+            assert_eq!(found.map(|(slot, _)| slot), Some(slot), "{header:?} is held twice");
         }
         assert!(gauges.dirty.load(Ordering::Relaxed) >= self.dirty);
         (self.dirty, self.open.length)
+    }
+}
+
+/// Brings nearer what reads will touch, without the lock: a locked instruction would end the overlap
+/// of the waits for memory that this is for. What it sees may be a moment old; it only prefetches.
+pub(crate) struct Nearer {
+    cells: Hints,
+    links: Links,
+    arena: Arena,
+    base: u32,
+}
+
+impl Nearer {
+    /// First a block's place in the index ...
+    #[inline]
+    pub(crate) fn place(&self, block: u64) {
+        self.cells.prefetch(Hash::of(block));
+    }
+
+    /// ... then its header, its bytes and its links; returns the slot ...
+    #[inline]
+    pub(crate) fn slot(&self, block: u64) -> Option<u32> {
+        let slot = self.cells.slot(Hash::of(block))?;
+        self.arena.prefetch(self.base + slot);
+        self.links.prefetch(slot);
+        Some(slot)
+    }
+
+    /// ... then the links beside it.
+    #[inline]
+    pub(crate) fn neighbours(&self, slot: u32) {
+        self.links.prefetch_neighbours(slot);
     }
 }
 
@@ -467,12 +451,7 @@ impl Shard {
             }
         }
         let epoch = (self.epoch - u64::from(closing)) as u16;
-        let header = Header {
-            epoch,
-            state: State::Dirty,
-            shadowed: covered,
-            ..header
-        };
+        let header = Header { epoch, state: State::Dirty, shadowed: covered, ..header };
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(header.block), slot);
         self.dirty += 1;
@@ -505,13 +484,7 @@ impl Shard {
             let header = self.header(slot);
             if header.state == State::Dirty && !header.shadowed {
                 self.unlink(gauges, slot, &header);
-                self.arena.publish(
-                    self.base + slot,
-                    &Header {
-                        state: State::Clean,
-                        ..header
-                    },
-                );
+                self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
                 self.policy.admit(&mut self.links, slot);
             }
         }

@@ -67,8 +67,7 @@ impl Shard {
                 if header.state == State::Clean {
                     self.policy.touch(&mut self.links, slot);
                 }
-                self.arena
-                    .get(self.base + slot, sector, into, skip, sectors);
+                self.arena.get(self.base + slot, sector, into, skip, sectors);
                 Copied::All
             }
             Some(_) => Copied::Partly,
@@ -165,11 +164,7 @@ impl Shard {
             let held = self.presence(block);
             self.fills.set_mark(id, block, held);
         }
-        Fetch {
-            id,
-            at: Extent::new(start, (end - start) as u32),
-            skip,
-        }
+        Fetch { id, at: Extent::new(start, (end - start) as u32), skip }
     }
 
     /// A fetch has come back with some blocks, `into` being as long as the fetch: keeps what may be
@@ -188,11 +183,7 @@ impl Shard {
             let (sector, sectors, skip) = share(&fetch.at, block);
             let wanted = bits(sector, sectors);
             let marked = self.fills.mark(fetch.id, block);
-            let marked = if planted(Bug::KeepMarkedFill) {
-                0
-            } else {
-                marked
-            };
+            let marked = if planted(Bug::KeepMarkedFill) { 0 } else { marked };
             if wanted & marked != 0 {
                 self.counters.fills_marked += 1;
                 complete &= self.copy_marked(block, wanted & marked, into, skip, sector);
@@ -214,15 +205,12 @@ impl Shard {
         match self.current(block) {
             Some((slot, header)) if mask & !header.mask == 0 => {
                 stretches(mask, |first, length| {
-                    self.arena
-                        .get(self.base + slot, first, into, skip + first - sector, length);
+                    self.arena.get(self.base + slot, first, into, skip + first - sector, length);
                 });
                 true
             }
             None if self.zeroes.cover(block) => {
-                stretches(mask, |first, length| {
-                    into.zero_part(skip + first - sector, length)
-                });
+                stretches(mask, |first, length| into.zero_part(skip + first - sector, length));
                 true
             }
             _ => false,
@@ -252,8 +240,7 @@ impl Shard {
         };
         let number = self.base + slot;
         stretches(mask, |first, length| {
-            self.arena
-                .put(number, first, into, skip + first - sector, length);
+            self.arena.put(number, first, into, skip + first - sector, length);
         });
         let mut held = mask;
         // Taking the slot may have evicted what was held of the block.

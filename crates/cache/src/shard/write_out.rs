@@ -39,9 +39,7 @@ impl Run {
     /// The requests that write the run.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Extent, Buf)> {
         let all = Buf::of(self.pieces.clone());
-        self.parts
-            .iter()
-            .map(move |&(at, skip)| (at, all.part(skip, at.count)))
+        self.parts.iter().map(move |&(at, skip)| (at, all.part(skip, at.count)))
     }
 
     /// Blocks in the run.
@@ -93,18 +91,11 @@ pub(crate) enum Next {
 impl Shard {
     /// Closes the open epoch: what is admitted from now on belongs to the next one.
     pub(crate) fn close(&mut self, gauges: &Gauges) {
-        assert!(
-            self.closing.length == 0 && self.written.length == 0,
-            "two epochs closing"
-        );
+        assert!(self.closing.length == 0 && self.written.length == 0, "two epochs closing");
         self.closing = core::mem::replace(&mut self.open, List::EMPTY);
         let ranges = self.zeroes.unwritten(self.epoch);
-        gauges
-            .open
-            .fetch_sub(self.closing.length, Ordering::Relaxed);
-        gauges
-            .remaining
-            .fetch_add(i64::from(self.closing.length + ranges), Ordering::SeqCst);
+        gauges.open.fetch_sub(self.closing.length, Ordering::Relaxed);
+        gauges.remaining.fetch_add(i64::from(self.closing.length + ranges), Ordering::SeqCst);
         self.epoch += 1;
     }
 
@@ -197,13 +188,7 @@ impl Shard {
             let (slot, header) = next;
             run.push(&self.arena, self.base, slot, &header);
             self.links.remove(&mut self.closing, slot);
-            self.arena.publish(
-                self.base + slot,
-                &Header {
-                    state: State::Writing,
-                    ..header
-                },
-            );
+            self.arena.publish(self.base + slot, &Header { state: State::Writing, ..header });
             block += 1;
             let more = block < region + self.region_blocks && run.blocks() < self.run_blocks;
             if !more || !ends_open(header.mask) {
@@ -220,37 +205,19 @@ impl Shard {
     pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) {
         for &slot in &run.slots {
             let header = self.header(slot);
-            assert_eq!(
-                header.state,
-                State::Writing,
-                "a run's slot was changed under it"
-            );
+            assert_eq!(header.state, State::Writing, "a run's slot was changed under it");
             if good {
-                self.arena.publish(
-                    self.base + slot,
-                    &Header {
-                        state: State::Written,
-                        ..header
-                    },
-                );
+                self.arena.publish(self.base + slot, &Header { state: State::Written, ..header });
                 self.links.push_back(&mut self.written, slot);
             } else {
-                self.arena.publish(
-                    self.base + slot,
-                    &Header {
-                        state: State::Dirty,
-                        ..header
-                    },
-                );
+                self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..header });
                 self.links.push_back(&mut self.closing, slot);
             }
         }
         if good {
             self.counters.blocks_written += u64::from(run.blocks());
             self.counters.runs_written += 1;
-            gauges
-                .remaining
-                .fetch_sub(i64::from(run.blocks()), Ordering::SeqCst);
+            gauges.remaining.fetch_sub(i64::from(run.blocks()), Ordering::SeqCst);
         }
         if planted(Bug::CleanTooEarly) {
             self.release(gauges, u32::MAX);
@@ -281,13 +248,7 @@ impl Shard {
                 self.unindex(Hash::of(header.block), slot);
                 self.give_slot(slot);
             } else {
-                self.arena.publish(
-                    self.base + slot,
-                    &Header {
-                        state: State::Clean,
-                        ..header
-                    },
-                );
+                self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
                 self.policy.admit(&mut self.links, slot);
             }
         }
@@ -305,19 +266,11 @@ impl Shard {
                 break;
             };
             let header = self.header(slot);
-            self.arena.publish(
-                self.base + slot,
-                &Header {
-                    state: State::Dirty,
-                    ..header
-                },
-            );
+            self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..header });
             self.links.push_back(&mut self.closing, slot);
             tainted += 1;
         }
-        gauges
-            .remaining
-            .fetch_add(i64::from(tainted), Ordering::SeqCst);
+        gauges.remaining.fetch_add(i64::from(tainted), Ordering::SeqCst);
         left
     }
 

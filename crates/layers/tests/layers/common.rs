@@ -21,13 +21,7 @@ pub(crate) fn ram(lane: &Lane) -> Stack {
 
 /// Times in microseconds, no limit on bandwidth.
 pub(crate) fn spec(read_us: u64, write_us: u64, flush_us: u64, servers: u32) -> DelaySpec {
-    DelaySpec {
-        read_us,
-        write_us,
-        flush_us,
-        servers,
-        bandwidth: Size(0),
-    }
+    DelaySpec { read_us, write_us, flush_us, servers, bandwidth: Size(0) }
 }
 
 /// A delayed memory.
@@ -38,21 +32,14 @@ pub(crate) fn delayed(lane: &Lane, spec: &DelaySpec) -> Stack {
 
 /// A read of `count` sectors from `first` on.
 pub(crate) fn read(first: u64, count: u32) -> Request {
-    Request::Read {
-        at: Extent::new(first, count),
-        into: Buf::new(count, GRAIN),
-    }
+    Request::Read { at: Extent::new(first, count), into: Buf::new(count, GRAIN) }
 }
 
 /// A write of `count` sectors of `byte` from `first` on.
 pub(crate) fn write(first: u64, count: u32, byte: u8) -> Request {
     let from = Buf::new(count, GRAIN);
     from.write(&vec![byte; from.bytes()]);
-    Request::Write {
-        at: Extent::new(first, count),
-        from,
-        fua: false,
-    }
+    Request::Write { at: Extent::new(first, count), from, fua: false }
 }
 
 /// When each request ended (in microseconds) and how, in the order of their ends.

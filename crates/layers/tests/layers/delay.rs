@@ -19,10 +19,7 @@ fn load(spec: &DelaySpec, depth: u64, total: u64, request: fn(u64) -> Request) -
         lane.spawn(async move {
             while begun.get() < total {
                 begun.set(begun.get() + 1);
-                stack
-                    .run(request(begun.get()))
-                    .await
-                    .expect("a sound device");
+                stack.run(request(begun.get())).await.expect("a sound device");
             }
         })
         .expect("a slot is free");
@@ -66,18 +63,9 @@ fn the_link_bounds_what_the_servers_could_do() {
 
 #[test]
 fn a_discard_or_a_zero_is_served_but_needs_no_link() {
-    let spec = DelaySpec {
-        bandwidth: Size(512),
-        ..spec(500, 300, 0, 1)
-    };
-    let discard = |_| Request::Discard {
-        at: Extent::new(0, 1024),
-    };
-    let zero = |_| Request::Zero {
-        at: Extent::new(0, 1024),
-        fua: false,
-        may_unmap: true,
-    };
+    let spec = DelaySpec { bandwidth: Size(512), ..spec(500, 300, 0, 1) };
+    let discard = |_| Request::Discard { at: Extent::new(0, 1024) };
+    let zero = |_| Request::Zero { at: Extent::new(0, 1024), fua: false, may_unmap: true };
     assert_eq!(load(&spec, 4, 8, discard), 8 * 300_000);
     assert_eq!(load(&spec, 4, 8, zero), 8 * 300_000);
 }
@@ -97,11 +85,7 @@ fn a_flush_waits_for_earlier_writes_and_holds_back_nothing() {
     assert_eq!(end_of(&ends, "early"), 500);
     assert_eq!(end_of(&ends, "early too"), 1000);
     assert_eq!(end_of(&ends, "flush"), 1250);
-    assert_eq!(
-        end_of(&ends, "read"),
-        1100,
-        "served as if there were no flush"
-    );
+    assert_eq!(end_of(&ends, "read"), 1100, "served as if there were no flush");
     assert_eq!(end_of(&ends, "late"), 1600, "and so is a later write");
 }
 
@@ -154,11 +138,7 @@ fn nothing_ends_before_it_has_ended_below() {
     while world.step() {}
     assert_eq!(end_of(&ends, "read"), 700);
     assert_eq!(end_of(&ends, "write"), 1600);
-    assert_eq!(
-        end_of(&ends, "flush"),
-        1700,
-        "it starts when the write has really ended"
-    );
+    assert_eq!(end_of(&ends, "flush"), 1700, "it starts when the write has really ended");
 }
 
 /// A null device of which it is said that it emulates FUA.
@@ -177,19 +157,12 @@ impl Block for Emulating {
 fn fua_end(fua: Fua) -> u64 {
     let mut world = world();
     let lane = world.lane();
-    let limits = Limits {
-        fua,
-        ..Limits::plain(1024, GRAIN)
-    };
+    let limits = Limits { fua, ..Limits::plain(1024, GRAIN) };
     let below = Stack::new(&lane, Emulating(Null::new(1024, GRAIN), limits));
     let shared = DelayShared::new(&spec(100, 500, 250, 1));
     let stack = Stack::new(&lane, Delay::attach(shared, &lane, below));
     let ends = Ends::default();
-    let request = Request::Write {
-        at: Extent::new(0, 8),
-        from: Buf::new(8, GRAIN),
-        fua: true,
-    };
+    let request = Request::Write { at: Extent::new(0, 8), from: Buf::new(8, GRAIN), fua: true };
     send(&ends, &stack, "fua", 0, request);
     while world.step() {}
     end_of(&ends, "fua")
@@ -205,11 +178,8 @@ fn an_emulated_fua_costs_a_flush() {
 fn an_error_below_takes_its_time_and_is_passed_on() {
     let mut world = world();
     let lane = world.lane();
-    let faults = FaultsShared::new(&block::FaultsSpec {
-        write_from: 1,
-        count: 1,
-        ..Default::default()
-    });
+    let faults =
+        FaultsShared::new(&block::FaultsSpec { write_from: 1, count: 1, ..Default::default() });
     let failing = Stack::new(&lane, Faults::attach(faults, ram(&lane)));
     let shared = DelayShared::new(&spec(100, 500, 250, 1));
     let stack = Stack::new(&lane, Delay::attach(shared, &lane, failing));
@@ -217,11 +187,8 @@ fn an_error_below_takes_its_time_and_is_passed_on() {
     send(&ends, &stack, "write", 0, write(0, 8, 1));
     send(&ends, &stack, "flush", 1, Request::Flush);
     while world.step() {}
-    let errors: Vec<_> = ends
-        .borrow()
-        .iter()
-        .map(|end| end.2.map_err(|error| error.kind))
-        .collect();
+    let errors: Vec<_> =
+        ends.borrow().iter().map(|end| end.2.map_err(|error| error.kind)).collect();
     assert_eq!(errors, [Err(Kind::Io), Ok(())]);
     assert_eq!(end_of(&ends, "flush"), 750, "a failed write has ended, too");
 }
@@ -230,11 +197,7 @@ fn an_error_below_takes_its_time_and_is_passed_on() {
 async fn caller(stack: Stack, own: Arc<Lock<u64>>, lane: Lane, flushes: bool) {
     for round in 0..4u64 {
         own.with(|count| *count += 1);
-        let request = if flushes {
-            Request::Flush
-        } else {
-            write(round * 8, 8, 1)
-        };
+        let request = if flushes { Request::Flush } else { write(round * 8, 8, 1) };
         stack.run(request).await.expect("a sound device");
         own.with(|count| *count += 1);
         lane.turn().await;

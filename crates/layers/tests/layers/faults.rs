@@ -29,13 +29,7 @@ fn answers(spec: &FaultsSpec, ram: &Ram, requests: Vec<Request>) -> Vec<Result<(
 
 #[test]
 fn the_nth_of_each_kind_fails_and_the_kinds_are_counted_apart() {
-    let spec = FaultsSpec {
-        read_from: 2,
-        write_from: 3,
-        flush_from: 1,
-        count: 1,
-        errno: 0,
-    };
+    let spec = FaultsSpec { read_from: 2, write_from: 3, flush_from: 1, count: 1, errno: 0 };
     let of_each = || [read(0, 8), write(0, 8, 1), Request::Flush];
     let requests = (0..4).flat_map(|_| of_each()).collect();
     let failed: Vec<_> = answers(&spec, &Ram::new(64, GRAIN), requests)
@@ -49,24 +43,10 @@ fn the_nth_of_each_kind_fails_and_the_kinds_are_counted_apart() {
 
 #[test]
 fn a_count_of_zero_means_all_from_then_on() {
-    let spec = FaultsSpec {
-        write_from: 3,
-        errno: 28,
-        ..FaultsSpec::default()
-    };
+    let spec = FaultsSpec { write_from: 3, errno: 28, ..FaultsSpec::default() };
     let at = Extent::new(0, 8);
-    let zero = Request::Zero {
-        at,
-        fua: false,
-        may_unmap: false,
-    };
-    let requests = vec![
-        write(0, 8, 1),
-        zero,
-        Request::Discard { at },
-        write(0, 8, 1),
-        read(0, 8),
-    ];
+    let zero = Request::Zero { at, fua: false, may_unmap: false };
+    let requests = vec![write(0, 8, 1), zero, Request::Discard { at }, write(0, 8, 1), read(0, 8)];
     let full = Err((Kind::NoSpace, 28));
     let expected = [Ok(()), Ok(()), full, full, Ok(())];
     assert_eq!(answers(&spec, &Ram::new(64, GRAIN), requests), expected);
@@ -81,28 +61,13 @@ fn a_sound_spec_never_fails() {
 
 #[test]
 fn a_failed_change_does_not_reach_the_device() {
-    let spec = FaultsSpec {
-        write_from: 2,
-        ..FaultsSpec::default()
-    };
+    let spec = FaultsSpec { write_from: 2, ..FaultsSpec::default() };
     let ram = Ram::new(64, GRAIN);
     let at = Extent::new(0, 8);
-    let zero = Request::Zero {
-        at,
-        fua: true,
-        may_unmap: true,
-    };
+    let zero = Request::Zero { at, fua: true, may_unmap: true };
     let look = read(0, 8);
-    let Request::Read { into, .. } = look.clone() else {
-        unreachable!("it was made as a read")
-    };
-    let requests = vec![
-        write(0, 8, 7),
-        write(0, 8, 9),
-        zero,
-        Request::Discard { at },
-        look,
-    ];
+    let Request::Read { into, .. } = look.clone() else { unreachable!("it was made as a read") };
+    let requests = vec![write(0, 8, 7), write(0, 8, 9), zero, Request::Discard { at }, look];
     let answers = answers(&spec, &ram, requests);
     assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 3);
     assert_eq!(into.to_vec(), [7; 8 * GRAIN as usize]);
@@ -110,14 +75,9 @@ fn a_failed_change_does_not_reach_the_device() {
 
 #[test]
 fn a_failed_read_leaves_its_buffer_alone() {
-    let spec = FaultsSpec {
-        read_from: 1,
-        ..FaultsSpec::default()
-    };
+    let spec = FaultsSpec { read_from: 1, ..FaultsSpec::default() };
     let request = read(0, 8);
-    let Request::Read { into, .. } = request.clone() else {
-        unreachable!("it was made as a read")
-    };
+    let Request::Read { into, .. } = request.clone() else { unreachable!("it was made as a read") };
     into.write(&[3; 8 * GRAIN as usize]);
     assert!(answers(&spec, &Ram::new(64, GRAIN), vec![request])[0].is_err());
     assert_eq!(into.to_vec(), [3; 8 * GRAIN as usize]);

@@ -9,10 +9,7 @@ use std::sync::Arc;
 use uring::{FileBackend, FileVolume, OpenOptions, Ring};
 
 /// Read-write and direct, the default.
-pub(crate) const DEFAULT: OpenOptions = OpenOptions {
-    read_only: false,
-    buffered: false,
-};
+pub(crate) const DEFAULT: OpenOptions = OpenOptions { read_only: false, buffered: false };
 
 /// A ring on a lane of its own.
 pub(crate) fn ring() -> Ring {
@@ -60,26 +57,15 @@ pub(crate) fn in_pieces(count: u32, sectors: u32) -> Buf {
 }
 
 pub(crate) fn read(first: u64, into: &Buf) -> Request {
-    Request::Read {
-        at: Extent::new(first, into.sectors()),
-        into: into.clone(),
-    }
+    Request::Read { at: Extent::new(first, into.sectors()), into: into.clone() }
 }
 
 pub(crate) fn write(first: u64, from: &Buf, fua: bool) -> Request {
-    Request::Write {
-        at: Extent::new(first, from.sectors()),
-        from: from.clone(),
-        fua,
-    }
+    Request::Write { at: Extent::new(first, from.sectors()), from: from.clone(), fua }
 }
 
 pub(crate) fn zero(first: u64, count: u32, may_unmap: bool) -> Request {
-    Request::Zero {
-        at: Extent::new(first, count),
-        fua: true,
-        may_unmap,
-    }
+    Request::Zero { at: Extent::new(first, count), fua: true, may_unmap }
 }
 
 /// Runs a program; None, with a printed reason, if it is not there.

@@ -1,0 +1,179 @@
+//! What a request asks for, decided from its header alone.
+
+use crate::codec::*;
+use block::{Extent, Kind, Limits, Request, SECTOR};
+
+/// A request that has been understood. Everything in it is inside the export's limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    Read {
+        at: Extent,
+    },
+    Write {
+        at: Extent,
+        fua: bool,
+    },
+    Flush,
+    Trim {
+        at: Extent,
+        fua: bool,
+    },
+    Zero {
+        at: Extent,
+        fua: bool,
+        may_unmap: bool,
+    },
+    Cache {
+        at: Extent,
+    },
+    Disconnect,
+    /// Answer with this error; so many bytes of payload come with it nevertheless.
+    Refuse {
+        kind: Kind,
+        payload_bytes: u32,
+    },
+}
+
+/// The flags that a command may carry. FUA is always allowed, as the protocol has it.
+fn flags_of(command: u16) -> u16 {
+    match command {
+        NBD_CMD_READ => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF,
+        NBD_CMD_WRITE_ZEROES => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE,
+        _ => NBD_CMD_FLAG_FUA,
+    }
+}
+
+/// Decides what a request is, or how it is refused.
+#[inline]
+pub(crate) fn understand(header: &RequestHeader, limits: &Limits, stopping: bool) -> Action {
+    let checked = match header.command {
+        NBD_CMD_DISC => return Action::Disconnect,
+        _ if stopping => Err(Kind::Stopping),
+        _ if header.flags & !flags_of(header.command) != 0 => Err(Kind::Invalid),
+        _ => accept(header, limits),
+    };
+    checked.unwrap_or_else(|kind| Action::Refuse {
+        kind,
+        // The payload of a write follows its header whatever we think of the header.
+        payload_bytes: if header.command == NBD_CMD_WRITE { header.length } else { 0 },
+    })
+}
+
+fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
+    let fua = header.flags & NBD_CMD_FLAG_FUA != 0;
+    let may_unmap = header.flags & NBD_CMD_FLAG_NO_HOLE == 0;
+    match header.command {
+        NBD_CMD_READ => transfer(header, limits).map(|at| Action::Read { at }),
+        NBD_CMD_CACHE => transfer(header, limits).map(|at| Action::Cache { at }),
+        NBD_CMD_WRITE if limits.read_only => Err(Kind::ReadOnly),
+        NBD_CMD_WRITE => transfer(header, limits).map(|at| Action::Write { at, fua }),
+        NBD_CMD_FLUSH if header.offset == 0 && header.length == 0 => Ok(Action::Flush),
+        NBD_CMD_TRIM => {
+            let at = extent(header)?;
+            check(limits, &Request::Discard { at })?;
+            Ok(Action::Trim { at, fua })
+        }
+        NBD_CMD_WRITE_ZEROES => {
+            let at = extent(header)?;
+            check(limits, &Request::Zero { at, fua, may_unmap })?;
+            Ok(Action::Zero { at, fua, may_unmap })
+        }
+        // BLOCK_STATUS needs a context that nobody could negotiate here.
+        _ => Err(Kind::Invalid),
+    }
+}
+
+fn check(limits: &Limits, request: &Request) -> Result<(), Kind> {
+    limits.check(request).map_err(|error| error.kind)
+}
+
+/// Bytes to sectors. Multiples of 512 only; the length always fits, it has 32 bits.
+fn extent(header: &RequestHeader) -> Result<Extent, Kind> {
+    let length = u64::from(header.length);
+    if header.length == 0 || !header.offset.is_multiple_of(SECTOR) || !length.is_multiple_of(SECTOR)
+    {
+        return Err(Kind::Invalid);
+    }
+    Ok(Extent::new(header.offset / SECTOR, (length / SECTOR) as u32))
+}
+
+/// The extent of a request that needs a buffer: checked before there is one.
+#[inline]
+fn transfer(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
+    let at = extent(header)?;
+    let unit = limits.block_logical_bytes;
+    let aligned =
+        header.offset.is_multiple_of(u64::from(unit)) && header.length.is_multiple_of(unit);
+    if !aligned || header.length > limits.io_max_bytes {
+        return Err(Kind::Invalid);
+    }
+    if at.first > limits.sectors || u64::from(at.count) > limits.sectors - at.first {
+        return Err(Kind::OutOfRange);
+    }
+    Ok(at)
+}
+
+/// Whether a refusal of this command reads as the refusal of a change.
+pub(crate) fn is_change(command: u16) -> bool {
+    matches!(command, NBD_CMD_WRITE | NBD_CMD_TRIM | NBD_CMD_WRITE_ZEROES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(command: u16, flags: u16, offset: u64, length: u32) -> RequestHeader {
+        RequestHeader { flags, command, cookie: 7, offset, length }
+    }
+
+    fn of(command: u16, flags: u16, offset: u64, length: u32) -> Action {
+        let limits = Limits { block_logical_bytes: 4096, ..Limits::plain(1 << 20, 512) };
+        understand(&header(command, flags, offset, length), &limits, false)
+    }
+
+    fn refused(kind: Kind, payload_bytes: u32) -> Action {
+        Action::Refuse { kind, payload_bytes }
+    }
+
+    #[test]
+    fn what_is_inside_the_limits_is_taken() {
+        let at = Extent::new(8, 16);
+        assert_eq!(of(NBD_CMD_READ, 0, 4096, 8192), Action::Read { at });
+        let write = Action::Write { at, fua: true };
+        assert_eq!(of(NBD_CMD_WRITE, NBD_CMD_FLAG_FUA, 4096, 8192), write);
+        let zero = Action::Zero { at, fua: false, may_unmap: false };
+        let flags = NBD_CMD_FLAG_NO_HOLE;
+        assert_eq!(of(NBD_CMD_WRITE_ZEROES, flags, 4096, 8192), zero);
+        assert_eq!(of(NBD_CMD_FLUSH, 0, 0, 0), Action::Flush);
+        assert_eq!(of(NBD_CMD_DISC, 0xffff, 1, 1), Action::Disconnect);
+    }
+
+    #[test]
+    fn what_is_outside_is_refused_with_its_reason() {
+        let invalid = refused(Kind::Invalid, 0);
+        assert_eq!(of(NBD_CMD_READ, 0, 4096, 0), invalid);
+        assert_eq!(of(NBD_CMD_READ, 0, 512, 4096), invalid);
+        assert_eq!(of(NBD_CMD_READ, 0, 1, 4096), invalid);
+        assert_eq!(of(NBD_CMD_READ, 0, 0, 33 << 20), invalid);
+        assert_eq!(of(NBD_CMD_READ, 1 << 9, 0, 4096), invalid);
+        assert_eq!(of(NBD_CMD_FLUSH, 0, 0, 1), invalid);
+        assert_eq!(of(NBD_CMD_BLOCK_STATUS, 0, 0, 4096), invalid);
+        assert_eq!(of(999, 0, 0, 4096), invalid);
+        let zeroes_fast = NBD_CMD_FLAG_FAST_ZERO;
+        assert_eq!(of(NBD_CMD_WRITE_ZEROES, zeroes_fast, 0, 4096), invalid);
+        let beyond = u64::MAX - 4095;
+        assert_eq!(of(NBD_CMD_READ, 0, beyond, 4096), refused(Kind::OutOfRange, 0));
+        let beyond_write = refused(Kind::OutOfRange, 4096);
+        assert_eq!(of(NBD_CMD_WRITE, 0, 512 << 20, 4096), beyond_write);
+        assert_eq!(of(NBD_CMD_TRIM, 0, 0, u32::MAX - 4095), refused(Kind::OutOfRange, 0));
+    }
+
+    #[test]
+    fn a_stopping_server_takes_only_goodbyes() {
+        let limits = Limits::plain(64, 512);
+        let action = |command| understand(&header(command, 0, 0, 512), &limits, true);
+        assert_eq!(action(NBD_CMD_READ), refused(Kind::Stopping, 0));
+        assert_eq!(action(NBD_CMD_WRITE), refused(Kind::Stopping, 512));
+        assert_eq!(action(NBD_CMD_DISC), Action::Disconnect);
+    }
+}

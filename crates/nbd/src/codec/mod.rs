@@ -1,0 +1,26 @@
+//! The NBD codec: constants by their protocol names, and pure functions between bytes and types.
+//!
+//! Source: "The NBD protocol", doc/proto.md of github.com/NetworkBlockDevice/nbd. Every number on
+//! the wire is big-endian. Both directions are here, so that the server, a client and the tests
+//! share one reading of the document. Nothing here panics, whatever the bytes; nothing takes memory
+//! by a length that was not checked.
+
+mod constants;
+mod errno;
+mod info;
+mod options;
+mod transmission;
+
+pub use constants::*;
+pub use errno::{error_of, kind_of};
+pub use info::{
+    BlockSizes, ExportInfo, export_name_reply, info_block_size, info_export, info_text,
+};
+pub use options::{
+    GREETING_BYTES, Greeting, InfoRequest, OPTION_HEADER_BYTES, OPTION_REPLY_HEADER_BYTES,
+    OptionHeader, OptionReplyHeader, export_name, listed, parse_listed, put_option, put_reply,
+};
+pub use transmission::{
+    CHUNK_HEADER_BYTES, Chunk, DATA_CHUNK_BYTES, ERROR_CHUNK_BYTES, REQUEST_BYTES, RequestHeader,
+    SIMPLE_REPLY_BYTES, SimpleReply, data_chunk, error_chunk,
+};

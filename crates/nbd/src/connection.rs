@@ -1,0 +1,270 @@
+//! What the receiver, the sender and the requests of one connection share.
+
+use crate::codec::*;
+use crate::outbox::{Header, Outbox};
+use crate::pool::{self, Buffer, Pool};
+use crate::server::Options;
+use crate::stop::Stop;
+use crate::wire::Wire;
+use block::{Buf, Error, Extent, Limits, Request, Result, SECTOR, Stack};
+use lane::{Event, Lane};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A request that has been let in and not been answered.
+pub(crate) struct Pending {
+    pub(crate) cookie: u64,
+    /// For the error number.
+    pub(crate) change: bool,
+    /// A read's extent: its reply carries the buffer's data.
+    pub(crate) read: Option<Extent>,
+    pub(crate) buffer: Option<Buffer>,
+}
+
+pub(crate) struct Connection<W> {
+    pub(crate) lane: Lane,
+    pub(crate) wire: W,
+    pub(crate) stack: Stack,
+    pub(crate) limits: Limits,
+    pub(crate) stop: Arc<Stop>,
+    /// For how long replies may still be taken by a client after the end has come.
+    pub(crate) drain_ms: Option<u64>,
+    structured: bool,
+    simulated: bool,
+    in_flight_max: usize,
+    in_flight_bytes_max: usize,
+    pub(crate) outbox: RefCell<Outbox>,
+    pool: RefCell<Pool>,
+    in_flight: Cell<usize>,
+    in_flight_bytes: Cell<usize>,
+    /// Somebody is inside `Wire::send`.
+    pub(crate) sending: Cell<bool>,
+    /// The receiver waits for the client, and for nothing else.
+    pub(crate) receiving: Cell<bool>,
+    /// The receiver has left and everything is answered.
+    pub(crate) closed: Cell<bool>,
+    /// The sender has left.
+    pub(crate) sender_gone: Cell<bool>,
+    /// The wire has failed: replies are thrown away from now on.
+    pub(crate) broken: Cell<Option<Error>>,
+    /// There is something for the sender.
+    pub(crate) work: Event,
+    /// Replies have gone out: there may be room for the receiver.
+    pub(crate) room: Event,
+}
+
+impl<W: Wire> Connection<W> {
+    pub(crate) fn new(
+        wire: W,
+        stack: Stack,
+        limits: Limits,
+        structured: bool,
+        options: &Options,
+    ) -> Rc<Connection<W>> {
+        let lane = stack.lane().clone();
+        Rc::new(Connection {
+            simulated: lane.is_simulated(),
+            lane,
+            wire,
+            stack,
+            limits,
+            stop: options.stop.clone(),
+            drain_ms: options.drain_ms,
+            structured,
+            in_flight_max: options.in_flight_max,
+            in_flight_bytes_max: options.in_flight_bytes_max,
+            outbox: RefCell::new(Outbox::new(options.buffer_bytes, options.in_flight_max)),
+            pool: RefCell::new(Pool::new(options.in_flight_bytes_max / 4)),
+            in_flight: Cell::new(0),
+            in_flight_bytes: Cell::new(0),
+            sending: Cell::new(false),
+            receiving: Cell::new(false),
+            closed: Cell::new(false),
+            sender_gone: Cell::new(false),
+            broken: Cell::new(None),
+            work: Event::new(),
+            room: Event::new(),
+        })
+    }
+
+    /// Every step that enters the stack is preceded by this: in a simulated world two steps are
+    /// joined by an await, live it is one branch.
+    #[inline]
+    pub(crate) async fn turn(&self) {
+        if self.simulated {
+            self.lane.turn().await;
+        }
+    }
+
+    /// Asks the stack for an answer here and now. The one gate for requests that carry a buffer.
+    #[inline]
+    pub(crate) fn ask(&self, request: &Request) -> Option<Result> {
+        match self.limits.check(request) {
+            Ok(()) => self.stack.try_now(request),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Whether FUA has to be made of a write and a flush.
+    pub(crate) fn flushes_for_fua(&self) -> bool {
+        self.limits.flush_needed && self.limits.fua == block::Fua::None
+    }
+
+    /// How long the header of a read's reply is.
+    #[inline]
+    pub(crate) fn read_header_bytes(&self) -> usize {
+        if self.structured { DATA_CHUNK_BYTES } else { SIMPLE_REPLY_BYTES }
+    }
+
+    /// The header of the reply to a read.
+    #[inline]
+    pub(crate) fn read_header(&self, cookie: u64, at: Extent, result: Result) -> Header {
+        let error = result.err().map(|error| error_of(error.kind, false));
+        match error {
+            _ if !self.structured => simple(cookie, error.unwrap_or(0)),
+            Some(error) => Header::new(&error_chunk(cookie, error)),
+            None => {
+                let bytes = at.count * SECTOR as u32;
+                Header::new(&data_chunk(cookie, at.first * SECTOR, bytes))
+            }
+        }
+    }
+
+    /// The header of the error reply to anything, by its command.
+    pub(crate) fn refusal(&self, header: &RequestHeader, error: u32) -> Header {
+        if self.structured && header.command == NBD_CMD_READ {
+            return Header::new(&error_chunk(header.cookie, error));
+        }
+        simple(header.cookie, error)
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        let taken = self.in_flight_bytes.get();
+        let bytes_fit = taken == 0 || taken + bytes <= self.in_flight_bytes_max;
+        self.in_flight.get() < self.in_flight_max && bytes_fit
+    }
+
+    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room.
+    /// Whoever is let in is answered by [`Connection::finish`], or leaves by
+    /// [`Connection::withdraw`].
+    pub(crate) async fn admit(&self, bytes: usize) -> Option<Buffer> {
+        let occupied = if bytes == 0 { 0 } else { pool::occupied(bytes) };
+        loop {
+            let seen = self.room.seen();
+            if self.fits(occupied) {
+                break;
+            }
+            self.send_ready().await;
+            if self.fits(occupied) {
+                break;
+            }
+            self.room.after(seen).await;
+        }
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.in_flight_bytes.set(self.in_flight_bytes.get() + occupied);
+        (bytes > 0).then(|| self.pool.borrow_mut().take(bytes))
+    }
+
+    /// The request ends without a reply.
+    pub(crate) fn withdraw(&self, buffer: Option<Buffer>) {
+        self.in_flight.set(self.in_flight.get() - 1);
+        self.give_back(buffer);
+    }
+
+    fn give_back(&self, buffer: Option<Buffer>) {
+        if let Some(buffer) = buffer {
+            self.in_flight_bytes.set(self.in_flight_bytes.get() - buffer.bytes());
+            self.pool.borrow_mut().give(buffer);
+        }
+    }
+
+    /// Answers a request that was let in. The reply goes out with the next send.
+    pub(crate) fn finish(&self, pending: Pending, result: Result) {
+        let mut buffer = pending.buffer;
+        let header = match pending.read {
+            Some(at) => self.read_header(pending.cookie, at, result),
+            None => {
+                let error = result.err().map(|error| error_of(error.kind, pending.change));
+                simple(pending.cookie, error.unwrap_or(0))
+            }
+        };
+        let payload = match (pending.read, result) {
+            (Some(at), Ok(())) => buffer.take().map(|buffer| (buffer, bytes_of(at))),
+            _ => None,
+        };
+        self.give_back(buffer);
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.put(&header, payload);
+        outbox.count();
+    }
+
+    /// Puts a reply that consists of its header, as soon as there is room for it.
+    pub(crate) async fn answer(&self, header: Header) {
+        self.outbox_room(crate::outbox::HEADER_BYTES_MAX).await;
+        self.outbox.borrow_mut().put(&header, None);
+    }
+
+    /// Waits until a reply of this length may be put.
+    pub(crate) async fn outbox_room(&self, bytes: usize) {
+        loop {
+            let seen = self.room.seen();
+            if self.outbox.borrow().has_room(bytes) {
+                return;
+            }
+            self.send_ready().await;
+            if self.outbox.borrow().has_room(bytes) {
+                return;
+            }
+            self.room.after(seen).await;
+        }
+    }
+
+    /// Sends whatever is ready, and what becomes ready meanwhile. If somebody is sending already,
+    /// it goes with their next send.
+    #[inline]
+    pub(crate) async fn send_ready(&self) {
+        if self.sending.get() {
+            return;
+        }
+        self.sending.set(true);
+        loop {
+            let side = self.outbox.borrow_mut().turn_over();
+            let Some(mut side) = side else { break };
+            if self.broken.get().is_none()
+                && let Err(error) = self.wire.send(&side.parts).await
+            {
+                self.broken.set(Some(error));
+                self.wire.shutdown();
+            }
+            // Only now: a client that does not read keeps its own requests in flight.
+            self.in_flight.set(self.in_flight.get() - side.counted);
+            while let Some(buffer) = side.buffers.pop() {
+                self.in_flight_bytes.set(self.in_flight_bytes.get() - buffer.bytes());
+                self.pool.borrow_mut().give(buffer);
+            }
+            self.outbox.borrow_mut().put_back(side);
+        }
+        self.sending.set(false);
+    }
+
+    /// Everything that was let in is answered, and the answers are sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.get() == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
+    }
+}
+
+fn simple(cookie: u64, error: u32) -> Header {
+    Header::new(&SimpleReply { error, cookie }.encode())
+}
+
+/// The bytes of an extent that has a buffer.
+pub(crate) fn bytes_of(at: Extent) -> usize {
+    at.count as usize * SECTOR as usize
+}
+
+/// The window that a request uses of its buffer.
+pub(crate) fn window(buffer: &Option<Buffer>, at: Extent) -> Buf {
+    let buffer = buffer.as_ref().expect("a transfer was let in with a buffer");
+    buffer.sectors(at.count)
+}

@@ -1,0 +1,256 @@
+//! Replies that wait to be sent.
+
+use crate::codec::*;
+use crate::pool::Buffer;
+use crate::windows::{PLACE_BYTES, Windows};
+use crate::wire::Part;
+use block::{Buf, Memory};
+use std::sync::Arc;
+
+/// A send takes at most so many parts (`IOV_MAX`).
+const PARTS_MAX: usize = 1024;
+/// The longest header of a reply, rounded up to a place.
+pub(crate) const HEADER_BYTES_MAX: usize = DATA_CHUNK_BYTES;
+const _: () = assert!(HEADER_BYTES_MAX >= ERROR_CHUNK_BYTES);
+
+/// The bytes that stand before a reply's payload, or are all of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Header {
+    bytes: [u8; HEADER_BYTES_MAX],
+    length: usize,
+}
+
+impl Header {
+    #[inline]
+    pub(crate) fn new(from: &[u8]) -> Header {
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        bytes[..from.len()].copy_from_slice(from);
+        Header { bytes, length: from.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Replies that go out in one send.
+pub(crate) struct Side {
+    memory: Arc<Memory>,
+    windows: Windows,
+    used: usize,
+    /// What to send, in order.
+    pub(crate) parts: Vec<Part>,
+    /// Payloads that are sent from where they were read to.
+    pub(crate) buffers: Vec<Buffer>,
+    /// Replies of requests that were counted as being in flight.
+    pub(crate) counted: usize,
+}
+
+impl Side {
+    fn new(bytes: usize) -> Box<Side> {
+        let memory = Arc::new(Memory::heap(bytes));
+        Box::new(Side {
+            windows: Windows::new(memory.clone()),
+            memory,
+            used: 0,
+            parts: Vec::with_capacity(64),
+            buffers: Vec::with_capacity(64),
+            counted: 0,
+        })
+    }
+
+    /// Adds bytes of our own memory to what is sent; neighbours become one part.
+    #[inline]
+    fn add(&mut self, offset: usize, length: usize) {
+        if let Some(last) = self.parts.last_mut()
+            && Arc::ptr_eq(&last.memory, &self.memory)
+            && last.offset + last.length == offset
+        {
+            last.length += length;
+            return;
+        }
+        self.parts.push(Part { memory: self.memory.clone(), offset, length });
+    }
+}
+
+/// A place for a header and its payload, in a run of reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    header: usize,
+    payload: usize,
+    payload_bytes: usize,
+}
+
+/// Two sides: one fills while the other is being sent.
+pub(crate) struct Outbox {
+    filling: Box<Side>,
+    spare: Option<Box<Side>>,
+    /// A run of reads has places here: this side may not go yet.
+    held: bool,
+    /// Where the last used place of the run ends, and where the last one does.
+    run: (usize, usize),
+    inline_bytes: usize,
+    inline_parts: usize,
+}
+
+impl Outbox {
+    /// An outbox in whose sides `bytes` are for replies made by the receiver; the replies of up to
+    /// `counted_max` requests in flight always find room beside these.
+    pub(crate) fn new(bytes: usize, counted_max: usize) -> Outbox {
+        let all = bytes + counted_max * HEADER_BYTES_MAX;
+        Outbox {
+            filling: Side::new(all),
+            spare: Some(Side::new(all)),
+            held: false,
+            run: (0, 0),
+            inline_bytes: bytes,
+            inline_parts: PARTS_MAX - 2 * counted_max,
+        }
+    }
+
+    /// Whether a reply of this length, header included, may be put here by the receiver now.
+    #[inline]
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let side = &*self.filling;
+        side.used + bytes <= self.inline_bytes && side.parts.len() < self.inline_parts
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filling.parts.is_empty()
+    }
+
+    /// A place for the header and the payload of a read that may be answered at once. Until
+    /// [`Outbox::release`] nothing is sent from this side. None: no room.
+    #[inline]
+    pub(crate) fn reserve(&mut self, header_bytes: usize, sectors: u32) -> Option<(Slot, Buf)> {
+        let payload_bytes = sectors as usize * block::SECTOR as usize;
+        // A run adds at most one part for each place, and none of them is counted yet.
+        let parts = self.filling.parts.len() + crate::receiver::RUN_MAX;
+        if !self.has_room(header_bytes + payload_bytes) || parts > self.inline_parts {
+            return None;
+        }
+        let slot = Slot {
+            header: self.filling.used,
+            payload: self.filling.used + header_bytes,
+            payload_bytes,
+        };
+        let buf = self.filling.windows.at(slot.payload, sectors)?;
+        if !self.held {
+            self.held = true;
+            self.run.0 = slot.header;
+        }
+        self.filling.used = slot.payload + payload_bytes;
+        self.run.1 = self.filling.used;
+        Some((slot, buf))
+    }
+
+    /// The read at this place is answered; `data`: with what now stands behind the header.
+    #[inline]
+    pub(crate) fn fill(&mut self, slot: Slot, header: &Header, data: bool) {
+        let side = &mut *self.filling;
+        side.memory.write(slot.header, header.bytes());
+        side.add(slot.header, header.length);
+        self.run.0 = slot.payload;
+        if data {
+            debug_assert_eq!(slot.header + header.length, slot.payload);
+            side.add(slot.payload, slot.payload_bytes);
+            self.run.0 = slot.payload + slot.payload_bytes;
+        }
+    }
+
+    /// The run of reads is over: the side may be sent, unused places at its end are given back.
+    pub(crate) fn release(&mut self) {
+        if self.held && self.filling.used == self.run.1 {
+            self.filling.used = self.run.0;
+        }
+        self.held = false;
+    }
+
+    /// Puts a reply: its header, and a payload of `length` bytes at the start of a buffer.
+    pub(crate) fn put(&mut self, header: &Header, payload: Option<(Buffer, usize)>) {
+        let side = &mut *self.filling;
+        side.memory.write(side.used, header.bytes());
+        side.add(side.used, header.length);
+        side.used += header.length.next_multiple_of(PLACE_BYTES);
+        if let Some((buffer, length)) = payload {
+            side.parts.push(Part { memory: buffer.memory().clone(), offset: 0, length });
+            side.buffers.push(buffer);
+        }
+    }
+
+    /// Counts a reply whose request is in flight until it has been sent.
+    pub(crate) fn count(&mut self) {
+        self.filling.counted += 1;
+    }
+
+    /// The replies that are ready, to be sent now. None: there are none, or they may not go yet.
+    #[inline]
+    pub(crate) fn turn_over(&mut self) -> Option<Box<Side>> {
+        if self.held || self.is_empty() {
+            return None;
+        }
+        let fresh = self.spare.take()?;
+        Some(std::mem::replace(&mut self.filling, fresh))
+    }
+
+    /// Takes a side back whose replies have been sent, and whose buffers were taken from it.
+    pub(crate) fn put_back(&mut self, mut side: Box<Side>) {
+        side.parts.clear();
+        side.used = 0;
+        side.counted = 0;
+        self.spare = Some(side);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(side: &Side) -> Vec<u8> {
+        let mut all = Vec::new();
+        for part in &side.parts {
+            let mut bytes = vec![0; part.length];
+            part.memory.read(part.offset, &mut bytes);
+            all.extend(bytes);
+        }
+        all
+    }
+
+    #[test]
+    fn a_run_of_hits_is_one_part_and_a_miss_leaves_no_trace() {
+        let mut outbox = Outbox::new(64 << 10, 4);
+        let header = Header::new(&[9; SIMPLE_REPLY_BYTES]);
+        let mut slots = Vec::new();
+        for byte in 1..=3 {
+            let (slot, buf) = outbox.reserve(SIMPLE_REPLY_BYTES, 1).expect("room");
+            buf.write(&[byte; 512]);
+            slots.push(slot);
+        }
+        outbox.fill(slots[0], &header, true);
+        outbox.fill(slots[1], &header, true);
+        assert!(outbox.turn_over().is_none(), "the run is not over");
+        outbox.release();
+        assert_eq!(outbox.filling.used, 2 * 528, "the third place is given back");
+        let side = outbox.turn_over().expect("replies");
+        assert_eq!(side.parts.len(), 1);
+        let bytes = sent(&side);
+        assert_eq!((bytes.len(), bytes[15], bytes[16], bytes[1055]), (1056, 9, 1, 2));
+        outbox.put(&header, None);
+        assert!(outbox.turn_over().is_none(), "the other side is on its way");
+        outbox.put_back(side);
+        assert_eq!(sent(&outbox.turn_over().expect("a reply")), [9; 16]);
+    }
+
+    #[test]
+    fn replies_in_flight_find_room_in_a_full_outbox() {
+        let mut outbox = Outbox::new(4096, 4);
+        let header = Header::new(&[1; HEADER_BYTES_MAX]);
+        while outbox.has_room(HEADER_BYTES_MAX) {
+            outbox.put(&header, None);
+        }
+        for _ in 0..4 {
+            outbox.put(&header, None);
+        }
+        assert!(outbox.reserve(SIMPLE_REPLY_BYTES, 1).is_none());
+    }
+}

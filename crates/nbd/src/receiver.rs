@@ -1,0 +1,398 @@
+//! The receiving task of a connection in transmission: it takes requests, answers what can be
+//! answered at once, and starts tasks for the rest.
+
+use crate::action::{Action, is_change, understand};
+use crate::codec::*;
+use crate::connection::{Connection, Pending, bytes_of, window};
+use crate::export::Session;
+use crate::inbox::Inbox;
+use crate::outbox::Slot;
+use crate::pool::Buffer;
+use crate::server::End;
+use crate::stop::{Deadline, either};
+use crate::wire::Wire;
+use block::{Extent, Request, Result};
+use lane::TASKS_MAX;
+use std::rc::Rc;
+
+/// Reads that are looked up together: enough for the prefetch to hide memory's latency, few enough
+/// for what it fetched to be still there.
+pub(crate) const RUN_MAX: usize = 16;
+
+/// A payload of which so much has not come yet is received straight into its own buffer.
+const DIRECT_BYTES_MIN: usize = 64 << 10;
+
+struct Mark {
+    cookie: u64,
+    at: Extent,
+    slot: Slot,
+}
+
+pub(crate) struct Receiver<W> {
+    pub(crate) connection: Rc<Connection<W>>,
+    pub(crate) inbox: Inbox,
+    pub(crate) session: Box<dyn Session>,
+    /// Reads that were received one after another, with places for their replies.
+    run: Vec<Request>,
+    marks: Vec<Mark>,
+    missed: Vec<(u64, Extent)>,
+    /// Larger reads get a buffer of their own.
+    inline_bytes_max: usize,
+}
+
+impl<W: Wire> Receiver<W> {
+    pub(crate) fn new(
+        connection: Rc<Connection<W>>,
+        inbox: Inbox,
+        session: Box<dyn Session>,
+        inline_bytes_max: usize,
+    ) -> Receiver<W> {
+        Receiver {
+            connection,
+            inbox,
+            session,
+            run: Vec::with_capacity(RUN_MAX),
+            marks: Vec::with_capacity(RUN_MAX),
+            missed: Vec::with_capacity(RUN_MAX),
+            inline_bytes_max,
+        }
+    }
+
+    /// Serves the client until one side ends it, then waits for what is under way.
+    pub(crate) async fn run(mut self) -> End {
+        let end = loop {
+            if let Err(end) = self.serve_received().await {
+                break end;
+            }
+            if let Err(end) = self.receive().await {
+                break end;
+            }
+        };
+        self.leave().await;
+        end
+    }
+
+    /// Sends what is ready, then waits for the client.
+    async fn receive(&mut self) -> std::result::Result<(), End> {
+        let connection = self.connection.clone();
+        connection.send_ready().await;
+        if connection.stop.is_asked() && connection.is_idle() {
+            return Err(End::Stopped);
+        }
+        connection.receiving.set(true);
+        let received = self.inbox.receive(&connection.wire).await;
+        connection.receiving.set(false);
+        self.arrived(received)
+    }
+
+    fn arrived(&self, received: Result<usize>) -> std::result::Result<(), End> {
+        match received {
+            Ok(0) => Err(match self.connection.broken.get() {
+                Some(error) => End::Failed(error),
+                None if self.connection.stop.is_asked() => End::Stopped,
+                None => End::Closed,
+            }),
+            Ok(_) => Ok(()),
+            Err(error) => Err(End::Failed(error)),
+        }
+    }
+
+    /// Takes every request that has come completely, and at most one that has not.
+    async fn serve_received(&mut self) -> std::result::Result<(), End> {
+        while let Some(bytes) = self.inbox.peek() {
+            let Some(header) = RequestHeader::parse(&bytes) else {
+                self.serve_run().await;
+                return Err(End::Malformed("a request without its magic number"));
+            };
+            self.inbox.consume(REQUEST_BYTES);
+            let connection = &self.connection;
+            let action = understand(&header, &connection.limits, connection.stop.is_asked());
+            if let Action::Read { at } = action {
+                self.read(header.cookie, at).await;
+            } else {
+                self.serve_run().await;
+                self.serve(&header, action).await?;
+            }
+        }
+        self.serve_run().await;
+        Ok(())
+    }
+
+    async fn serve(
+        &mut self,
+        header: &RequestHeader,
+        action: Action,
+    ) -> std::result::Result<(), End> {
+        let flushes = self.connection.flushes_for_fua();
+        let (request, then_flush) = match action {
+            Action::Disconnect => return Err(End::Disconnected),
+            Action::Refuse { kind, payload_bytes } => {
+                let error = error_of(kind, is_change(header.command));
+                let reply = self.connection.refusal(header, error);
+                self.connection.answer(reply).await;
+                return self.skip(payload_bytes as usize).await;
+            }
+            Action::Read { at } => {
+                self.large_read(header.cookie, at).await;
+                return Ok(());
+            }
+            Action::Cache { at } => {
+                self.bring_near(header.cookie, at).await;
+                return Ok(());
+            }
+            Action::Write { at, fua } => return self.write(header.cookie, at, fua).await,
+            Action::Flush => (Request::Flush, false),
+            Action::Trim { at, fua } => {
+                (Request::Discard { at }, fua && self.connection.limits.flush_needed)
+            }
+            Action::Zero { at, fua, may_unmap } => {
+                let fua_below = fua && !flushes;
+                let request = Request::Zero { at, fua: fua_below, may_unmap };
+                (request, fua && flushes)
+            }
+        };
+        if header.command == NBD_CMD_FLUSH || header.flags & NBD_CMD_FLAG_FUA != 0 {
+            self.note_flush().await;
+        }
+        self.change(header.cookie, request, then_flush).await;
+        Ok(())
+    }
+
+    async fn note_flush(&self) {
+        self.connection.turn().await;
+        self.session.flushed();
+    }
+
+    /// Adds a read to the run, or serves it by itself if it is large.
+    #[inline]
+    async fn read(&mut self, cookie: u64, at: Extent) {
+        let header_bytes = self.connection.read_header_bytes();
+        if bytes_of(at) > self.inline_bytes_max {
+            self.serve_run().await;
+            return self.large_read(cookie, at).await;
+        }
+        if self.run.len() == RUN_MAX {
+            self.serve_run().await;
+        }
+        if self.reserve(cookie, at, header_bytes) {
+            return;
+        }
+        self.serve_run().await;
+        let bytes = header_bytes + bytes_of(at);
+        self.connection.outbox_room(bytes).await;
+        if !self.reserve(cookie, at, header_bytes) {
+            self.large_read(cookie, at).await;
+        }
+    }
+
+    #[inline]
+    fn reserve(&mut self, cookie: u64, at: Extent, header_bytes: usize) -> bool {
+        let mut outbox = self.connection.outbox.borrow_mut();
+        let Some((slot, into)) = outbox.reserve(header_bytes, at.count) else {
+            return false;
+        };
+        self.run.push(Request::Read { at, into });
+        self.marks.push(Mark { cookie, at, slot });
+        true
+    }
+
+    /// Looks up the run. Hits are answered where their data was copied to, misses become tasks.
+    async fn serve_run(&mut self) {
+        if self.run.is_empty() {
+            return;
+        }
+        let connection = self.connection.clone();
+        if self.run.len() > 1 {
+            connection.turn().await;
+            connection.stack.prefetch(&self.run);
+        }
+        for (request, mark) in self.run.iter().zip(&self.marks) {
+            connection.turn().await;
+            let Some(result) = connection.ask(request) else {
+                self.missed.push((mark.cookie, mark.at));
+                continue;
+            };
+            let header = connection.read_header(mark.cookie, mark.at, result);
+            let mut outbox = connection.outbox.borrow_mut();
+            outbox.fill(mark.slot, &header, result.is_ok());
+        }
+        self.run.clear();
+        self.marks.clear();
+        connection.outbox.borrow_mut().release();
+        for index in 0..self.missed.len() {
+            let (cookie, at) = self.missed[index];
+            let pending = self.let_in(cookie, Some(at), bytes_of(at)).await;
+            let into = window(&pending.buffer, at);
+            self.start(pending, Request::Read { at, into }, false).await;
+        }
+        self.missed.clear();
+    }
+
+    async fn large_read(&mut self, cookie: u64, at: Extent) {
+        let pending = self.let_in(cookie, Some(at), bytes_of(at)).await;
+        let into = window(&pending.buffer, at);
+        self.ask_or_start(pending, Request::Read { at, into }).await;
+    }
+
+    /// A read whose data the client does not want, but wants near.
+    async fn bring_near(&mut self, cookie: u64, at: Extent) {
+        let pending = self.let_in(cookie, None, bytes_of(at)).await;
+        let into = window(&pending.buffer, at);
+        self.ask_or_start(pending, Request::Read { at, into }).await;
+    }
+
+    /// A change without payload, or a flush.
+    async fn change(&mut self, cookie: u64, request: Request, then_flush: bool) {
+        let pending = self.let_in(cookie, None, 0).await;
+        let pending = Pending { change: request.is_change(), ..pending };
+        if then_flush {
+            self.start(pending, request, true).await;
+        } else {
+            self.ask_or_start(pending, request).await;
+        }
+    }
+
+    async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> std::result::Result<(), End> {
+        let connection = self.connection.clone();
+        let then_flush = fua && connection.flushes_for_fua();
+        let fua_below = fua && !then_flush;
+        let mut asked = false;
+        if let Some(from) = self.inbox.window(at.count).filter(|_| !then_flush) {
+            if fua {
+                self.note_flush().await;
+            }
+            connection.turn().await;
+            let request = Request::Write { at, from, fua: fua_below };
+            if let Some(result) = connection.ask(&request) {
+                self.inbox.consume(bytes_of(at));
+                let error = result.err().map_or(0, |error| error_of(error.kind, true));
+                let header = SimpleReply { error, cookie }.encode();
+                connection.answer(crate::outbox::Header::new(&header)).await;
+                return Ok(());
+            }
+            asked = true;
+        }
+        let mut pending = self.let_in(cookie, None, bytes_of(at)).await;
+        pending.change = true;
+        if let Err(end) = self.take_payload(&pending.buffer, bytes_of(at)).await {
+            connection.withdraw(pending.buffer);
+            return Err(end);
+        }
+        if fua && !asked {
+            self.note_flush().await;
+        }
+        let request = Request::Write { at, from: window(&pending.buffer, at), fua: fua_below };
+        if asked || then_flush {
+            self.start(pending, request, then_flush).await;
+        } else {
+            self.ask_or_start(pending, request).await;
+        }
+        Ok(())
+    }
+
+    /// Moves a write's payload into its buffer; a large rest comes there without a detour.
+    async fn take_payload(
+        &mut self,
+        buffer: &Option<Buffer>,
+        length: usize,
+    ) -> std::result::Result<(), End> {
+        let Some(buffer) = buffer else { return Ok(()) };
+        let memory = buffer.memory();
+        let mut filled = self.inbox.copy_out(memory, 0, length);
+        while filled < length {
+            let rest = length - filled;
+            if rest < DIRECT_BYTES_MIN {
+                self.receive().await?;
+                filled += self.inbox.copy_out(memory, filled, rest);
+                continue;
+            }
+            self.connection.send_ready().await;
+            let received = self.connection.wire.receive(memory, filled, rest).await;
+            self.arrived(received)?;
+            filled += received.unwrap_or(0).min(rest);
+        }
+        Ok(())
+    }
+
+    /// Throws away the payload of a request that was refused.
+    async fn skip(&mut self, length: usize) -> std::result::Result<(), End> {
+        let mut rest = length;
+        loop {
+            let count = rest.min(self.inbox.available());
+            self.inbox.consume(count);
+            rest -= count;
+            if rest == 0 {
+                return Ok(());
+            }
+            self.receive().await?;
+        }
+    }
+
+    async fn let_in(&mut self, cookie: u64, read: Option<Extent>, bytes: usize) -> Pending {
+        Pending { cookie, change: false, read, buffer: self.connection.admit(bytes).await }
+    }
+
+    async fn ask_or_start(&mut self, pending: Pending, request: Request) {
+        self.connection.turn().await;
+        match self.connection.ask(&request) {
+            Some(result) => {
+                // The window goes first, so that the buffer can be used again.
+                drop(request);
+                self.connection.finish(pending, result);
+            }
+            None => self.start(pending, request, false).await,
+        }
+    }
+
+    /// Makes a task of a request; on a lane without a free task slot the receiver does it itself.
+    async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
+        let connection = self.connection.clone();
+        let lane = connection.lane.clone();
+        let task = async move {
+            let mut result = connection.stack.run(request).await;
+            if result.is_ok() && then_flush {
+                result = connection.stack.run(Request::Flush).await;
+            }
+            connection.finish(pending, result);
+            connection.work.notify();
+        };
+        if lane.tasks() < TASKS_MAX {
+            lane.spawn(task).expect("a task slot was free");
+        } else {
+            task.await;
+        }
+    }
+
+    /// Waits until everything that was let in is answered, then lets the sender go. The engine's
+    /// requests are always waited for; a client that takes no replies is not, after a while.
+    async fn leave(&mut self) {
+        let connection = &self.connection;
+        let deadline = Deadline::new(&connection.lane, connection.drain_ms);
+        let mut patient = true;
+        connection.work.notify();
+        loop {
+            let seen = connection.room.seen();
+            if connection.is_idle() {
+                break;
+            }
+            let room = connection.room.after(seen);
+            if !patient {
+                room.await;
+            } else if deadline.has_come() {
+                connection.wire.shutdown();
+                patient = false;
+            } else {
+                either(room, deadline.wait()).await;
+            }
+        }
+        connection.closed.set(true);
+        connection.work.notify();
+        loop {
+            let seen = connection.room.seen();
+            if connection.sender_gone.get() {
+                return;
+            }
+            connection.room.after(seen).await;
+        }
+    }
+}

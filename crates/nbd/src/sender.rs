@@ -1,0 +1,54 @@
+//! The task beside the receiver: it sends replies that come while the receiver waits, and it
+//! notices when the server is to stop.
+
+use crate::connection::Connection;
+use crate::stop::{Deadline, either};
+use crate::wire::Wire;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+
+/// Runs until the receiver has left.
+pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
+    let mut sending = pin!(send(&connection));
+    // A wait and nothing else: it may be dropped. Beside the sending, because that may be stuck
+    // with a client that does not read.
+    let mut watching = pin!(watch(&connection));
+    std::future::poll_fn(|context| {
+        let _ = watching.as_mut().poll(context);
+        sending.as_mut().poll(context)
+    })
+    .await;
+    connection.sender_gone.set(true);
+    connection.room.notify();
+}
+
+/// Requests that end together are all in the outbox before this task is polled: they share a send.
+async fn send<W: Wire>(connection: &Connection<W>) {
+    loop {
+        let seen = connection.work.seen();
+        connection.send_ready().await;
+        connection.room.notify();
+        if connection.closed.get() {
+            return;
+        }
+        connection.work.after(seen).await;
+    }
+}
+
+/// Once the server is to stop: shuts the wire down when all is answered, or time is over. That
+/// ends the receiver's wait for the client; it then waits for what is under way.
+async fn watch<W: Wire>(connection: &Connection<W>) {
+    connection.stop.wait().await;
+    let deadline = Deadline::new(&connection.lane, connection.drain_ms);
+    loop {
+        let seen = connection.room.seen();
+        let is_quiet = connection.receiving.get() && connection.is_idle();
+        if is_quiet || deadline.has_come() {
+            break;
+        }
+        either(connection.room.after(seen), deadline.wait()).await;
+    }
+    connection.wire.shutdown();
+    std::future::pending().await
+}

@@ -1,0 +1,171 @@
+//! The server: one call serves one connection.
+
+use crate::connection::Connection;
+use crate::export::Exports;
+use crate::handshake::{Agreed, Handshake};
+use crate::inbox::Inbox;
+use crate::receiver::Receiver;
+use crate::sender;
+use crate::stop::{Deadline, Stop};
+use crate::wire::Wire;
+use block::{Error, Limits};
+use lane::{Lane, TASKS_MAX};
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How connections are served. Values outside their bounds are moved to the nearest bound.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long the handshake may take, in milliseconds; None: as long as it likes (a world whose
+    /// seed may let time pass at any moment has no use for limits).
+    pub handshake_ms: Option<u64>,
+    /// How long a client may take for its last replies after the end has come, in milliseconds;
+    /// None: as long as it likes.
+    pub drain_ms: Option<u64>,
+    /// Requests of one connection that are under way at a time: 1 to 256. What is answered at once
+    /// is never under way.
+    pub in_flight_max: usize,
+    /// Memory for their payloads, in bytes. One request is always let in.
+    pub in_flight_bytes_max: usize,
+    /// Size of the receive buffer and of each of two send buffers, in bytes: 128 KiB to 16 MiB.
+    pub buffer_bytes: usize,
+    /// Ends the connection when it is asked.
+    pub stop: Arc<Stop>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            handshake_ms: Some(10_000),
+            drain_ms: Some(10_000),
+            in_flight_max: 128,
+            in_flight_bytes_max: 64 << 20,
+            buffer_bytes: 256 << 10,
+            stop: Arc::new(Stop::new()),
+        }
+    }
+}
+
+impl Options {
+    fn bounded(mut self) -> Options {
+        self.in_flight_max = self.in_flight_max.clamp(1, 256);
+        self.buffer_bytes = self.buffer_bytes.clamp(128 << 10, 16 << 20);
+        self
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum End {
+    /// The client said goodbye (`NBD_CMD_DISC`, `NBD_OPT_ABORT`).
+    Disconnected,
+    /// The client went without a word.
+    Closed,
+    /// The server was asked to stop.
+    Stopped,
+    /// The handshake took too long.
+    TimedOut,
+    /// The client asked for an export that does not exist, in the way that knows no other answer.
+    Refused,
+    /// The lane has no task slot free.
+    Busy,
+    /// What the client sent breaks the protocol: this was found.
+    Malformed(&'static str),
+    /// The wire failed.
+    Failed(Error),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Disconnected => write!(f, "the client disconnected"),
+            End::Closed => write!(f, "the client closed the connection"),
+            End::Stopped => write!(f, "the server is stopping"),
+            End::TimedOut => write!(f, "the handshake took too long"),
+            End::Refused => write!(f, "the client asked for an export that does not exist"),
+            End::Busy => write!(f, "the lane has no free task slot; serve fewer connections"),
+            End::Malformed(found) => write!(f, "the client broke the protocol: {found}"),
+            End::Failed(error) => write!(f, "the connection broke: {error}"),
+        }
+    }
+}
+
+/// Serves one connection until it has ended. When this returns, every request that was started has
+/// ended, and the session and the wire have been dropped.
+///
+/// To be run as a task of `lane`, which is the lane of every export's stack. It takes one more task
+/// slot for sending, and one for each request that is under way.
+pub async fn serve<W: Wire>(lane: Lane, wire: W, exports: Rc<Exports>, options: Options) -> End {
+    let options = options.bounded();
+    let mut inbox = Inbox::new(options.buffer_bytes);
+    let handshake = Handshake {
+        wire: &wire,
+        inbox: &mut inbox,
+        exports: &exports,
+        structured: false,
+        zeroes: true,
+    };
+    let deadline = Deadline::new(&lane, options.handshake_ms);
+    let agreed = in_time(&wire, &options.stop, deadline, handshake.run()).await;
+    let agreed = match agreed {
+        Ok(agreed) => agreed,
+        Err(end) => return end,
+    };
+    drop(exports);
+    if lane.tasks() >= TASKS_MAX {
+        return End::Busy;
+    }
+    transmit(&lane, wire, inbox, agreed, options).await
+}
+
+async fn transmit<W: Wire>(
+    lane: &Lane,
+    wire: W,
+    inbox: Inbox,
+    agreed: Agreed,
+    options: Options,
+) -> End {
+    let Agreed { export, structured } = agreed;
+    let limits: Limits = export.limits();
+    let session = (export.session)();
+    let connection = Connection::new(wire, export.stack.clone(), limits, structured, &options);
+    drop(export);
+    if lane.spawn(sender::run(connection.clone())).is_err() {
+        return End::Busy;
+    }
+    let inline_bytes_max = options.buffer_bytes / 4;
+    Receiver::new(connection, inbox, session, inline_bytes_max).run().await
+}
+
+/// Runs the handshake with a limit. Nothing is cancelled: when time is over, or the server is to
+/// stop, the wire is shut down, and the handshake ends because nothing comes any more.
+async fn in_time<W: Wire, T>(
+    wire: &W,
+    stop: &Stop,
+    deadline: Deadline,
+    handshake: impl Future<Output = Result<T, End>>,
+) -> Result<T, End> {
+    let mut sleep = pin!(deadline.wait());
+    let mut stopped = pin!(stop.wait());
+    let mut handshake = pin!(handshake);
+    let mut over = None;
+    std::future::poll_fn(|context| {
+        if over.is_none() && stopped.as_mut().poll(context).is_ready() {
+            over = Some(End::Stopped);
+            wire.shutdown();
+        }
+        if over.is_none() && sleep.as_mut().poll(context).is_ready() {
+            over = Some(End::TimedOut);
+            wire.shutdown();
+        }
+        handshake.as_mut().poll(context).map(|result| match over {
+            Some(end) => Err(end),
+            None => result,
+        })
+    })
+    .await
+}

@@ -1,0 +1,84 @@
+//! What ends waiting: the wish that a server stops, and deadlines.
+
+use lane::{Event, Lane};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+/// Asks connections to end. Shared by all of them; may be asked from any thread.
+#[derive(Default, Debug)]
+pub struct Stop {
+    asked: AtomicBool,
+    event: Event,
+}
+
+impl Stop {
+    /// Nobody has asked yet.
+    pub fn new() -> Stop {
+        Stop::default()
+    }
+
+    /// Asks. New requests are answered with `NBD_ESHUTDOWN` from now on; each connection closes as
+    /// soon as what it has under way is answered, or when its time to drain is over.
+    pub fn ask(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+        self.event.notify();
+    }
+
+    /// Whether somebody has asked.
+    #[inline]
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn wait(&self) {
+        loop {
+            let seen = self.event.seen();
+            if self.asked.load(Ordering::SeqCst) {
+                return;
+            }
+            self.event.after(seen).await;
+        }
+    }
+}
+
+/// A moment on a lane's clock, or never.
+#[derive(Clone)]
+pub(crate) struct Deadline {
+    lane: Lane,
+    at_ns: Option<u64>,
+}
+
+impl Deadline {
+    /// So many milliseconds from now; None: never.
+    pub(crate) fn new(lane: &Lane, after_ms: Option<u64>) -> Deadline {
+        let after_ns = after_ms.map(|after| after.saturating_mul(1_000_000));
+        Deadline {
+            lane: lane.clone(),
+            at_ns: after_ns.map(|after| lane.now().saturating_add(after)),
+        }
+    }
+
+    pub(crate) fn has_come(&self) -> bool {
+        self.at_ns.is_some_and(|at| self.lane.now() >= at)
+    }
+
+    pub(crate) async fn wait(&self) {
+        match self.at_ns {
+            Some(at) => self.lane.sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits for whichever comes first. Only for waits: what loses is dropped, so neither may be a
+/// future of the engine.
+pub(crate) async fn either(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
+    let (mut one, mut two) = (pin!(one), pin!(two));
+    std::future::poll_fn(|context| {
+        let ready = one.as_mut().poll(context).is_ready() || two.as_mut().poll(context).is_ready();
+        if ready { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

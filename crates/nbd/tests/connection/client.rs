@@ -1,0 +1,189 @@
+//! A client that says what it is told to say.
+
+use block::Memory;
+use nbd::codec::*;
+use nbd::{Part, Pipe, Wire};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A reply in transmission.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reply {
+    pub(crate) cookie: u64,
+    pub(crate) error: u32,
+    pub(crate) data: Vec<u8>,
+}
+
+pub(crate) struct Client {
+    pub(crate) wire: Pipe,
+    pub(crate) structured: bool,
+}
+
+pub(crate) fn request(command: u16, cookie: u64, offset: u64, length: u32) -> RequestHeader {
+    RequestHeader { flags: 0, command, cookie, offset, length }
+}
+
+/// Does two things at a time: a client that only sends would wait for a server that only sends.
+pub(crate) async fn both<T>(one: impl Future<Output = ()>, two: impl Future<Output = T>) -> T {
+    let (mut one, mut two) = (pin!(one), pin!(two));
+    let (mut one_done, mut result) = (false, None);
+    std::future::poll_fn(|context| {
+        one_done = one_done || one.as_mut().poll(context).is_ready();
+        if result.is_none()
+            && let Poll::Ready(value) = two.as_mut().poll(context)
+        {
+            result = Some(value);
+        }
+        if one_done && let Some(value) = result.take() { Poll::Ready(value) } else { Poll::Pending }
+    })
+    .await
+}
+
+impl Client {
+    pub(crate) async fn send(&self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let memory = Arc::new(Memory::heap(bytes.len()));
+        memory.write(0, bytes);
+        let length = bytes.len();
+        let part = Part { memory, offset: 0, length };
+        // A server that has hung up is noticed by what does not come back.
+        let _ = self.wire.send(&[part]).await;
+    }
+
+    /// Exactly so many bytes; None: the server has closed the connection before.
+    pub(crate) async fn receive(&self, length: usize) -> Option<Vec<u8>> {
+        let memory = Arc::new(Memory::heap(length));
+        let mut filled = 0;
+        while filled < length {
+            let rest = length - filled;
+            let count = self.wire.receive(&memory, filled, rest).await.ok()?;
+            if count == 0 {
+                return None;
+            }
+            filled += count;
+        }
+        let mut bytes = vec![0; length];
+        memory.read(0, &mut bytes);
+        Some(bytes)
+    }
+
+    async fn exactly<const BYTES: usize>(&self) -> Option<[u8; BYTES]> {
+        self.receive(BYTES).await?.try_into().ok()
+    }
+
+    /// Hears the greeting, sends the flags.
+    pub(crate) async fn greet(&self, flags: u32) {
+        let bytes = self.exactly().await.expect("a greeting");
+        let greeting = Greeting::parse(&bytes).expect("a newstyle server");
+        assert_eq!(greeting.flags, NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES);
+        self.send(&flags.to_be_bytes()).await;
+    }
+
+    pub(crate) async fn option_reply(&self, option: u32) -> Option<(u32, Vec<u8>)> {
+        let header = OptionReplyHeader::parse(&self.exactly().await?).expect("its magic");
+        assert_eq!(header.option, option);
+        Some((header.kind, self.receive(header.length as usize).await?))
+    }
+
+    /// Sends an option; returns all its replies, the final one last.
+    pub(crate) async fn option(&self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        let mut bytes = Vec::new();
+        put_option(&mut bytes, option, data);
+        self.send(&bytes).await;
+        let mut replies = Vec::new();
+        while let Some((kind, data)) = self.option_reply(option).await {
+            replies.push((kind, data));
+            if kind == NBD_REP_ACK || kind & 1 << 31 != 0 {
+                break;
+            }
+        }
+        replies
+    }
+
+    /// Greets, and enters transmission with the default export.
+    pub(crate) async fn go(&self) -> (ExportInfo, BlockSizes) {
+        self.greet(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES).await;
+        if self.structured {
+            let replies = self.option(NBD_OPT_STRUCTURED_REPLY, &[]).await;
+            assert_eq!(replies, [(NBD_REP_ACK, vec![])]);
+        }
+        let data = InfoRequest::encode("", &[NBD_INFO_BLOCK_SIZE]);
+        let replies = self.option(NBD_OPT_GO, &data).await;
+        assert_eq!(replies.last(), Some(&(NBD_REP_ACK, vec![])));
+        let infos = || replies.iter().filter(|(kind, _)| *kind == NBD_REP_INFO);
+        let export = infos().find_map(|(_, data)| ExportInfo::parse(data));
+        let sizes = infos().find_map(|(_, data)| BlockSizes::parse(data));
+        (export.expect("always told"), sizes.expect("asked for"))
+    }
+
+    /// The next reply; `lengths` says how long the data of the read with this cookie is.
+    pub(crate) async fn reply(&self, lengths: impl Fn(u64) -> usize) -> Option<Reply> {
+        let magic: [u8; 4] = self.exactly().await?;
+        if u32::from_be_bytes(magic) == NBD_SIMPLE_REPLY_MAGIC {
+            let rest = self.receive(SIMPLE_REPLY_BYTES - 4).await?;
+            let all: Vec<u8> = [&magic[..], &rest].concat();
+            let SimpleReply { error, cookie } =
+                SimpleReply::parse(&all.try_into().expect("16 bytes")).expect("its magic");
+            let length = if error == 0 { lengths(cookie) } else { 0 };
+            assert!(length == 0 || !self.structured, "data without a chunk");
+            let data = self.receive(length).await?;
+            return Some(Reply { cookie, error, data });
+        }
+        let rest = self.receive(CHUNK_HEADER_BYTES - 4).await?;
+        let all: Vec<u8> = [&magic[..], &rest].concat();
+        let chunk = Chunk::parse(&all.try_into().expect("20 bytes")).expect("its magic");
+        assert!(self.structured, "nobody asked for chunks");
+        assert_eq!(chunk.flags, NBD_REPLY_FLAG_DONE);
+        let body = self.receive(chunk.length as usize).await?;
+        let (error, data) = match chunk.kind {
+            NBD_REPLY_TYPE_OFFSET_DATA => (0, body[8..].to_vec()),
+            NBD_REPLY_TYPE_ERROR => {
+                let error = body[..4].try_into().expect("4 bytes");
+                (u32::from_be_bytes(error), vec![])
+            }
+            kind => panic!("a chunk of type {kind}"),
+        };
+        let cookie = chunk.cookie;
+        if error == 0 {
+            assert_eq!(data.len(), lengths(cookie));
+        }
+        Some(Reply { cookie, error, data })
+    }
+
+    /// One request and its reply: the error, and the data of a read.
+    pub(crate) async fn ask(&self, header: RequestHeader, payload: &[u8]) -> (u32, Vec<u8>) {
+        let mut bytes = header.encode().to_vec();
+        bytes.extend_from_slice(payload);
+        self.send(&bytes).await;
+        let is_read = header.command == NBD_CMD_READ;
+        let length = if is_read { header.length as usize } else { 0 };
+        let reply = self.reply(|_| length).await.expect("a reply");
+        assert_eq!(reply.cookie, header.cookie);
+        (reply.error, reply.data)
+    }
+
+    pub(crate) async fn read(&self, offset: u64, length: u32) -> (u32, Vec<u8>) {
+        self.ask(request(NBD_CMD_READ, offset ^ 77, offset, length), &[]).await
+    }
+
+    pub(crate) async fn write(&self, flags: u16, offset: u64, data: &[u8]) -> u32 {
+        let mut header = request(NBD_CMD_WRITE, offset ^ 78, offset, data.len() as u32);
+        header.flags = flags;
+        self.ask(header, data).await.0
+    }
+
+    pub(crate) async fn plain(&self, command: u16, flags: u16, offset: u64, length: u32) -> u32 {
+        let mut header = request(command, offset ^ 79, offset, length);
+        header.flags = flags;
+        self.ask(header, &[]).await.0
+    }
+
+    pub(crate) async fn goodbye(&self) {
+        self.send(&request(NBD_CMD_DISC, 0, 0, 0).encode()).await;
+        assert_eq!(self.receive(1).await, None, "the server hangs up");
+    }
+}

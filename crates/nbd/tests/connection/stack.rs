@@ -1,0 +1,96 @@
+//! A device whose manners can be chosen.
+
+use block::{Block, Error, Kind, Limits, Ram, Request, Result};
+use lane::{Lane, Lock, Random};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What happened, in order.
+pub(crate) type Log = Rc<RefCell<Vec<String>>>;
+
+#[derive(Clone)]
+pub(crate) struct Device {
+    pub(crate) ram: Ram,
+    pub(crate) lane: Lane,
+    pub(crate) limits: Limits,
+    /// Answers at once in this many of 4 cases.
+    pub(crate) at_once: u64,
+    pub(crate) random: Rc<RefCell<Random>>,
+    /// The longest delay of what is not answered at once, in nanoseconds.
+    pub(crate) delay_ns: u64,
+    /// Requests that touch this sector fail.
+    pub(crate) fails: Option<(u64, Kind)>,
+    pub(crate) log: Log,
+    /// Entered in every step, as a cache would: simulated worlds forbid two steps without an await.
+    pub(crate) shard: Rc<Lock<()>>,
+    pub(crate) running: Rc<Cell<usize>>,
+    pub(crate) running_max: Rc<Cell<usize>>,
+}
+
+impl Device {
+    pub(crate) fn new(lane: &Lane, sectors: u64, seed: u64) -> Device {
+        let ram = Ram::new(sectors, 512);
+        Device {
+            limits: ram.limits().clone(),
+            ram,
+            lane: lane.clone(),
+            at_once: 4,
+            random: Rc::new(RefCell::new(Random::new(seed))),
+            delay_ns: 1000,
+            fails: None,
+            log: Log::default(),
+            shard: Rc::default(),
+            running: Rc::default(),
+            running_max: Rc::default(),
+        }
+    }
+
+    fn serve(&self, request: &Request) -> Result {
+        let name = match request {
+            Request::Read { .. } => "read",
+            Request::Write { fua: true, .. } => "write fua",
+            Request::Write { .. } => "write",
+            Request::Flush => "flush",
+            Request::Discard { .. } => "discard",
+            Request::Zero { fua: true, .. } => "zero fua",
+            Request::Zero { may_unmap: true, .. } => "zero unmap",
+            Request::Zero { .. } => "zero",
+        };
+        self.log.borrow_mut().push(name.to_owned());
+        if let (Some((sector, kind)), Some(at)) = (self.fails, request.extent())
+            && (at.first..at.end()).contains(&sector)
+        {
+            return Err(Error::new(kind, "do what the test forbids"));
+        }
+        self.ram.try_now(request).expect("memory always answers")
+    }
+}
+
+impl Block for Device {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        self.shard.with(|()| ());
+        let answers = self.random.borrow_mut().below(4) < self.at_once;
+        answers.then(|| self.serve(request))
+    }
+
+    fn prefetch(&self, requests: &[Request]) {
+        self.shard.with(|()| ());
+        assert!(requests.len() > 1 && requests.iter().all(|request| !request.is_change()));
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        self.running.set(self.running.get() + 1);
+        let most = self.running_max.get().max(self.running.get());
+        self.running_max.set(most);
+        let delay = self.random.borrow_mut().below(self.delay_ns.max(1));
+        self.lane.sleep_until(self.lane.now() + delay).await;
+        self.shard.with(|()| ());
+        let result = self.serve(&request);
+        self.running.set(self.running.get() - 1);
+        result
+    }
+}
