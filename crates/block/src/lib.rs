@@ -19,7 +19,7 @@ mod stack;
 pub use buffer::{Buf, Pieces};
 pub use error::{Error, Kind, Result};
 pub use limits::{Discard, Fua, Limits};
-pub use memory::{Memory, prefetch};
+pub use memory::{Memory, Part, prefetch};
 pub use null::Null;
 pub use ram::Ram;
 pub use request::{Extent, Request};

@@ -11,8 +11,11 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+/// What direct I/O wants buffers to be aligned to.
+const PAGE: usize = 4096;
 /// Bytes of a processor's cache line.
 const LINE: usize = 64;
 
@@ -35,7 +38,8 @@ pub fn prefetch<T>(value: &T) {
 }
 
 enum Origin {
-    Heap(Layout),
+    /// Where the allocation starts; the base is aligned within it.
+    Heap(NonNull<u8>, Layout),
     /// Somebody else's mapping, kept alive by this.
     Mapped(#[allow(dead_code, reason = "held for its drop")] Box<dyn Any + Send + Sync>),
 }
@@ -53,6 +57,17 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
+/// A stretch of a memory: what is to be sent.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The memory; nobody changes these bytes until the sending has ended.
+    pub memory: Arc<Memory>,
+    /// The first byte.
+    pub offset: usize,
+    /// How many bytes; not 0.
+    pub length: usize,
+}
+
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("bytes", &self.bytes).finish_non_exhaustive()
@@ -62,11 +77,15 @@ impl fmt::Debug for Memory {
 impl Memory {
     /// Zeroed memory of the process, aligned to 4096 bytes (direct I/O can use it).
     pub fn heap(bytes: usize) -> Memory {
-        let layout = Layout::from_size_align(bytes.max(1), 4096).expect("a sensible size");
+        // Aligned by hand: asked for alignment, the allocator would touch every page to zero it,
+        // where pages fresh from the system are zero and cost nothing until they are used.
+        let layout = Layout::from_size_align(bytes + PAGE, 16).expect("a sensible size");
         // SAFETY: the layout's size is not zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
-        Memory { base, bytes, origin: Origin::Heap(layout) }
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: at most a page further, which was asked for.
+        let base = unsafe { start.add(start.align_offset(PAGE)) };
+        Memory { base, bytes, origin: Origin::Heap(start, layout) }
     }
 
     /// Memory that something else has mapped.
@@ -157,9 +176,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Origin::Heap(layout) = self.origin {
+        if let Origin::Heap(start, layout) = self.origin {
             // SAFETY: allocated in `heap` with this layout; nobody can reach it any more.
-            unsafe { dealloc(self.base.as_ptr(), layout) }
+            unsafe { dealloc(start.as_ptr(), layout) }
         }
     }
 }

@@ -20,7 +20,8 @@ pub trait Block: 'static {
     fn limits(&self) -> &Limits;
 
     /// Answers here and now: no wait, no allocation, no system call, one lock section. `None`:
-    /// nothing was done, use [`Block::run`].
+    /// nothing was done, use [`Block::run`]. Who answers keeps nothing of the request's buffer: the
+    /// caller uses that memory again at once.
     fn try_now(&self, _request: &Request) -> Option<Result> {
         None
     }

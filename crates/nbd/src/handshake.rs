@@ -4,8 +4,9 @@ use crate::codec::*;
 use crate::export::{Export, Exports};
 use crate::inbox::Inbox;
 use crate::server::End;
-use crate::wire::{Part, Wire};
+use crate::wire::Wire;
 use block::Memory;
+use block::Part;
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -31,4 +31,4 @@ pub use export::{Export, Exports, Session, Unwatched};
 pub use pipe::{Pipe, pipe};
 pub use server::{End, Options, serve};
 pub use stop::Stop;
-pub use wire::{Part, Wire};
+pub use wire::Wire;

@@ -3,7 +3,7 @@
 use crate::codec::*;
 use crate::pool::Buffer;
 use crate::windows::{PLACE_BYTES, Windows};
-use crate::wire::Part;
+use block::Part;
 use block::{Buf, Memory};
 use std::sync::Arc;
 

@@ -1,19 +1,8 @@
 //! The byte stream between two ends, as a lane sees it.
 
-use block::{Memory, Result};
+use block::{Memory, Part, Result};
 use std::future::Future;
 use std::sync::Arc;
-
-/// A stretch of memory to send.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// The memory; the clone keeps it until the send is over.
-    pub memory: Arc<Memory>,
-    /// The first byte.
-    pub offset: usize,
-    /// How many bytes; not 0.
-    pub length: usize,
-}
 
 /// A connected byte stream, used from one lane.
 ///

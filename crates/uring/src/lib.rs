@@ -35,7 +35,7 @@ pub use open_error::{OpenError, OpenErrorKind};
 pub use ring::Ring;
 pub use signals::{signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer};
-pub use sockets::{Part, shutdown};
+pub use sockets::shutdown;
 
 /// An open file as operations take it: counted, because what is in flight keeps it open.
 pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

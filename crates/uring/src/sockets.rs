@@ -6,24 +6,13 @@ use crate::File;
 use crate::flight::Hold;
 use crate::operations::{failure, fd, is_passing};
 use crate::ring::Ring;
-use block::{Error, Kind, Memory, Result};
+use block::{Error, Kind, Memory, Part, Result};
 use io_uring::{opcode, types};
 use lane::Ticket;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// A stretch of memory to be sent.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// The memory; not changed by anybody until the sending has ended.
-    pub memory: Arc<Memory>,
-    /// The first byte.
-    pub offset: usize,
-    /// How many bytes.
-    pub length: usize,
-}
 
 /// Ends a connection both ways, or a listener's listening: whoever waits on it is answered.
 ///

@@ -2,7 +2,7 @@
 
 mod common;
 
-use block::{Kind, Memory};
+use block::{Kind, Memory, Part};
 use common::ring;
 use lane::{Event, Lane};
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use uring::{Listener, Part, Ring, shutdown};
+use uring::{Listener, Ring, shutdown};
 
 fn pair() -> (Arc<OwnedFd>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");

@@ -1,19 +1,17 @@
 //! A socket on the ring as the byte stream that the NBD server wants.
 
-use block::{Memory, Result};
-use std::cell::RefCell;
+use block::{Memory, Part, Result};
 use std::sync::Arc;
 use uring::{File, Ring};
 
 pub(crate) struct Socket {
     ring: Ring,
     file: File,
-    parts: RefCell<Vec<uring::Part>>,
 }
 
 impl Socket {
     pub(crate) fn new(ring: &Ring, file: File) -> Socket {
-        Socket { ring: ring.clone(), file, parts: RefCell::default() }
+        Socket { ring: ring.clone(), file }
     }
 }
 
@@ -22,18 +20,8 @@ impl nbd::Wire for Socket {
         self.ring.receive(&self.file, memory, offset, length).await
     }
 
-    async fn send(&self, parts: &[nbd::Part]) -> Result {
-        // One send is under way at a time: the list is taken, used, and put back.
-        let mut list = self.parts.take();
-        list.extend(parts.iter().map(|part| uring::Part {
-            memory: part.memory.clone(),
-            offset: part.offset,
-            length: part.length,
-        }));
-        let result = self.ring.send(&self.file, &list).await;
-        list.clear();
-        self.parts.replace(list);
-        result
+    async fn send(&self, parts: &[Part]) -> Result {
+        self.ring.send(&self.file, parts).await
     }
 
     fn shutdown(&self) {

@@ -1,8 +1,9 @@
 //! A client that says what it is told to say.
 
 use block::Memory;
+use block::Part;
 use nbd::codec::*;
-use nbd::{Part, Pipe, Wire};
+use nbd::{Pipe, Wire};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;

@@ -2,9 +2,10 @@
 
 use crate::client::Client;
 use crate::stack::{Device, Log};
+use block::Part;
 use block::{Memory, Result, Stack};
 use lane::{Lane, Lock, Prices, World};
-use nbd::{End, Export, Exports, Options, Part, Pipe, Session, Wire, pipe, serve};
+use nbd::{End, Export, Exports, Options, Pipe, Session, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
