@@ -29,7 +29,7 @@ const VERSION: u64 = 1;
 const SUPERBLOCK_BYTES: usize = 64;
 const HEADER_BYTES: usize = 16;
 const EXTENT_BYTES: usize = 32;
-const PREFETCH_BYTES: usize = 512;
+const PREFETCH_BYTES: usize = 256;
 
 /// The CRC-16 of the polynomial 0x1021 (CCITT; distance 4 over this length, so any three flipped
 /// bits are noticed), eight bytes at a step.

@@ -1,7 +1,7 @@
 //! Lists of slots: two 4-byte links a slot, any number of lists, each slot in at most one.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -18,81 +18,56 @@ impl List {
     pub(crate) const EMPTY: List = List { head: NIL, tail: NIL, length: 0 };
 }
 
-#[derive(Clone, Copy)]
-struct Link {
-    before: u32,
-    after: u32,
-}
-
-impl Link {
-    const NONE: Link = Link { before: NIL, after: NIL };
-
-    #[inline]
-    fn pack(self) -> u64 {
-        u64::from(self.before) << 32 | u64::from(self.after)
-    }
-
-    #[inline]
-    fn unpack(packed: u64) -> Link {
-        Link { before: (packed >> 32) as u32, after: packed as u32 }
-    }
-}
-
-/// The links of all slots of a shard. Only the shard changes them, under its lock; clones may look
-/// at them at any time to bring them nearer.
+/// The links of all slots of a shard: before and after, side by side. Only the shard changes them,
+/// under its lock; clones may look at them at any time to bring them nearer.
+///
+/// Two words, not one of eight bytes: a neighbour's link is then changed by a store alone, which
+/// waits for nothing, where half of a larger word would have to be read first.
 #[derive(Clone)]
-pub(crate) struct Links(Arc<[AtomicU64]>);
+pub(crate) struct Links(Arc<[[AtomicU32; 2]]>);
+
+const BEFORE: usize = 0;
+const AFTER: usize = 1;
 
 impl Links {
     pub(crate) fn new(slots: u32) -> Links {
-        Links((0..slots).map(|_| AtomicU64::new(Link::NONE.pack())).collect())
+        Links((0..slots).map(|_| [AtomicU32::new(NIL), AtomicU32::new(NIL)]).collect())
     }
 
     #[inline]
-    fn get(&self, slot: u32) -> Link {
-        Link::unpack(self.0[slot as usize].load(Ordering::Relaxed))
+    fn get(&self, slot: u32, side: usize) -> u32 {
+        self.0[slot as usize][side].load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn set(&mut self, slot: u32, link: Link) {
-        self.0[slot as usize].store(link.pack(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn set_after(&mut self, slot: u32, after: u32) {
-        let link = self.get(slot);
-        self.set(slot, Link { after, ..link });
-    }
-
-    #[inline]
-    fn set_before(&mut self, slot: u32, before: u32) {
-        let link = self.get(slot);
-        self.set(slot, Link { before, ..link });
+    fn set(&mut self, slot: u32, side: usize, other: u32) {
+        self.0[slot as usize][side].store(other, Ordering::Relaxed);
     }
 
     pub(crate) fn after(&self, slot: u32) -> u32 {
-        self.get(slot).after
+        self.get(slot, AFTER)
     }
 
     pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {
-        self.set(slot, Link { before: list.tail, after: NIL });
+        self.set(slot, BEFORE, list.tail);
+        self.set(slot, AFTER, NIL);
         match list.tail {
             NIL => list.head = slot,
-            tail => self.set_after(tail, slot),
+            tail => self.set(tail, AFTER, slot),
         }
         list.tail = slot;
         list.length += 1;
     }
 
     pub(crate) fn remove(&mut self, list: &mut List, slot: u32) {
-        let Link { before, after } = self.get(slot);
+        let (before, after) = (self.get(slot, BEFORE), self.get(slot, AFTER));
         match before {
             NIL => list.head = after,
-            before => self.set_after(before, after),
+            before => self.set(before, AFTER, after),
         }
         match after {
             NIL => list.tail = before,
-            after => self.set_before(after, before),
+            after => self.set(after, BEFORE, before),
         }
         list.length -= 1;
     }
@@ -115,8 +90,7 @@ impl Links {
     /// Brings the links beside a slot nearer: taking it out of its list will change them.
     #[inline]
     pub(crate) fn prefetch_neighbours(&self, slot: u32) {
-        let Link { before, after } = self.get(slot);
-        for neighbour in [before, after] {
+        for neighbour in [self.get(slot, BEFORE), self.get(slot, AFTER)] {
             if let Some(link) = self.0.get(neighbour as usize) {
                 block::prefetch(link);
             }
