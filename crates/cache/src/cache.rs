@@ -9,6 +9,7 @@ use crate::shared::{Room, Shared};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack};
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use lane::{Cost, Lane};
 
@@ -132,6 +133,13 @@ impl Block for Cache {
     }
 }
 
+/// A range of blocks in slices of at most [`SLICE`].
+fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = blocks.end;
+    let slice = u64::from(SLICE);
+    blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
+}
+
 impl Handle {
     /// Cuts a read where one decision must end, and serves the parts.
     async fn read(&self, at: Extent, into: Buf) -> Result {
@@ -187,28 +195,33 @@ impl Handle {
     async fn fetch(&self, room: &Room, fetch: &Fetch, into: &Buf) -> Result<bool> {
         let into = into.part(fetch.skip, fetch.at.count);
         let (first, blocks) = blocks_of(&fetch.at);
+        let gauges = &self.shared.gauges;
         let result = self.read_below(fetch.at, into.clone(), first).await;
-        let mut complete = true;
-        let mut done = 0;
-        while result.is_ok() && done < blocks {
-            self.lane.turn().await;
-            let slice = SLICE.min(blocks - done);
-            let from = first + u64::from(done);
-            let range = from..from + u64::from(slice);
-            done += slice;
-            complete &= room.shard.with(|shard| {
-                let whole = shard.fill(&self.shared.gauges, fetch, &into, range);
-                if done == blocks {
-                    shard.end_fetch(fetch);
-                }
-                whole
-            });
-            self.lane.charge(Cost::Fill, slice);
-        }
+        let mut complete = result.is_ok();
+        let all = first..first + u64::from(blocks);
         if result.is_err() {
             self.lane.turn().await;
             room.shard.with(|shard| shard.end_fetch(fetch));
+        } else if blocks <= SLICE {
+            self.lane.turn().await;
+            room.shard.with(|shard| {
+                complete = shard.overlay(fetch, &into, all.clone());
+                shard.keep(gauges, fetch, &into, all);
+                shard.end_fetch(fetch);
+            });
+        } else {
+            for slice in slices(all.clone()) {
+                self.lane.turn().await;
+                complete &= room.shard.with(|shard| shard.overlay(fetch, &into, slice));
+            }
+            for slice in slices(all) {
+                self.lane.turn().await;
+                room.shard.with(|shard| shard.keep(gauges, fetch, &into, slice));
+            }
+            self.lane.turn().await;
+            room.shard.with(|shard| shard.end_fetch(fetch));
         }
+        self.lane.charge(Cost::Fill, blocks);
         room.changed.notify();
         result.map(|()| complete)
     }

@@ -1,8 +1,10 @@
 //! Reads of the backing that are in flight.
 //!
 //! A fill remembers, sector by sector, what its bytes must not be used for: sectors that were in
-//! memory when it began, and sectors that a change has touched since (C10). One `keep` bit says
-//! whether anything of it may stay in memory at all.
+//! memory when it began, and sectors that a change has touched since (C10). Sectors that a change
+//! went past the cache to are *suspect*: they may stand beside others that were fetched, but not
+//! beside newer ones from memory, or a read would see a block as it never was. One `keep` bit says
+//! whether anything of the fill may stay in memory at all.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -28,6 +30,8 @@ pub(crate) struct Fills {
     places: Box<[u32]>,
     /// `blocks_max` bytes for each number: the marks of its blocks.
     marks: Box<[u8]>,
+    /// The same for suspects.
+    suspects: Box<[u8]>,
     blocks_max: u32,
     free: Vec<u32>,
 }
@@ -38,6 +42,7 @@ impl Fills {
             active: Vec::with_capacity(fills as usize),
             places: vec![0; fills as usize].into_boxed_slice(),
             marks: vec![0; fills as usize * blocks_max as usize].into_boxed_slice(),
+            suspects: vec![0; fills as usize * blocks_max as usize].into_boxed_slice(),
             blocks_max,
             free: (0..fills).rev().collect(),
         }
@@ -69,6 +74,7 @@ impl Fills {
         let number = self.free.pop().expect("asked is_full before");
         let from = (number * self.blocks_max) as usize;
         self.marks[from..from + blocks as usize].fill(0);
+        self.suspects[from..from + blocks as usize].fill(0);
         self.places[number as usize] = self.active.len() as u32;
         self.active.push(Fill { first, end: first + u64::from(blocks), number, keep });
         FillId(number)
@@ -94,9 +100,13 @@ impl Fills {
         self.fill(id).keep
     }
 
-    /// The sectors of a block that this fill must not be used for.
-    pub(crate) fn mark(&self, id: FillId, block: u64) -> u8 {
-        self.marks[self.mark_at(self.fill(id), block)]
+    /// Of these sectors of a block, those that this fill must not be used for.
+    pub(crate) fn mark(&self, id: FillId, block: u64, wanted: u8) -> u8 {
+        let at = self.mark_at(self.fill(id), block);
+        match wanted & self.marks[at] {
+            0 => 0,
+            marked => marked | wanted & self.suspects[at],
+        }
     }
 
     /// A change touches these sectors of a block: no fill under way may bring them any more.
@@ -106,6 +116,16 @@ impl Fills {
             if block >= fill.first && block < fill.end {
                 let at = self.mark_at(fill, block);
                 self.marks[at] |= mask;
+            }
+        }
+    }
+
+    /// A change has gone past the cache to these sectors of a block.
+    pub(crate) fn suspect(&mut self, block: u64, mask: u8) {
+        for fill in &self.active {
+            if block >= fill.first && block < fill.end {
+                let at = self.mark_at(fill, block);
+                self.suspects[at] |= mask;
             }
         }
     }

@@ -48,7 +48,8 @@ pub(crate) struct Change<'a> {
 /// What becomes of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admit {
-    /// It is in the write buffer. `start`: enough has gathered to begin writing out.
+    /// It is in the write buffer. `start`: the keeper should look, because this is the first change
+    /// of its epoch or because enough has gathered to begin writing out.
     Absorbed { start: bool },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
@@ -70,7 +71,7 @@ pub(crate) struct Passed {
 /// What a change meets that is not durable yet.
 #[derive(Default)]
 struct Met {
-    /// A dirty block is met in part only, or zeros are pending there: it cannot go past.
+    /// A dirty block is met or held in part only, or zeros are pending there: it cannot go past.
     partly: bool,
     /// A block is on its way to the backing.
     writing: bool,
@@ -97,9 +98,24 @@ impl Shard {
             return Admit::Wait { urgent: false };
         }
         self.count_pass(reason);
-        self.passes.begin(change.at);
-        self.fills.forget(first, blocks);
+        self.begin_pass(gauges, &change.at);
         Admit::Pass
+    }
+
+    fn begin_pass(&mut self, gauges: &Gauges, at: &Extent) {
+        let (first, blocks) = blocks_of(at);
+        self.passes.begin(*at);
+        self.fills.forget(first, blocks);
+        for block in first..first + u64::from(blocks) {
+            // What is held of a block in part would be read beside what has arrived of the change
+            // already: half old, half new.
+            if let Some((slot, header)) = self.current(block)
+                && header.state == State::Clean
+                && header.mask != 0xff
+            {
+                self.retire(gauges, slot, &header);
+            }
+        }
     }
 
     /// Absorbs a change if that is what [`Shard::admit`] would do; otherwise does nothing.
@@ -147,7 +163,9 @@ impl Shard {
             self.index.find(Hash::of(block), |slot| {
                 let header = self.header(slot);
                 if header.block == block && header.state.is_dirty() {
-                    met.partly |= !whole;
+                    // Nor past a version that is held in part: killed now, recovery would lay those
+                    // sectors over whatever of this change had reached the backing.
+                    met.partly |= !whole || header.mask != 0xff;
                     met.writing |= header.state == State::Writing;
                     met.open += u32::from(header.state == State::Dirty && self.is_open(&header));
                 }
@@ -232,7 +250,10 @@ impl Shard {
         let (first, blocks) = blocks_of(&change.at);
         let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
         let since = change.now_ns + 1;
-        let _ = gauges.open_since.compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed);
+        let first_of_epoch = gauges
+            .open_since
+            .compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
         match change.source {
             Source::Data(_) => {
                 for block in first..first + u64::from(blocks) {
@@ -253,7 +274,9 @@ impl Shard {
             allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
         });
         let open = gauges.open.load(Ordering::Relaxed);
-        Admit::Absorbed { start: open * 4 >= gauges.dirty_limit(settings) }
+        // From its first change on, an epoch has an age that the keeper must watch.
+        let start = first_of_epoch || open * 4 >= gauges.dirty_limit(settings);
+        Admit::Absorbed { start }
     }
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the
@@ -394,6 +417,8 @@ impl Shard {
         let before = gauges.remaining.load(Ordering::SeqCst);
         let (first, blocks) = blocks_of(&change.at);
         for block in first..first + u64::from(blocks) {
+            let (sector, sectors, _) = share(&change.at, block);
+            self.fills.suspect(block, bits(sector, sectors));
             if end.good {
                 self.overtake(gauges, change, block, end.keep);
             } else if let Some((slot, header)) = self.current(block)

@@ -167,32 +167,47 @@ impl Shard {
         Fetch { id, at: Extent::new(start, (end - start) as u32), skip }
     }
 
-    /// A fetch has come back with some blocks, `into` being as long as the fetch: keeps what may be
-    /// kept, and puts what memory knows better over what was fetched. False: some of it was
-    /// overtaken and is held no longer; the read must look again.
-    pub(crate) fn fill(
+    /// A fetch has come back; `into` is as long as it. Puts what memory knows better of these
+    /// blocks over what was fetched. False: some of that is held no longer; the read must look
+    /// again. To be done for all blocks before anything is kept: keeping may evict what is needed.
+    pub(crate) fn overlay(
         &mut self,
-        gauges: &Gauges,
         fetch: &Fetch,
         into: &Buf,
         blocks: core::ops::Range<u64>,
     ) -> bool {
         let mut complete = true;
-        let keeps = self.fills.keeps(fetch.id) || planted(Bug::KeepMarkedFill);
         for block in blocks {
             let (sector, sectors, skip) = share(&fetch.at, block);
-            let wanted = bits(sector, sectors);
-            let marked = self.fills.mark(fetch.id, block);
-            let marked = if planted(Bug::KeepMarkedFill) { 0 } else { marked };
-            if wanted & marked != 0 {
+            let marked = self.fills.mark(fetch.id, block, bits(sector, sectors));
+            if marked != 0 && !planted(Bug::KeepMarkedFill) {
                 self.counters.fills_marked += 1;
-                complete &= self.copy_marked(block, wanted & marked, into, skip, sector);
-            }
-            if keeps && wanted & !marked != 0 {
-                self.install(gauges, block, wanted & !marked, into, skip, sector);
+                complete &= self.copy_marked(block, marked, into, skip, sector);
             }
         }
         complete
+    }
+
+    /// Keeps what may be kept of these blocks of a fetch.
+    pub(crate) fn keep(
+        &mut self,
+        gauges: &Gauges,
+        fetch: &Fetch,
+        into: &Buf,
+        blocks: core::ops::Range<u64>,
+    ) {
+        let careless = planted(Bug::KeepMarkedFill);
+        if !self.fills.keeps(fetch.id) && !careless {
+            return;
+        }
+        for block in blocks {
+            let (sector, sectors, skip) = share(&fetch.at, block);
+            let wanted = bits(sector, sectors);
+            let marked = if careless { 0 } else { self.fills.mark(fetch.id, block, wanted) };
+            if wanted & !marked != 0 {
+                self.install(gauges, block, wanted & !marked, into, skip, sector);
+            }
+        }
     }
 
     /// The fetch is over, with its blocks or without.

@@ -1,0 +1,211 @@
+//! In stride the engine asks the system for no memory: on hits, misses with evictions, absorbed
+//! writes, passes, zeroes, and the write-back with its flushes and releases.
+//!
+//! A test binary of its own: its allocator counts for the whole process.
+#![allow(unsafe_code)]
+
+use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
+use cache::{Arena, Cache, Geometry, Settings, Shared};
+use lane::{Lane, Prices, Random, World};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const GRAIN: u32 = 16;
+/// Blocks of the volume: four times what the cache holds.
+const BLOCKS: u64 = 4096;
+const CLIENTS: u64 = 12;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: everything is left to the system's allocator; the counter is no part of its contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise about the layout is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the block came from `alloc` above, with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// RAM that takes its time, so that requests wait for each other.
+struct Slow {
+    ram: Ram,
+    lane: Lane,
+    limits: Limits,
+}
+
+impl Block for Slow {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        self.lane.sleep_until(self.lane.now() + 20_000).await;
+        self.ram.run(request).await
+    }
+}
+
+/// What the clients do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Phase {
+    Hits,
+    Misses,
+    Absorbs,
+    Parts,
+    WriteBack,
+    Passes,
+    Zeroes,
+    Mixed,
+}
+
+const PHASES: [Phase; 8] = [
+    Phase::Hits,
+    Phase::Misses,
+    Phase::Absorbs,
+    Phase::Parts,
+    Phase::WriteBack,
+    Phase::Passes,
+    Phase::Zeroes,
+    Phase::Mixed,
+];
+
+impl Phase {
+    fn request(self, random: &mut Random, buf: &Buf) -> Request {
+        let block = |random: &mut Random, among: u64| random.below(among) * 8;
+        let run = |random: &mut Random| 8 * (1 + random.below(4) as u32);
+        let read = |first, count| Request::Read {
+            at: Extent::new(first, count),
+            into: buf.part(0, count),
+        };
+        let write = |first, count, fua| Request::Write {
+            at: Extent::new(first, count),
+            from: buf.part(0, count),
+            fua,
+        };
+        match self {
+            Phase::Hits => read(block(random, 64), 8),
+            Phase::Misses => read(block(random, BLOCKS - 4), run(random)),
+            Phase::Absorbs => write(block(random, BLOCKS - 4), run(random), false),
+            Phase::Parts => {
+                let first = random.below(BLOCKS * 8 - 16);
+                let count = 1 + random.below(15) as u32;
+                if random.one_in(3) { read(first, count) } else { write(first, count, false) }
+            }
+            Phase::WriteBack if random.one_in(8) => Request::Flush,
+            Phase::WriteBack => write(block(random, 256), 8, false),
+            Phase::Passes => write(block(random, BLOCKS - 4), 8, true),
+            Phase::Zeroes => {
+                let at = Extent::new(block(random, BLOCKS - 64), 8 * 64);
+                match random.below(3) {
+                    0 => Request::Discard { at },
+                    1 => Request::Flush,
+                    _ => Request::Zero { at, fua: false, may_unmap: true },
+                }
+            }
+            Phase::Mixed => {
+                let phase = PHASES[random.below(7) as usize];
+                phase.request(random, buf)
+            }
+        }
+    }
+}
+
+/// One client: `try_now` first, as exports do.
+async fn client(stack: Stack, mut random: Random, phase: Rc<Cell<Phase>>, done: Rc<Cell<u64>>) {
+    let buf = Buf::new(32, GRAIN);
+    loop {
+        let request = phase.get().request(&mut random, &buf);
+        if stack.try_now(&request).is_none() {
+            stack.run(request).await.expect("RAM does not fail");
+        } else {
+            stack.lane().rest().await;
+        }
+        done.set(done.get() + 1);
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        write: WriteMode::BackNow,
+        dirty_blocks_max: 256,
+        dirty_age_ns: 5_000_000,
+        flush_target_ns: 500_000_000,
+        retry_time_ns: 1_000_000,
+        crew: 4,
+        absorb_blocks_max: 32,
+        fill_cost_ns: 400,
+    }
+}
+
+fn cache(lane: &Lane) -> Cache {
+    let geometry = Geometry {
+        slots: 1024,
+        shards: 2,
+        region_blocks: 64,
+        extents: 64,
+        fills: 64,
+        run_blocks: 16,
+    };
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let shared = Shared::new(&limits, geometry, settings(), memory).expect("a fresh arena");
+    let below = Stack::new(lane, Slow { ram, lane: lane.clone(), limits });
+    Cache::attach(&shared, lane, below)
+}
+
+#[test]
+fn requests_in_stride_allocate_nothing() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let cache = cache(&lane);
+    let stack = Stack::new(&lane, cache.clone());
+    let phase = Rc::new(Cell::new(Phase::Mixed));
+    let done = Rc::new(Cell::new(0));
+    let random = RefCell::new(Random::new(7));
+    for _ in 0..CLIENTS {
+        let random = random.borrow_mut().fork();
+        let task = client(stack.clone(), random, phase.clone(), done.clone());
+        lane.spawn(task).expect("a slot is free");
+    }
+    let mut run = |next: Phase, requests: u64| {
+        phase.set(next);
+        let end = done.get() + requests;
+        world.run_until(|| done.get() >= end);
+    };
+    // Pools and lists reach their sizes.
+    for next in PHASES {
+        run(next, 20_000);
+    }
+    for next in PHASES {
+        // The first ones still end the last phase.
+        run(next, 1_000);
+        let before = (ALLOCATIONS.load(Ordering::Relaxed), cache.shared().counters(lane.now()));
+        run(next, 20_000);
+        let after = (ALLOCATIONS.load(Ordering::Relaxed), cache.shared().counters(lane.now()));
+        assert_eq!(after.0 - before.0, 0, "allocations in 20000 requests of {next:?}");
+        let more = |count: fn(&cache::Counters) -> u64| count(&after.1) - count(&before.1);
+        let seen = match next {
+            Phase::Hits => more(|counters| counters.read_hits),
+            Phase::Misses => more(|counters| counters.evictions),
+            Phase::Absorbs | Phase::Parts => more(|counters| counters.blocks_absorbed),
+            Phase::WriteBack => more(|counters| counters.epochs.min(counters.blocks_written)),
+            Phase::Passes => more(|counters| counters.passes_fua),
+            Phase::Zeroes => more(|counters| counters.zeroes_written),
+            Phase::Mixed => more(|counters| counters.evictions.min(counters.epochs)),
+        };
+        assert!(seen > 100, "{next:?} did not do what it stands for: {seen}");
+    }
+}
