@@ -1,8 +1,11 @@
 //! The `overdrive` command.
 
+mod demo;
+mod doctor;
 mod progress;
 mod serve;
 mod sizes;
+mod tools;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -13,12 +16,7 @@ use volume::Failure;
 /// Exit status: 0 ok, 1 negative answer, 2 usage, 3 no daemon, 4 permission, 5 busy or locked,
 /// 6 device I/O error, 7 data integrity failure.
 #[derive(Parser)]
-#[command(
-    name = "overdrive",
-    version,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(name = "overdrive", version, arg_required_else_help = true, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -26,12 +24,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
+    Demo(demo::Arguments),
+    Doctor(doctor::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
     };
     result.unwrap_or_else(|failure| tell(&failure))
 }

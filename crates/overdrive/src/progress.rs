@@ -9,11 +9,8 @@ pub(crate) struct Bytes(ProgressBar);
 impl Bytes {
     pub(crate) fn new(what: &str) -> Bytes {
         let terminal = std::io::stderr().is_terminal();
-        let target = if terminal {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target =
+            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = "{msg} {bar:30} {binary_bytes}/{binary_total_bytes}";
         bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));

@@ -142,9 +142,7 @@ impl Arguments {
         if let Some(name) = &self.name {
             return name.clone();
         }
-        let stem = Path::new(&self.backing)
-            .file_stem()
-            .map(|stem| stem.to_string_lossy());
+        let stem = Path::new(&self.backing).file_stem().map(|stem| stem.to_string_lossy());
         stem.map_or("volume".into(), |stem| stem.replace(':', "-"))
     }
 
@@ -155,27 +153,23 @@ impl Arguments {
         if let Some(path) = place.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(PathBuf::from(path));
         }
-        let message = format!(
-            "--nbd {place}: this version serves unix sockets only; write unix:PATH and carry it \
-             further with ssh -L if it must cross a network"
-        );
+        let message = if place == "unix:" {
+            "--nbd unix: needs a path; write unix:PATH".to_owned()
+        } else {
+            format!(
+                "--nbd {place}: this version serves unix sockets only; write unix:PATH and carry \
+                 it further with ssh -L if it must cross a network"
+            )
+        };
         Err(Failure::new(Exit::Usage, message))
     }
 }
 
 fn file_name(name: &str) -> String {
     let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-            c
-        } else {
-            '_'
-        }
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }
     };
-    format!(
-        "{}.{}.sock",
-        name.chars().map(plain).take(40).collect::<String>(),
-        std::process::id()
-    )
+    format!("{}.{}.sock", name.chars().map(plain).take(40).collect::<String>(), std::process::id())
 }
 
 /// Where sockets go unless told: a directory that only this user can enter.
@@ -194,18 +188,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let socket = arguments.socket(&name)?;
     let spec = volume::target(&arguments.backing, &arguments.plan())?;
     let bar = Bytes::new("memory");
-    let flags = OpenFlags {
-        raw: arguments.raw,
-        lanes: 1,
-    };
+    let flags = OpenFlags { raw: arguments.raw, lanes: 1 };
     let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
     bar.finish();
     let quiet = arguments.quiet;
     if !quiet {
-        volume
-            .notes()
-            .iter()
-            .for_each(|note| eprintln!("overdrive: {note}"));
+        volume.notes().iter().for_each(|note| eprintln!("overdrive: {note}"));
     }
     let captive = arguments.run.is_some();
     let ready = move |uri: &str| {
@@ -218,21 +206,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             let _ = out.flush();
         }
     };
-    let options = ServeOptions {
-        name,
-        socket,
-        run: arguments.run,
-        ready: Box::new(ready),
-    };
+    let options = ServeOptions { name, socket, run: arguments.run, ready: Box::new(ready) };
     let served = volume::serve(&volume, options)?;
     if arguments.json {
         println!("{}", json(&arguments.backing, &served));
     } else if !quiet && let Some(counters) = &served.counters {
         eprintln!("overdrive: {}", summary(counters));
     }
-    Ok(ExitCode::from(
-        served.captive.map_or(0, |captive| captive.status),
-    ))
+    Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
 }
 
 /// What users ask first: did it help, and is everything safe.

@@ -9,9 +9,7 @@ pub(crate) fn size(text: &str) -> Result<Size, String> {
 /// A time: `500us`, `2ms`, `5s`. In microseconds.
 pub(crate) fn time_us(text: &str) -> Result<u64, String> {
     let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
-    let split = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: u64 = number.parse().map_err(|_| bad())?;
     let factor = match unit {
@@ -29,10 +27,8 @@ pub(crate) fn time_ms(text: &str) -> Result<u64, String> {
 }
 
 fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
-    text.split(',').map(|pair| {
-        pair.split_once('=')
-            .ok_or_else(|| format!("'{pair}' is not KEY=VALUE"))
-    })
+    text.split(',')
+        .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}' is not KEY=VALUE")))
 }
 
 /// `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
@@ -86,10 +82,7 @@ mod tests {
         assert!(time_us("5").is_err());
         assert!(time_us("99999999999999999999s").is_err());
         let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");
-        assert_eq!(
-            (slow.read_us, slow.servers, slow.bandwidth),
-            (2_000, 8, Size(100 << 20))
-        );
+        assert_eq!((slow.read_us, slow.servers, slow.bandwidth), (2_000, 8, Size(100 << 20)));
         assert!(delay("servers=0").is_err());
         assert!(delay("latency=1ms").is_err());
         assert!(delay("read").is_err());

@@ -1,0 +1,101 @@
+//! The workload that a cache helps: a database on a slow disk, as fio plays it.
+//!
+//! 4 KiB at random, 70 % reads, one after another, with the skew that keys have (zipf 1.1, ranks
+//! scattered over the disk), a sync every 64 writes and one at the end, from a cold start. What and
+//! where fio writes follows from its seed alone, so the same run against a plain file, with no
+//! server in between, says what every byte of the disk must be afterwards.
+
+use super::children::Children;
+use super::scale::Scale;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use volume::{Exit, Failure};
+
+/// Where fio works.
+pub(super) enum Place<'a> {
+    /// An NBD export, with fio's own client.
+    Uri(&'a str),
+    /// A file or a device, through the page cache.
+    Path(&'a Path),
+}
+
+/// What fio measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Measured {
+    /// Reads and writes.
+    pub(super) operations: u64,
+    /// From the first to the end of the last sync, in nanoseconds.
+    pub(super) ns: u64,
+}
+
+fn arguments(scale: &Scale, place: &Place) -> Vec<String> {
+    let mut list: Vec<String> = ["--name=database", "--thread", "--rw=randrw", "--rwmixread=70"]
+        .into_iter()
+        .chain(["--bs=4k", "--random_distribution=zipf:1.1", "--norandommap", "--iodepth=1"])
+        .chain(["--fsync=64", "--end_fsync=1", "--output-format=json", "--output=fio.json"])
+        // The seed decides alone: neither the name of the file nor the time of day.
+        .chain(["--randrepeat=0", "--randseed=20260", "--refill_buffers", "--scramble_buffers=0"])
+        .map(str::to_owned)
+        .collect();
+    list.push(format!("--offset={}", scale.files_bytes));
+    list.push(format!("--size={}", scale.database_bytes));
+    // Not so many bytes but so many operations.
+    list.push("--io_size=1t".into());
+    list.push(format!("--number_ios={}", scale.operations));
+    match place {
+        Place::Uri(uri) => list.extend(["--ioengine=nbd".into(), format!("--uri={uri}")]),
+        Place::Path(path) => {
+            list.push("--ioengine=psync".into());
+            // A colon would begin a second file.
+            let path = path.to_string_lossy().replace(':', "\\:");
+            list.push(format!("--filename={path}"));
+        }
+    }
+    list
+}
+
+fn parse(text: &str) -> Option<Measured> {
+    // What fio has to say stands before the object.
+    let value: Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
+    let job = &value["jobs"][0];
+    let count = |kind: &str| job[kind]["total_ios"].as_u64();
+    let ms = job["job_runtime"].as_u64().filter(|&ms| ms > 0)?;
+    if job["error"].as_i64()? != 0 {
+        return None;
+    }
+    Some(Measured { operations: count("read")? + count("write")?, ns: ms * 1_000_000 })
+}
+
+/// Plays the database. `fio` is the command without arguments.
+pub(super) fn play(
+    children: &Children,
+    directory: &Path,
+    mut fio: Command,
+    scale: &Scale,
+    place: &Place,
+    tick: &mut dyn FnMut(),
+) -> Result<Measured, Failure> {
+    children.run("fio", fio.args(arguments(scale, place)), tick)?;
+    let text = fs::read_to_string(directory.join("fio.json")).unwrap_or_default();
+    parse(&text).filter(|measured| measured.operations == scale.operations).ok_or_else(|| {
+        Failure::new(Exit::Negative, "fio did not report the whole workload; try fio 3.30 or later")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fio_reports_is_read_or_refused() {
+        let good = r#"fio: connected to NBD server
+            {"jobs":[{"error":0,"job_runtime":1500,"read":{"total_ios":7},
+            "write":{"total_ios":3},"sync":{"total_ios":1}}]}"#;
+        assert_eq!(parse(good), Some(Measured { operations: 10, ns: 1_500_000_000 }));
+        assert_eq!(parse(&good.replace("\"error\":0", "\"error\":5")), None);
+        assert_eq!(parse("fio: nothing"), None);
+        assert_eq!(parse("{}"), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! One side's server: `overdrive serve` itself, the same program as everywhere.
+
+use super::children::{Children, Running};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
+use volume::Failure;
+
+/// The slow backing: a network volume or a good SATA drive under load, 0.5 ms an operation and
+/// four at a time.
+const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
+
+/// A server that runs.
+pub(super) struct Server {
+    running: Running,
+    output: BufReader<ChildStdout>,
+    uri: String,
+}
+
+/// What the server counted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Counted {
+    /// Reads answered from memory, of all, in percent.
+    pub(super) hits_percent: f64,
+    /// Blocks overwritten before they had to be written.
+    pub(super) blocks_saved: u64,
+}
+
+impl Server {
+    /// Serves an image, slowed down, with this much memory; 0: with no cache layer at all.
+    pub(super) fn start(
+        children: &Children,
+        directory: &Path,
+        image: &Path,
+        memory_bytes: u64,
+    ) -> Result<Server, Failure> {
+        let program = std::env::current_exe().unwrap_or("/proc/self/exe".into());
+        let mut command = Command::new(program);
+        command
+            .arg("serve")
+            .arg(image)
+            .args(["--delay", DELAY, "--name", "disk", "--quiet", "--json", "--memory"])
+            .arg(memory_bytes.to_string())
+            .arg("--nbd")
+            .arg(format!("unix:{}", directory.join("disk.sock").display()));
+        let mut running = children.start("overdrive-serve", &mut command, Stdio::piped())?;
+        let output = running.take_output().expect("its output is a pipe");
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        // It prints the URI once clients can connect, or ends, which closes the pipe.
+        let read = output.read_line(&mut line);
+        let uri = line.trim().to_owned();
+        if read.is_err() || uri.is_empty() {
+            return Err(running.failure("it did not begin to serve"));
+        }
+        Ok(Server { running, output, uri })
+    }
+
+    /// Where clients connect.
+    pub(super) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Stops it: it drains and flushes. What it counted, if it has a cache.
+    pub(super) fn stop(mut self, children: &Children) -> Result<Option<Counted>, Failure> {
+        self.running.terminate();
+        let status = children.wait(&mut self.running, &mut || ())?;
+        if !status.success() {
+            return Err(self.running.failure(&status.to_string()));
+        }
+        let mut text = String::new();
+        // What it counted is only an ornament of the table.
+        let _ = self.output.read_to_string(&mut text);
+        Ok(counted(&text))
+    }
+}
+
+fn counted(text: &str) -> Option<Counted> {
+    let value: serde_json::Value = serde_json::from_str(text.trim()).ok()?;
+    let counter = |name: &str| value["counters"][name].as_u64();
+    let (hits, misses) = (counter("read_hits")?, counter("read_misses")?);
+    Some(Counted {
+        hits_percent: 100.0 * hits as f64 / (hits + misses).max(1) as f64,
+        blocks_saved: counter("blocks_saved")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_where_there_are_any() {
+        let text = r#"{"counters":{"read_hits":3,"read_misses":1,"blocks_saved":9}}"#;
+        let some = counted(text).expect("complete");
+        assert_eq!((some.hits_percent, some.blocks_saved), (75.0, 9));
+        assert_eq!(counted(r#"{"counters":{}}"#), None);
+        assert_eq!(counted(""), None);
+    }
+}
