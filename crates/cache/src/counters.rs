@@ -38,7 +38,9 @@ counters! {
     fills_marked,
     /// Misses not kept because keeping would have cost more than it brings.
     bypass_not_worth,
-    /// Misses not kept, or writes sent through, because no slot could be had.
+    /// Misses not kept because the request was large.
+    bypass_large,
+    /// Misses not kept because no slot could be had.
     bypass_no_slot,
     /// Change requests (write, zero, discard) seen.
     changes,

@@ -134,10 +134,13 @@ impl Shard {
         let measured = gauges.backing_read_ns.load(Ordering::Relaxed);
         let measured = (measured != u64::MAX).then_some(measured);
         let pays = sampled || self.worth.pays(measured, settings.fill_cost_ns);
-        let keep = keeps && pays && !self.passes.meet(from, span);
+        // Large reads are copies and scans: keeping them costs what they take from everything else.
+        let large = blocks > settings.absorb_blocks_max;
+        let keep = keeps && pays && !large && !self.passes.meet(from, span);
         if !keep && !present {
             self.counters.read_misses += 1;
-            self.counters.bypass_not_worth += u64::from(!pays);
+            self.counters.bypass_large += u64::from(large);
+            self.counters.bypass_not_worth += u64::from(!pays && !large);
             return Look::Bypass;
         }
         if self.fills.is_full() {
