@@ -10,9 +10,10 @@ use serde::Serialize;
 pub enum Fua {
     /// Not at all: whoever stands on it writes, then flushes.
     None,
-    /// By a flush of its own after the write.
+    /// By a flush of its own after the write: an error may be that flush's, and then all that was
+    /// written before is in doubt.
     Emulated,
-    /// By the write itself.
+    /// By the write itself: an error concerns that write alone.
     Native,
 }
 

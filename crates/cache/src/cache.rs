@@ -1,6 +1,7 @@
 //! The cache as a block layer: loops over what the shards decide.
 
 use crate::crew;
+use crate::gate::Pass;
 use crate::index::Hash;
 use crate::order::Step;
 use crate::planted::{Bug, planted};
@@ -130,6 +131,15 @@ impl Block for Cache {
                 self.0.lane.pin(async move { handle.change_or_flush(change).await }).await
             }
         }
+    }
+}
+
+fn request_of(change: &Change, fua: bool) -> Request {
+    let at = change.at;
+    match change.source {
+        Source::Data(from) => Request::Write { at, from: from.clone(), fua },
+        Source::Zeros { discard: true, .. } => Request::Discard { at },
+        Source::Zeros { may_unmap, .. } => Request::Zero { at, fua, may_unmap },
     }
 }
 
@@ -382,18 +392,39 @@ impl Handle {
     }
 
     async fn send(&self, change: &Change<'_>) -> Result {
-        let native = self.below.limits().fua != Fua::None;
-        let (at, fua) = (change.at, change.fua && native);
-        let request = match change.source {
-            Source::Data(from) => Request::Write { at, from: from.clone(), fua },
-            Source::Zeros { discard: true, .. } => Request::Discard { at },
-            Source::Zeros { may_unmap, .. } => Request::Zero { at, fua, may_unmap },
-        };
-        self.below.run(request).await?;
+        let native = self.below.limits().fua == Fua::Native;
+        self.below.run(request_of(change, change.fua && native)).await?;
         if change.fua && !native {
-            self.below.run(Request::Flush).await?;
+            return self.flush_below().await;
         }
         Ok(())
+    }
+
+    /// Makes durable what the backing has: by a flush that begins after this was called.
+    pub(crate) async fn flush_below(&self) -> Result {
+        self.lane.turn().await;
+        let target = self.shared.gate.with(|gate| gate.target());
+        let mut error =
+            Error::new(Kind::Io, "flush: another request's flush of the backing failed");
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.gate_changed.seen();
+            match self.shared.gate.with(|gate| gate.step(target)) {
+                Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
+                Pass::Wait => self.shared.gate_changed.after(seen).await,
+                Pass::Lead => {
+                    self.shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
+                    let result = self.below.run(Request::Flush).await;
+                    if let Err(found) = result {
+                        error = found;
+                        self.shared.tainted.store(true, Ordering::SeqCst);
+                    }
+                    self.lane.turn().await;
+                    self.shared.gate.with(|gate| gate.report(result.is_ok()));
+                    self.shared.gate_changed.notify();
+                }
+            }
+        }
     }
 
     /// Makes durable everything that was completed before this was called (C1).

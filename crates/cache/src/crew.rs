@@ -7,7 +7,7 @@ use crate::shard::{Admit, Next, Run};
 use crate::shared::Shared;
 use crate::zeroes::ZeroRun;
 use alloc::sync::Arc;
-use block::{Error, Extent, Request, Result};
+use block::{Error, Extent, Kind, Request, Result};
 use core::future::Future;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
@@ -20,6 +20,8 @@ const SLICE: u32 = 256;
 const PAUSE_NS: u64 = 5_000_000;
 /// ... up to this.
 const PAUSE_NS_MAX: u64 = 500_000_000;
+
+const TAINTED: Error = Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
 
 /// Starts the tasks of a lane.
 pub(crate) fn start(cache: &Cache) {
@@ -254,8 +256,11 @@ async fn flush_backing(handle: &Handle) -> Result {
     if !unflushed || !handle.below.limits().flush_needed {
         return Ok(());
     }
-    shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
-    let result = handle.below.run(Request::Flush).await;
+    let mut result = handle.flush_below().await;
+    // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
+    if shared.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
+        result = Err(TAINTED);
+    }
     if result.is_err() {
         shared.unflushed.store(true, Ordering::SeqCst);
         if unkept {

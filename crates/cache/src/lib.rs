@@ -13,6 +13,7 @@
 //!   arena.rs   headers (two atomic words a slot) and the slots' bytes, in shared memory
 //!
 //!   order.rs   one Lock a volume: which epoch is open, closing, durable; errors
+//!   gate.rs    one Lock a volume: the backing's flushes, one at a time
 //! ```
 //!
 //! The engine has no thread, no system call, no clock but its lane's and no randomness: the crate is
@@ -30,6 +31,7 @@ mod cache;
 mod counters;
 mod crew;
 mod fills;
+mod gate;
 mod index;
 mod lists;
 mod order;

@@ -1,6 +1,6 @@
 //! What is fixed at start, and what may be set.
 
-use block::{CacheSpec, Limits, SECTOR, WriteMode};
+use block::{CacheSpec, Fua, Limits, SECTOR, WriteMode};
 
 /// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,5 +89,6 @@ impl Settings {
 
 /// The limits that the cache shows above a backing with these.
 pub(crate) fn limits_above(below: &Limits) -> Limits {
-    Limits { io_best_bytes: below.io_best_bytes.max(4096), ..below.clone() }
+    // However the backing does it: above the cache, a write is made durable by itself.
+    Limits { io_best_bytes: below.io_best_bytes.max(4096), fua: Fua::Native, ..below.clone() }
 }

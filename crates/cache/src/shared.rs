@@ -2,6 +2,7 @@
 
 use crate::arena::Arena;
 use crate::counters::Counters;
+use crate::gate::Gate;
 use crate::order::Order;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
@@ -61,6 +62,11 @@ pub struct Shared {
     /// Something went past the cache since the backing's last good flush: if the next one fails,
     /// it cannot be written again from here.
     pub(crate) unkept: AtomicBool,
+    /// A flush of the backing has failed, and the engine has not yet acted on it.
+    pub(crate) tainted: AtomicBool,
+    pub(crate) gate: Lock<Gate>,
+    /// A flush of the backing has ended.
+    pub(crate) gate_changed: Event,
     /// Something may have been written since the last good flush.
     pub(crate) unflushed: AtomicBool,
     write: AtomicU8,
@@ -139,6 +145,9 @@ impl Shared {
             stopping: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             unkept: AtomicBool::new(false),
+            tainted: AtomicBool::new(false),
+            gate: Lock::default(),
+            gate_changed: Event::new(),
             // Whoever wrote before us may not have flushed.
             unflushed: AtomicBool::new(true),
             proven: AtomicU32::new(0),

@@ -7,6 +7,7 @@
 mod engine;
 mod metadata;
 mod prices;
+mod server;
 mod sides;
 mod virtual_time;
 
@@ -30,6 +31,8 @@ enum Figure {
     Prices(prices::Arguments),
     /// Bytes of metadata a slot.
     Metadata,
+    /// Misses through the server, against the same server without a cache layer.
+    Misses(server::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -38,5 +41,6 @@ fn main() -> anyhow::Result<()> {
         Figure::Virtual(arguments) => virtual_time::run(&arguments),
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Metadata => metadata::run(),
+        Figure::Misses(arguments) => server::run(&arguments),
     }
 }

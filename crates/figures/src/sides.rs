@@ -46,6 +46,16 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl Pairs {
+    /// Times that were measured elsewhere, A and B of each pair.
+    pub(crate) fn new(times: Vec<(f64, f64)>) -> Pairs {
+        Pairs(times)
+    }
+
+    /// A less B, pair by pair.
+    pub(crate) fn differences(&self) -> Vec<f64> {
+        self.0.iter().map(|(a, b)| a - b).collect()
+    }
+
     pub(crate) fn a(&self) -> f64 {
         median(self.0.iter().map(|pair| pair.0).collect())
     }

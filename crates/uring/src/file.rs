@@ -244,7 +244,8 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
         io_best_bytes: probe::io_best(number),
         io_max_bytes: IO_MAX,
         flush_needed: true,
-        fua: Fua::Native,
+        // RWF_DSYNC: the kernel flushes after the write where the device has no FUA.
+        fua: Fua::Emulated,
         discard,
         rotational: probe::rotational(number),
         read_only,

@@ -4,10 +4,13 @@ use crate::failure::{Exit, Failure};
 use block::{CacheSpec, Null, Ram, SECTOR, Size, Spec, Stack};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use layers::{Delay, DelayShared, Faults, FaultsShared};
-use std::io::{Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
-use uring::{Direct, FileBackend, FileVolume, HugePages, Lock, OpenOptions, Ring, SharedMemory};
+use uring::{
+    Direct, FileBackend, FileVolume, HugePages, Lock, OpenError, OpenErrorKind, OpenOptions, Ring,
+    SharedMemory,
+};
 
 /// The least memory that a cache makes sense with.
 const MEMORY_MIN: u64 = 1 << 20;
@@ -125,7 +128,8 @@ impl Half {
         Ok(match spec {
             Spec::File { path, read_only, buffered } => {
                 let options = OpenOptions { read_only: *read_only, buffered: *buffered };
-                let file = FileVolume::open(path, options)?;
+                let file = FileVolume::open(path, options)
+                    .map_err(|error| image_instead(error, path, flags))?;
                 look_inside(&file, path, flags, notes)?;
                 note_file(&file, *buffered, notes);
                 Half::File(file)
@@ -193,6 +197,24 @@ impl Half {
                 Attached { stack: Stack::new(lane, cache.clone()), cache: Some(cache) }
             }
         }
+    }
+}
+
+/// An image file may have any size: where that is what opening complained about, its format is the
+/// better reason, and filling it up the worst advice.
+fn image_instead(error: OpenError, path: &Path, flags: OpenFlags) -> Failure {
+    let size = matches!(error.kind, OpenErrorKind::Misaligned | OpenErrorKind::TooSmall);
+    if !size || flags.raw {
+        return error.into();
+    }
+    let mut first_bytes = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut first_bytes));
+    match uring::detect(&first_bytes) {
+        Some(format) if read.is_ok() && !format.is_container() => {
+            Failure::new(Exit::Usage, uring::reason(format, path))
+        }
+        _ => error.into(),
     }
 }
 

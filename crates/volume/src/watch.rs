@@ -45,12 +45,14 @@ impl Watch {
         let mut told = Told::default();
         loop {
             let seen = self.stop.1.seen();
-            if self.stop.0.get() {
-                return;
-            }
+            let stopped = self.stop.0.get();
             let counters = self.shared.counters(self.lane.now());
             if let Some(news) = told.news(&counters) {
                 eprintln!("overdrive: {news}");
+            }
+            // Only now: what happened last is told as well.
+            if stopped {
+                return;
             }
             let pause = self.lane.sleep_until(self.lane.now() + PERIOD_NS);
             first(self.stop.1.after(seen), pause).await;
@@ -78,8 +80,8 @@ impl Told {
         let was_trouble = std::mem::replace(&mut self.trouble, more_reads || more_writes);
         match (was_trouble, self.trouble) {
             (false, true) if more_writes => Some(format!(
-                "the backing fails to write or flush ({writes} errors so far); nothing is lost \
-                 yet, trying again"
+                "the backing fails to write or flush ({writes} errors so far); it is being tried \
+                 again, nothing is lost yet"
             )),
             (false, true) => Some(format!("the backing fails to read ({reads} errors so far)")),
             _ => None,
@@ -116,7 +118,7 @@ mod tests {
         assert_eq!(told.news(&counters), None, "it is over");
         counters.errors_flush = 1;
         let again = told.news(&counters).expect("something else is news");
-        assert!(again.contains("trying again"), "{again}");
+        assert!(again.contains("nothing is lost"), "{again}");
         (counters.errors_flush, counters.failed) = (2, 1);
         assert!(told.news(&counters).is_some_and(|news| news.contains("has failed")));
         counters.errors_read = 3;

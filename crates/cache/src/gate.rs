@@ -1,0 +1,78 @@
+//! Flushes of the backing, one at a time.
+//!
+//! Two flushes that overlap cannot both be believed: if one fails, the other may have found nothing
+//! left to do and succeed over data that is lost. So everybody who needs a flush waits for one that
+//! begins after they asked; whoever finds none running leads it, the others share it.
+
+/// The flushes of a volume, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    running: bool,
+    /// Flushes that have ended.
+    ended: u64,
+    /// Which of the last 64 have failed, the latest in the lowest bit.
+    failed: u64,
+}
+
+/// What one who needs a flush does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pass {
+    /// Nothing: it is over, and good or not.
+    Over(bool),
+    Wait,
+    /// Flush the backing, then report.
+    Lead,
+}
+
+impl Gate {
+    /// The number of the first flush that begins after now.
+    pub(crate) fn target(&self) -> u64 {
+        self.ended + 1 + u64::from(self.running)
+    }
+
+    /// What to do to have the flush with this number.
+    pub(crate) fn step(&mut self, target: u64) -> Pass {
+        if self.ended >= target {
+            let age = self.ended - target;
+            // Who comes so late that nobody remembers is told the worst.
+            return Pass::Over(age < 64 && self.failed >> age & 1 == 0);
+        }
+        if self.running {
+            return Pass::Wait;
+        }
+        self.running = true;
+        Pass::Lead
+    }
+
+    /// The flush that was led is over.
+    pub(crate) fn report(&mut self, good: bool) {
+        self.running = false;
+        self.ended += 1;
+        self.failed = self.failed << 1 | u64::from(!good);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_during_a_flush_gets_the_next_one_and_its_own_result() {
+        let mut gate = Gate::default();
+        let first = gate.target();
+        assert_eq!(gate.step(first), Pass::Lead);
+        let second = gate.target();
+        assert_eq!(gate.step(second), Pass::Wait);
+        gate.report(false);
+        assert_eq!(gate.step(second), Pass::Lead);
+        gate.report(true);
+        assert_eq!(gate.step(first), Pass::Over(false));
+        assert_eq!(gate.step(second), Pass::Over(true));
+        for _ in 0..64 {
+            let next = gate.target();
+            assert_eq!(gate.step(next), Pass::Lead);
+            gate.report(true);
+        }
+        assert_eq!(gate.step(second), Pass::Over(false), "forgotten, so not promised");
+    }
+}

@@ -1,0 +1,232 @@
+//! A served volume, and the programs that use it.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub(crate) const OVERDRIVE: &str = env!("CARGO_BIN_EXE_overdrive");
+/// Debian's Python: the one that its libnbd module belongs to.
+const PYTHON: &str = "/usr/bin/python3";
+/// No client of these tests takes longer unless something hangs.
+const PATIENCE_S: &str = "120";
+
+/// Whether all of these programs are there. If not, the test prints why it is skipped, but on a
+/// build server, where everything is installed, it fails.
+pub(crate) fn have(tools: &[&str]) -> bool {
+    let is_there = |tool: &&&str| {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = std::env::split_paths(&paths).chain(["/usr/sbin".into(), "/sbin".into()]);
+        places.any(|place| place.join(tool).is_file())
+    };
+    let missing: Vec<_> = tools.iter().filter(|tool| !is_there(tool)).collect();
+    missing.is_empty() || skip(&format!("{missing:?} not installed"))
+}
+
+/// Whether Debian's Python has libnbd.
+pub(crate) fn have_libnbd() -> bool {
+    let imported = Command::new(PYTHON).args(["-c", "import nbd"]).output();
+    imported.is_ok_and(|output| output.status.success()) || skip("python3-libnbd not installed")
+}
+
+/// Whether we may mount, in a mount namespace of our own; if not, says that it skips.
+pub(crate) fn have_mounts() -> bool {
+    let mounted =
+        Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    let may = mounted.is_ok_and(|output| output.status.success());
+    if !may {
+        // A privilege, not a program: build servers may lack it, too.
+        println!("skipped: no mounts in a namespace of our own");
+    }
+    may
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn skip(why: &str) -> bool {
+    assert!(std::env::var_os("CI").is_none(), "{why}, and this is CI");
+    println!("skipped: {why}");
+    false
+}
+
+/// A directory for images: beside the build, so rather on a disk than in memory.
+pub(crate) fn place() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's directory takes files")
+}
+
+/// A sparse image of so many MiB.
+pub(crate) fn image(place: &TempDir, mib: u64) -> PathBuf {
+    let path = place.path().join("disk.img");
+    let file = File::create(&path).expect("the directory takes files");
+    file.set_len(mib << 20).expect("sparse");
+    path
+}
+
+/// How a server ended.
+pub(crate) struct Ended {
+    /// Its status, as a shell has it.
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+fn shell_status(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).expect("one of the two")
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Ended {
+        Ended {
+            status: shell_status(output.status),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    /// Asserts that it went well.
+    pub(crate) fn well(self) -> Ended {
+        assert_eq!(self.status, 0, "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts a refusal: this status, one line on stderr with these words, nothing on stdout.
+    pub(crate) fn refused(self, status: i32, words: &[&str]) -> Ended {
+        assert_eq!(self.status, status, "{}{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "", "stdout is for data");
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "no '{word}' in {}", self.stderr);
+        }
+        self
+    }
+}
+
+/// `overdrive serve` with these arguments, to its end.
+pub(crate) fn serve(backing: impl AsRef<Path>, options: &[&str]) -> Ended {
+    let mut command = Command::new("timeout");
+    command.args([PATIENCE_S, OVERDRIVE, "serve"]);
+    command.arg(backing.as_ref()).args(options);
+    command.output().expect("timeout is part of coreutils").into()
+}
+
+/// Serves while a shell script runs, which finds the volume in `$uri`.
+pub(crate) fn captive(backing: impl AsRef<Path>, options: &[&str], script: &str) -> Ended {
+    let script = format!("set -e\n{script}");
+    serve(backing, &[options, &["--run", &script]].concat())
+}
+
+/// A program with these arguments, to its end.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Ended {
+    let mut command = Command::new("timeout");
+    command.args([PATIENCE_S, program]).args(arguments);
+    command.output().expect("timeout is part of coreutils").into()
+}
+
+/// A Python program over libnbd.
+pub(crate) fn python(program: &str, arguments: &[&str]) -> Ended {
+    run(PYTHON, &[&["-c", program], arguments].concat())
+}
+
+/// A server in the background.
+pub(crate) struct Server {
+    child: Child,
+    /// For clients.
+    pub(crate) uri: String,
+    pub(crate) socket: PathBuf,
+    errors: PathBuf,
+    _directory: TempDir,
+}
+
+impl Server {
+    pub(crate) fn start(backing: impl AsRef<Path>, options: &[&str]) -> Server {
+        let mut command = Command::new(OVERDRIVE);
+        command.arg("serve").arg(backing.as_ref()).args(options);
+        Server::spawn(command)
+    }
+
+    /// Starts a command that ends up as `overdrive serve`; the socket is added to its arguments.
+    pub(crate) fn spawn(mut command: Command) -> Server {
+        let directory = tempfile::tempdir().expect("a place for sockets, with a short path");
+        let socket = directory.path().join("socket");
+        let errors = directory.path().join("stderr");
+        command.arg("--nbd").arg(format!("unix:{}", socket.display()));
+        command.stdout(Stdio::piped());
+        command.stderr(File::create(&errors).expect("a fresh directory"));
+        let mut child = command.spawn().expect("the binary under test");
+        let mut uri = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut uri).expect("text");
+        let uri = uri.trim().to_owned();
+        let server = Server { child, uri, socket, errors, _directory: directory };
+        assert!(server.uri.starts_with("nbd+unix:"), "{}", server.stderr());
+        server
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// What it has said so far.
+    pub(crate) fn stderr(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    /// Waits until it has said this.
+    pub(crate) fn says(&self, words: &str) {
+        wait_until(words, || self.stderr().contains(words));
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it still runs");
+    }
+
+    pub(crate) fn wait(mut self) -> Ended {
+        let status = self.child.wait().expect("our child");
+        Ended { status: shell_status(status), stdout: String::new(), stderr: self.stderr() }
+    }
+
+    /// Ends it as an operator does.
+    pub(crate) fn end(self) -> Ended {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(self) {
+        self.signal(Signal::KILL);
+        assert_eq!(self.wait().status, 137);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After `wait` there is nothing to end.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Waits for something that another process brings about.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if is_so() {
+            return;
+        }
+        pause(Duration::from_millis(20));
+    }
+    panic!("20 seconds over, and still not: {what}");
+}
+
+#[allow(clippy::disallowed_methods, reason = "no lane here: other processes are waited for")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
