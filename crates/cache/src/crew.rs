@@ -76,7 +76,7 @@ async fn carry(handle: &Handle, member: usize) {
             match result {
                 Ok(()) => pause_ns = PAUSE_NS,
                 Err(error) => {
-                    trouble(handle, error).await;
+                    trouble(handle, error, 1).await;
                     handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
                 }
@@ -166,10 +166,11 @@ async fn done(
     }
 }
 
-/// The backing has failed to write: try again for `retry_time`, then the volume fails (C8).
-async fn trouble(handle: &Handle, error: Error) {
+/// The backing has failed: try again for `retry_time`, then the volume fails (C8). `kind`: which
+/// error to count.
+async fn trouble(handle: &Handle, error: Error, kind: usize) {
     let shared = &handle.shared;
-    shared.count_error(1);
+    shared.count_error(kind);
     handle.lane.turn().await;
     let now = handle.lane.now();
     let retry = shared.settings.retry_time_ns;
@@ -184,6 +185,9 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     if !resume {
         close(handle).await;
     }
+    if !flush_first(handle).await {
+        return give_up(handle).await;
+    }
     shared.rooms.iter().for_each(|room| room.has_closing.store(true, Ordering::SeqCst));
     let blocks = shared.gauges.remaining.load(Ordering::SeqCst).max(0) as u64;
     let start = handle.lane.now();
@@ -191,10 +195,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     loop {
         shared.work.notify();
         if !written(shared).await {
-            handle.lane.turn().await;
-            shared.order.with(Order::abandon);
-            shared.order_changed.notify();
-            return;
+            return give_up(handle).await;
         }
         let end = handle.lane.now();
         match flush_backing(handle).await {
@@ -218,6 +219,38 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     handle.lane.turn().await;
     shared.order.with(Order::released);
     shared.order_changed.notify();
+}
+
+/// The leader gives up: the volume has failed.
+async fn give_up(handle: &Handle) {
+    handle.lane.turn().await;
+    handle.shared.order.with(Order::abandon);
+    handle.shared.order_changed.notify();
+}
+
+/// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
+/// has failed.
+async fn flush_first(handle: &Handle) -> bool {
+    let shared = &handle.shared;
+    let mut pause_ns = PAUSE_NS;
+    while shared.flush_first.load(Ordering::SeqCst) && handle.below.limits().flush_needed {
+        match handle.flush_below().await {
+            Ok(()) => {
+                // A failure before this one took nothing that was promised to anybody.
+                shared.tainted.store(false, Ordering::SeqCst);
+                shared.flush_first.store(false, Ordering::SeqCst);
+            }
+            Err(error) => {
+                trouble(handle, error, 2).await;
+                if shared.has_failed() {
+                    return false;
+                }
+                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+        }
+    }
+    true
 }
 
 /// Walks the shards: one counter for all would let a late write join an epoch already flushed.

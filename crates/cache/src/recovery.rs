@@ -61,6 +61,7 @@ pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
     shared.order = Lock::new(Order::new(epochs.open, epochs.closing.is_some()));
     shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
     shared.gauges.urgent.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
+    shared.flush_first.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
     // As old as can be: the keeper starts at once.
     let since = |there: bool| u64::from(there);
     shared.gauges.open_since.store(since(recovered > 0 || epochs.ranges), Ordering::Relaxed);

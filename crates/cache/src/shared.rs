@@ -67,6 +67,9 @@ pub struct Shared {
     pub(crate) gate: Lock<Gate>,
     /// A flush of the backing has ended.
     pub(crate) gate_changed: Event,
+    /// Recovery found dirty data. What the earlier life sent past the cache may lie in the backing's
+    /// own cache, and may belong before it: flush that first (C2, C7).
+    pub(crate) flush_first: AtomicBool,
     /// Something may have been written since the last good flush.
     pub(crate) unflushed: AtomicBool,
     write: AtomicU8,
@@ -146,6 +149,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             unkept: AtomicBool::new(false),
             tainted: AtomicBool::new(false),
+            flush_first: AtomicBool::new(false),
             gate: Lock::default(),
             gate_changed: Event::new(),
             // Whoever wrote before us may not have flushed.
