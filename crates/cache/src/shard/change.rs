@@ -107,11 +107,11 @@ impl Shard {
         self.passes.begin(*at);
         self.fills.forget(first, blocks);
         for block in first..first + u64::from(blocks) {
-            // What is held of a block in part would be read beside what has arrived of the change
-            // already: half old, half new.
+            // The backing may show the change before it is answered. Whoever has read it there must
+            // not find the copy from before here, nor one half of a block here and one there.
             if let Some((slot, header)) = self.current(block)
                 && header.state == State::Clean
-                && header.mask != 0xff
+                && !planted(Bug::KeepBehindPass)
             {
                 self.retire(gauges, slot, &header);
             }
