@@ -5,11 +5,12 @@ use crate::gate::Pass;
 use crate::index::Hash;
 use crate::order::Step;
 use crate::planted::{Bug, planted};
-use crate::shard::{Admit, Change, Fetch, Look, Passed, Reason, Source, blocks_of};
+use crate::shard::{Admit, Change, Fetch, Glance, Look, Passed, Reason, Source, blocks_of};
 use crate::shared::{Room, Shared};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack};
+use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use lane::{Cost, Lane};
@@ -28,6 +29,8 @@ pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) lane: Lane,
     pub(crate) below: Stack,
+    /// Whether the backing has answered the last read at once that it was asked to.
+    at_once: Cell<bool>,
 }
 
 const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
@@ -40,7 +43,8 @@ impl Cache {
     /// If the lane has no room for the crew's tasks.
     pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
-        let handle = Handle { shared: shared.clone(), lane: lane.clone(), below };
+        let (shared, lane) = (shared.clone(), lane.clone());
+        let handle = Handle { shared, lane, below, at_once: Cell::new(true) };
         let cache = Cache(Rc::new(handle));
         crew::start(&cache);
         cache
@@ -86,9 +90,29 @@ impl Block for Cache {
         let room = shared.room(first);
         match request {
             Request::Read { into, .. } => {
-                let hit = room.shard.with(|shard| shard.hit(&at, into));
-                self.0.lane.charge(Cost::Hit, if hit { blocks } else { 0 });
-                hit.then_some(Ok(()))
+                let at_once = self.0.at_once.get();
+                let glance = room.shard.with(|shard| {
+                    shard.glance(
+                        &shared.gauges,
+                        &shared.settings,
+                        shared.keeps(),
+                        at_once,
+                        &at,
+                        into,
+                    )
+                });
+                match glance {
+                    Glance::Hit => {
+                        self.0.lane.charge(Cost::Hit, blocks);
+                        Some(Ok(()))
+                    }
+                    Glance::Bypass => {
+                        let answer = self.0.below.try_now(request);
+                        self.0.at_once.set(answer.is_some());
+                        answer
+                    }
+                    Glance::Unknown => None,
+                }
             }
             Request::Write { from, fua: false, .. } => {
                 let change = self.0.change(at, Source::Data(from), false);
@@ -187,10 +211,6 @@ impl Handle {
                     return Ok(());
                 }
                 Look::Wait => room.changed.after(seen).await,
-                Look::Bypass => {
-                    self.lane.charge(Cost::Miss, 1);
-                    return self.read_below(at, into.clone(), first).await;
-                }
                 Look::Fetch(fetch) => {
                     self.lane.charge(Cost::Miss, 1);
                     if self.fetch(room, &fetch, into).await? {

@@ -62,8 +62,8 @@ pub struct Settings {
     pub crew: u32,
     /// Writes larger than this many blocks go to the backing directly, unless they meet dirty data.
     pub absorb_blocks_max: u32,
-    /// What a block costs to keep after a miss, in nanoseconds: below a backing this fast (times
-    /// twenty) a miss must earn its keeping. Measured: `cargo xtask bench prices`.
+    /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
+    /// `cargo xtask bench prices`.
     pub fill_cost_ns: u64,
 }
 

@@ -34,7 +34,7 @@ use block::Extent;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use change::{Admit, Change, Passed, Reason, Source};
-pub(crate) use read::{Fetch, Look};
+pub(crate) use read::{Fetch, Glance, Look};
 pub(crate) use write_out::{Next, Run};
 
 /// What all shards share: counts and measurements that are read inside sections.

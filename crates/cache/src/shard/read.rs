@@ -6,8 +6,20 @@ use crate::fills::FillId;
 use crate::index::Hash;
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
+use crate::worth::Prospect;
 use block::{Buf, Extent};
 use core::sync::atomic::Ordering;
+
+/// What a first look at a read says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Glance {
+    /// All of it was copied.
+    Hit,
+    /// Nothing of it is held or would be kept: the backing alone answers.
+    Bypass,
+    /// It needs a closer look.
+    Unknown,
+}
 
 /// What a read has to do.
 pub(crate) enum Look {
@@ -15,8 +27,6 @@ pub(crate) enum Look {
     Hit,
     /// Wait until the shard changes: another read fetches the same, or no fill is free.
     Wait,
-    /// Read the backing and keep nothing.
-    Bypass,
     /// Read this much of the backing, then come back with it.
     Fetch(Fetch),
 }
@@ -40,21 +50,52 @@ pub(crate) struct Fetch {
 }
 
 impl Shard {
-    /// Copies a read of blocks that are all held. False: nothing was copied for good.
+    /// Answers a read if all of it is held, or says that it is nobody's business here: nothing of
+    /// it is held, and it would not be kept (only asked if the backing can answer `at_once`).
     #[inline]
-    pub(crate) fn hit(&mut self, at: &Extent, into: &Buf) -> bool {
+    pub(crate) fn glance(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        keeps: bool,
+        at_once: bool,
+        at: &Extent,
+        into: &Buf,
+    ) -> Glance {
         let (first, blocks) = blocks_of(at);
-        for block in first..first + u64::from(blocks) {
-            if self.copy_block(at, block, into) != Copied::All {
-                return false;
+        for (done, block) in (first..first + u64::from(blocks)).enumerate() {
+            match self.copy_block(at, block, into) {
+                Copied::All => {}
+                Copied::Nothing if done == 0 && at_once && blocks == 1 => {
+                    return self.decline(gauges, settings, keeps);
+                }
+                _ => return Glance::Unknown,
             }
         }
-        if Hash::of(first).is_sampled() {
-            self.worth.saw(true);
-        }
+        self.worth.saw(true);
         self.counters.read_hits += 1;
         self.counters.blocks_hit += u64::from(blocks);
-        true
+        Glance::Hit
+    }
+
+    /// A miss of one block that nothing is held of: whether it goes past without being kept.
+    fn decline(&mut self, gauges: &Gauges, settings: &Settings, keeps: bool) -> Glance {
+        if keeps && (self.worth.pays(&self.prospect(gauges, settings)) || self.worth.opens()) {
+            return Glance::Unknown;
+        }
+        self.worth.saw(false);
+        self.counters.read_misses += 1;
+        self.counters.bypass_not_worth += u64::from(keeps);
+        Glance::Bypass
+    }
+
+    fn prospect(&self, gauges: &Gauges, settings: &Settings) -> Prospect {
+        let measured = gauges.backing_read_ns.load(Ordering::Relaxed);
+        Prospect {
+            backing_ns: (measured != u64::MAX).then_some(measured),
+            cost_ns: settings.fill_cost_ns,
+            has_room: self.free.length > 0,
+        }
     }
 
     /// Copies what a read wants of one block, if all of that is held.
@@ -117,10 +158,7 @@ impl Shard {
                 missing = Some((missing.map_or(block, |(from, _)| from), block));
             }
         }
-        let sampled = Hash::of(first).is_sampled();
-        if sampled {
-            self.worth.saw(missing.is_none());
-        }
+        self.worth.saw(missing.is_none());
         let Some((from, to)) = missing else {
             self.counters.read_hits += 1;
             self.counters.blocks_hit += u64::from(blocks);
@@ -131,22 +169,18 @@ impl Shard {
             self.counters.read_joins += 1;
             return Look::Wait;
         }
-        let measured = gauges.backing_read_ns.load(Ordering::Relaxed);
-        let measured = (measured != u64::MAX).then_some(measured);
-        let pays = sampled || self.worth.pays(measured, settings.fill_cost_ns);
+        let pays = self.worth.pays(&self.prospect(gauges, settings)) || self.worth.opens();
         // Large reads are copies and scans: keeping them costs what they take from everything else.
         let large = blocks > settings.absorb_blocks_max;
         let keep = keeps && pays && !large && !self.passes.meet(from, span);
-        if !keep && !present {
-            self.counters.read_misses += 1;
-            self.counters.bypass_large += u64::from(large);
-            self.counters.bypass_not_worth += u64::from(!pays && !large);
-            return Look::Bypass;
-        }
+        // Also what will not be kept is noted while it is under way: a change that is absorbed
+        // meanwhile must mark it, or it could show a later change before this one was seen.
         if self.fills.is_full() {
             return Look::Wait;
         }
         self.counters.read_misses += 1;
+        self.counters.bypass_large += u64::from(large);
+        self.counters.bypass_not_worth += u64::from(!pays && !large);
         let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {
