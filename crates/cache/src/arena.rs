@@ -3,8 +3,8 @@
 //! It lies in shared memory, so that it outlives the process; it holds no pointer, lock or index.
 //!
 //! ```text
-//! offset 0      superblock   8 words: magic, version | grain, slots, shards, region, extents,
-//!                                     volume sectors, checksum
+//! offset 0      superblock   8 words: magic, version | grain, slots, shards | region, extents,
+//!                                     volume sectors, checksum of these; the open epoch's number
 //! offset 64     headers      2 words a slot:
 //!                              place  | block 40 | mask 8 | epoch 16 |
 //!                              life   | sequence 44 | state 4 | check 16 |
@@ -27,6 +27,7 @@ use core::sync::atomic::Ordering;
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
 const VERSION: u64 = 1;
 const SUPERBLOCK_BYTES: usize = 64;
+const EPOCH_AT: usize = 56;
 const HEADER_BYTES: usize = 16;
 const EXTENT_BYTES: usize = 32;
 const PREFETCH_BYTES: usize = 256;
@@ -204,7 +205,7 @@ impl Arena {
         Arena { memory, grain, extents_at, slots_at, slot_bytes }
     }
 
-    fn superblock(&self, geometry: &Geometry, sectors: u64) -> [u64; 8] {
+    fn superblock(&self, geometry: &Geometry, sectors: u64) -> [u64; 7] {
         let mut words = [
             MAGIC,
             VERSION << 32 | u64::from(self.grain),
@@ -213,9 +214,8 @@ impl Arena {
             u64::from(geometry.extents),
             sectors,
             0,
-            0,
         ];
-        words[7] = words[..7].iter().fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)));
+        words[6] = words[..6].iter().fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)));
         words
     }
 
@@ -223,7 +223,7 @@ impl Arena {
     pub(crate) fn is_mine(&self, geometry: &Geometry, sectors: u64) -> Option<bool> {
         let words = self.superblock(geometry, sectors);
         let stored = |index: usize| self.memory.word(index * 8).load(Ordering::Relaxed);
-        if (0..8).all(|index| stored(index) == 0) {
+        if (0..7).all(|index| stored(index) == 0) {
             return None;
         }
         Some(words.iter().enumerate().all(|(index, word)| stored(index) == *word))
@@ -234,6 +234,16 @@ impl Arena {
         for (index, word) in self.superblock(geometry, sectors).into_iter().enumerate() {
             self.memory.word(index * 8).store(word, Ordering::Release);
         }
+    }
+
+    /// The number of the open epoch, as last noted; 0: never.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.memory.word(EPOCH_AT).load(Ordering::Acquire)
+    }
+
+    /// Notes the number of the open epoch, before anything is tagged with it.
+    pub(crate) fn note_epoch(&self, epoch: u64) {
+        self.memory.word(EPOCH_AT).store(epoch, Ordering::Release);
     }
 
     /// Byte offset of a slot's header (two words).

@@ -183,7 +183,7 @@ async fn trouble(handle: &Handle, error: Error, kind: usize) {
 pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     let shared = &handle.shared;
     if !resume {
-        close(handle).await;
+        close(handle, epoch).await;
     }
     if !flush_first(handle).await {
         return give_up(handle).await;
@@ -254,7 +254,8 @@ async fn flush_first(handle: &Handle) -> bool {
 }
 
 /// Walks the shards: one counter for all would let a late write join an epoch already flushed.
-async fn close(handle: &Handle) {
+async fn close(handle: &Handle, epoch: u64) {
+    handle.shared.arena.note_epoch(epoch + 1);
     let gauges = &handle.shared.gauges;
     let since = gauges.open_since.swap(0, Ordering::Relaxed);
     gauges.closing_since.store(since, Ordering::Relaxed);

@@ -41,12 +41,14 @@ pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
     match shared.arena.is_mine(&shared.geometry, shared.limits.sectors) {
         None => {
             shared.arena.adopt(&shared.geometry, shared.limits.sectors);
+            shared.arena.note_epoch(1);
             return Ok(());
         }
         Some(false) => return Err(Unrecoverable),
         Some(true) => {}
     }
     let epochs = Epochs::find(shared);
+    shared.arena.note_epoch(epochs.open);
     for room in &mut shared.rooms {
         room.shard.get_mut().recover(&epochs, &shared.gauges);
     }
@@ -61,7 +63,8 @@ pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
     shared.order = Lock::new(Order::new(epochs.open, epochs.closing.is_some()));
     shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
     shared.gauges.urgent.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
-    shared.flush_first.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
+    // Also if nothing is dirty any more: what was may have been overtaken by what went past.
+    shared.flush_first.store(true, Ordering::Relaxed);
     // As old as can be: the keeper starts at once.
     let since = |there: bool| u64::from(there);
     shared.gauges.open_since.store(since(recovered > 0 || epochs.ranges), Ordering::Relaxed);
@@ -83,7 +86,9 @@ struct Epochs {
 
 impl Epochs {
     fn find(shared: &Shared) -> Epochs {
-        let mut newest: Option<u16> = None;
+        // The open epoch may have nothing dirty in it; then only the note tells of it.
+        let noted = shared.arena.epoch();
+        let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
         let mut oldest: Option<u16> = None;
         let mut sequence: Option<u64> = None;
         let mut ranges = false;

@@ -67,8 +67,8 @@ pub struct Shared {
     pub(crate) gate: Lock<Gate>,
     /// A flush of the backing has ended.
     pub(crate) gate_changed: Event,
-    /// Recovery found dirty data. What the earlier life sent past the cache may lie in the backing's
-    /// own cache, and may belong before it: flush that first (C2, C7).
+    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
+    /// cache, and belongs before all that is written out now: flush that first (C2, C7).
     pub(crate) flush_first: AtomicBool,
     /// Something may have been written since the last good flush.
     pub(crate) unflushed: AtomicBool,
