@@ -88,9 +88,12 @@ mod hooks {
     use core::cell::{Cell, RefCell};
     use std::boxed::Box;
 
+    /// Who hears of admissions.
+    pub type Observer = Box<dyn FnMut(Admitted)>;
+
     std::thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-        static OBSERVER: RefCell<Option<Box<dyn FnMut(Admitted)>>> = const { RefCell::new(None) };
+        static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
     }
 
     /// Whether this bug is planted on this thread.
@@ -106,7 +109,7 @@ mod hooks {
 
     /// Sets who hears of every change that is admitted to the write buffer on this thread. It is
     /// called inside the shard's section, while the client's task is being polled.
-    pub fn observe(observer: Option<Box<dyn FnMut(Admitted)>>) {
+    pub fn observe(observer: Option<Observer>) {
         OBSERVER.set(observer);
     }
 
@@ -122,7 +125,7 @@ mod hooks {
 #[cfg(feature = "laboratory")]
 pub(crate) use hooks::admitted;
 #[cfg(feature = "laboratory")]
-pub use hooks::{observe, plant, planted};
+pub use hooks::{Observer, observe, plant, planted};
 
 /// Whether this bug is planted: never, in the product.
 #[cfg(not(feature = "laboratory"))]

@@ -41,7 +41,11 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
     };
     let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, memory)?;
     let lane = world.lane();
-    let below = Stack::new(&lane, Slow { null: Null::new(sectors, 0), lane: lane.clone() });
+    let null = Null::new(sectors, 0);
+    let below = match waits {
+        true => Stack::new(&lane, Slow { null, lane: lane.clone() }),
+        false => Stack::new(&lane, null),
+    };
     let cache = Cache::attach(&shared, &lane, below);
     Ok((lane.clone(), Stack::new(&lane, cache), sectors / 8))
 }
