@@ -1,0 +1,248 @@
+//! The crash laboratory as a command: `cargo xtask crash` runs it.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use crash::{Bug, Failure, Hunt, Outcome, Scale, Subject, Tally, Terms};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A promise was broken, or a planted bug was not found.
+const EXIT_INTEGRITY: u8 = 7;
+/// Wrong usage.
+const EXIT_USAGE: u8 = 2;
+
+/// Crashes the engine on a simulated disk in every way, and judges what is left.
+#[derive(Parser)]
+#[command(name = "crash-laboratory")]
+struct Arguments {
+    /// Run for so many seconds on each thread.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// With `--seconds`, `--bug` over time or `--bugs`: the seed that all others follow from.
+    #[arg(long, value_parser = number, default_value = "0x0dd5", value_name = "N")]
+    base: u64,
+    /// Run the history of this seed alone, and print every event.
+    #[arg(long, value_parser = number, value_name = "N")]
+    seed: Option<u64>,
+    /// With `--seed`: it is a history of the exhaustive kind.
+    #[arg(long)]
+    exhaustive: bool,
+    /// Try this planted bug instead of the honest engine.
+    #[arg(long, value_name = "NAME")]
+    bug: Option<String>,
+    /// Try every planted bug, each until it is found, for at most 60 seconds.
+    #[arg(long)]
+    bugs: bool,
+    /// With `--bugs`: try each from so many seeds.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    rounds: u64,
+    /// Threads; 0: one for each core.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    threads: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("'{text}' is not a number; write it like 7 or 0x7f"))
+}
+
+impl Arguments {
+    fn terms(&self, seconds: u64, base: u64) -> Terms {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Terms {
+            time: Duration::from_secs(seconds),
+            threads: if self.threads == 0 { cores } else { self.threads },
+            base,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.bugs {
+        return try_bugs(&arguments);
+    }
+    let subject = match &arguments.bug {
+        None => crash::honest(),
+        Some(name) => match crash::by_name(name) {
+            Some(subject) => subject,
+            None => return unknown_bug(name),
+        },
+    };
+    match arguments.seed {
+        Some(seed) => show(&arguments, subject.as_ref(), seed),
+        None => run(&arguments, subject.as_ref()),
+    }
+}
+
+fn unknown_bug(name: &str) -> ExitCode {
+    let names: Vec<String> = crash::bugs().into_iter().map(|bug| bug.name).collect();
+    eprintln!("crash-laboratory: no bug is called '{name}'; there are {}", names.join(", "));
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// Runs one history again, with its events on standard output.
+fn show(arguments: &Arguments, subject: &dyn Subject, seed: u64) -> ExitCode {
+    let scale = if arguments.exhaustive { Scale::Exhaustive } else { Scale::Swarm };
+    let outcome = crash::history(subject, seed, scale, !arguments.json);
+    let Outcome { tally, trace, failure, .. } = &outcome;
+    if arguments.json {
+        let object = serde_json::json!({
+            "schema": "overdrive.crash/1",
+            "seed": seed,
+            "exhaustive": arguments.exhaustive,
+            "trace": format!("{trace:#018x}"),
+            "states": tally.states(),
+            "tally": tally,
+            "violations": failure.iter().count(),
+            "failures": failure.iter().collect::<Vec<_>>(),
+        });
+        println!("{object:#}");
+    } else {
+        println!("trace {trace:#018x}, {} distinct states", tally.states());
+        report_failures(arguments, failure.as_slice());
+    }
+    status(failure.is_none())
+}
+
+fn status(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_INTEGRITY) }
+}
+
+fn report_failures(arguments: &Arguments, failures: &[Failure]) {
+    for failure in failures {
+        println!("VIOLATION {}", failure.finding);
+        println!("  again with: {}", failure.reproduction(arguments.bug.as_deref()));
+    }
+}
+
+/// Swarms and exhaustive histories until the time is up.
+fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
+    let terms = arguments.terms(arguments.seconds, arguments.base);
+    let shows = std::io::stderr().is_terminal() && arguments.seconds > 2;
+    let hunt = crash::hunt(subject, terms, |hunt| {
+        if shows {
+            let states = hunt.swarm.states() + hunt.exhaustive.states();
+            eprint!("\r{states} states, {} violations   ", hunt.failures.len());
+        }
+    });
+    if shows {
+        eprint!("\r{:60}\r", "");
+    }
+    if arguments.json {
+        println!("{:#}", as_json(&hunt, terms));
+    } else {
+        print_hunt(&hunt, terms);
+        report_failures(arguments, &hunt.failures);
+    }
+    status(hunt.failures.is_empty())
+}
+
+fn print_hunt(hunt: &Hunt, terms: Terms) {
+    let line = |name: &str, tally: &Tally, rate: f64| {
+        println!(
+            "{name:11} {:8} histories {:12} distinct states {:9.0} a second a core",
+            tally.histories,
+            tally.states(),
+            rate
+        );
+        println!(
+            "            {:8} crash points: {} power cut, {} kill, {} nested, {} damaged memory",
+            tally.crash_points,
+            tally.power_states,
+            tally.kill_states,
+            tally.nested_states,
+            tally.damaged_states
+        );
+    };
+    line("swarm", &hunt.swarm, hunt.swarm_rate());
+    line("exhaustive", &hunt.exhaustive, hunt.exhaustive_rate());
+    println!(
+        "{} violations in {:.1} s on {} threads",
+        hunt.failures.len(),
+        hunt.seconds,
+        terms.threads
+    );
+}
+
+fn as_json(hunt: &Hunt, terms: Terms) -> serde_json::Value {
+    serde_json::json!({
+        "schema": "overdrive.crash/1",
+        "seed": terms.base,
+        "threads": terms.threads,
+        "seconds": hunt.seconds,
+        "histories": hunt.swarm.histories + hunt.exhaustive.histories,
+        "states": hunt.swarm.states() + hunt.exhaustive.states(),
+        "states_per_second_per_core": hunt.swarm_rate(),
+        "swarm": hunt.swarm,
+        "swarm_seconds": hunt.swarm_seconds,
+        "exhaustive": hunt.exhaustive,
+        "exhaustive_seconds": hunt.exhaustive_seconds,
+        "exhaustive_states_per_second_per_core": hunt.exhaustive_rate(),
+        "violations": hunt.failures.len(),
+        "failures": hunt.failures,
+    })
+}
+
+/// Tries every planted bug until it is found.
+fn try_bugs(arguments: &Arguments) -> ExitCode {
+    let mut rows = Vec::new();
+    let mut missed = 0;
+    for bug in crash::bugs() {
+        for round in 0..arguments.rounds {
+            let base = crash::seed_of(arguments.base, round);
+            let terms = arguments.terms(60, base);
+            let hunt = crash::hunt(bug.subject.as_ref(), terms, |_| ());
+            missed += usize::from(hunt.failures.is_empty());
+            report_bug(arguments, &bug, &hunt);
+            rows.push(bug_as_json(&bug, base, &hunt));
+        }
+    }
+    if arguments.json {
+        let object = serde_json::json!({
+            "schema": "overdrive.crash/1",
+            "seed": arguments.base,
+            "bugs": rows,
+            "missed": missed,
+        });
+        println!("{object:#}");
+    } else {
+        println!("{} hunts, {missed} bugs not found", rows.len());
+    }
+    status(missed == 0)
+}
+
+fn report_bug(arguments: &Arguments, bug: &Bug, hunt: &Hunt) {
+    if arguments.json {
+        return;
+    }
+    match hunt.failures.first() {
+        Some(failure) => {
+            println!("{:24} {:6.2} s  {}", bug.name, hunt.seconds, failure.finding);
+            println!("{:34}{}", "", failure.reproduction(Some(&bug.name)));
+        }
+        None => println!("{:24} {:6.2} s  NOT FOUND", bug.name, hunt.seconds),
+    }
+}
+
+fn bug_as_json(bug: &Bug, base: u64, hunt: &Hunt) -> serde_json::Value {
+    let failure = hunt.failures.first();
+    serde_json::json!({
+        "bug": bug.name,
+        "base": base,
+        "found": failure.is_some(),
+        "seconds": hunt.seconds,
+        "histories": hunt.swarm.histories + hunt.exhaustive.histories,
+        "seed": failure.map(|failure| failure.seed),
+        "clause": failure.map(|failure| &failure.finding.clause),
+        "reproduction": failure.map(|failure| failure.reproduction(Some(&bug.name))),
+    })
+}

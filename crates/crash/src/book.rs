@@ -1,0 +1,309 @@
+//! The book of a history: every request and answer as it happens, and the promises that can be
+//! checked at once.
+
+use crate::device::Disk;
+use crate::disk::NEVER;
+use crate::finding::Finding;
+use crate::oracle::{Content, Oracle, Range, decode};
+use crate::plan::Kind;
+use crate::stamp::{self, GRAIN, Operation};
+use crate::subject::{Admission, take_admissions};
+use crate::trace;
+use block::{Result, WriteMode};
+
+/// An operation that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) operation: Operation,
+    pub(crate) kind: Kind,
+    pub(crate) range: Range,
+    /// The tick at which it was sent.
+    sent: u32,
+    /// Its blocks held buffered data that was not durable yet: it may be absorbed (C12).
+    overlaps_dirty: bool,
+}
+
+/// What has happened so far.
+pub(crate) struct Book {
+    pub(crate) oracle: Oracle,
+    disk: Disk,
+    next: Operation,
+    buffers: bool,
+    mode: WriteMode,
+    mode_since: u32,
+    /// Live connections that have sent a flush.
+    proven: u32,
+    unproven_since: u32,
+    /// Dirty blocks after the last step.
+    pub(crate) dirty_blocks: u32,
+    admissions: Vec<Admission>,
+    /// Parts of changes admitted since this was last asked.
+    admitted: u32,
+    /// Rises with every answer.
+    pub(crate) answers: u64,
+    /// Clients that have more to do.
+    pub(crate) clients: u32,
+    /// The first promise that was broken.
+    pub(crate) finding: Option<Finding>,
+}
+
+impl Book {
+    pub(crate) fn new(oracle: Oracle, disk: Disk, next: Operation, mode: WriteMode) -> Book {
+        let now = oracle.clock;
+        Book {
+            oracle,
+            disk,
+            next,
+            buffers: false,
+            mode,
+            mode_since: now,
+            proven: 0,
+            unproven_since: now,
+            dirty_blocks: 0,
+            admissions: Vec::new(),
+            admitted: 0,
+            answers: 0,
+            clients: 0,
+            finding: None,
+        }
+    }
+
+    /// From now on the promises of a write buffer are checked too.
+    pub(crate) fn expect_buffer(&mut self) {
+        self.buffers = true;
+    }
+
+    /// The name of the next operation.
+    pub(crate) fn next_operation(&self) -> Operation {
+        self.next
+    }
+
+    /// Notes what the write buffer has admitted; returns how much since this was last asked.
+    pub(crate) fn note_admissions(&mut self) -> u32 {
+        self.hear_admissions();
+        std::mem::take(&mut self.admitted)
+    }
+
+    fn hear_admissions(&mut self) {
+        let mut admissions = std::mem::take(&mut self.admissions);
+        take_admissions(&mut admissions);
+        for admission in &admissions {
+            let range = (admission.first, admission.count);
+            self.oracle.admitted(admission.operation, range, admission.epoch);
+            trace::event(
+                [range.0.into(), range.1.into(), admission.epoch.into()],
+                format_args!(
+                    "  {} buffered: {}+{} in epoch {}",
+                    admission.operation, range.0, range.1, admission.epoch
+                ),
+            );
+            self.check_room(admission);
+            self.admitted += 1;
+        }
+        self.admissions = admissions;
+    }
+
+    /// C6, C13: what makes more blocks dirty stays below both limits.
+    fn check_room(&mut self, admission: &Admission) {
+        let (dirty, before) = (admission.dirty_blocks, self.dirty_blocks);
+        let limits = [("C6", admission.dirty_blocks_max), ("C13", admission.allowance_blocks)];
+        for (clause, limit) in limits {
+            if dirty > limit && dirty > before {
+                let text = format!(
+                    "operation {} was buffered: {dirty} blocks are dirty, {before} were before, \
+                     and {limit} may be",
+                    admission.operation
+                );
+                self.found(Finding::new(clause, text));
+            }
+        }
+    }
+
+    fn found(&mut self, finding: Finding) {
+        self.finding.get_or_insert(finding);
+    }
+
+    /// A client sends an operation; `any_dirty`: the write buffer holds something.
+    pub(crate) fn sent(&mut self, kind: Kind, range: Range, any_dirty: bool) -> Pending {
+        self.hear_admissions();
+        let operation = self.next;
+        self.next += 1;
+        let content = match kind {
+            Kind::Write | Kind::WriteFua => Some(Content::Stamp),
+            Kind::Zero | Kind::ZeroFua => Some(Content::Zeros),
+            Kind::Discard => Some(Content::ZerosOrOlder),
+            Kind::Read | Kind::Flush => None,
+        };
+        let overlaps_dirty =
+            self.buffers && content.is_some() && self.may_be_dirty(operation, range, any_dirty);
+        match content {
+            Some(content) => self.oracle.change_sent(operation, content, range),
+            None => _ = self.oracle.tick(),
+        }
+        let sent = self.oracle.clock;
+        trace::event(
+            [u64::from(operation), kind as u64, u64::from(range.0) << 32 | u64::from(range.1)],
+            format_args!("{sent}: {operation} {kind:?} {}+{}", range.0, range.1),
+        );
+        Pending { operation, kind, range, sent, overlaps_dirty }
+    }
+
+    /// It is answered; `stamps` is what a read returned.
+    pub(crate) fn answered(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
+        self.hear_admissions();
+        self.answers += 1;
+        let Pending { operation, kind, range, sent, .. } = *pending;
+        trace::event(
+            [u64::from(operation), u64::from(result.is_ok()), stamp::digest(stamps)],
+            format_args!(
+                "{}: {operation} answered {}{}",
+                self.oracle.clock + 1,
+                words(result),
+                if kind == Kind::Read { shown(range.0, stamps) } else { String::new() }
+            ),
+        );
+        let good = result.is_ok();
+        // Somebody else's write of the same block may have been buffered since it was sent.
+        let overlaps_dirty =
+            pending.overlaps_dirty || self.buffers && self.may_be_dirty(operation, range, true);
+        match kind {
+            Kind::Read if good => {
+                if let Err(finding) = self.oracle.read_answered(sent, range, stamps) {
+                    self.found(finding);
+                }
+            }
+            Kind::Flush if good => self.oracle.flush_answered(sent),
+            Kind::Read | Kind::Flush => _ = self.oracle.tick(),
+            _ => {
+                let fua = matches!(kind, Kind::WriteFua | Kind::ZeroFua);
+                self.oracle.change_answered(operation, range, good, fua);
+            }
+        }
+        match result {
+            Ok(()) if overlaps_dirty => {}
+            Ok(()) => self.check_not_held_back(pending),
+            Err(_) => self.check_error(pending, result),
+        }
+    }
+
+    /// C8: an error has a cause below.
+    fn check_error(&mut self, pending: &Pending, result: Result) {
+        let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
+        let excused = match pending.kind {
+            Kind::Read => reads > 0,
+            Kind::Flush => writes + flushes > 0,
+            _ => reads + writes + flushes > 0,
+        };
+        if !excused {
+            let text = format!(
+                "operation {} ({:?}) failed although the disk did not: {}",
+                pending.operation,
+                pending.kind,
+                words(result)
+            );
+            self.found(Finding::new("C8", text));
+        }
+    }
+
+    /// Since when writes must have reached the disk when they are answered, and by which clause.
+    fn strict_since(&self) -> Option<(u32, &'static str)> {
+        match self.mode {
+            WriteMode::Through | WriteMode::None => Some((self.mode_since, "C12")),
+            WriteMode::Back if self.proven == 0 => {
+                Some((self.mode_since.max(self.unproven_since), "C11"))
+            }
+            WriteMode::Back | WriteMode::BackNow => None,
+        }
+    }
+
+    fn check_not_held_back(&mut self, pending: &Pending) {
+        let is_write = !matches!(pending.kind, Kind::Read | Kind::Flush | Kind::Discard);
+        let Some((since, clause)) = self.strict_since() else {
+            return;
+        };
+        if !self.buffers || !is_write || since >= pending.sent {
+            return;
+        }
+        let (first, count) = pending.range;
+        for sector in first..first + count {
+            let visible = self.disk.with(|disk| decode(disk.sector(sector).0, sector));
+            let versions = &self.oracle.sectors[sector as usize];
+            let own = versions.iter().find(|version| version.operation == pending.operation);
+            let (Some(own), Ok(visible)) = (own, visible) else {
+                continue;
+            };
+            let held_back = versions
+                .iter()
+                .filter(|version| version.shows(visible))
+                .all(|version| own.replaces(version));
+            if held_back {
+                let seen = self.oracle.name(sector, visible);
+                let text = format!(
+                    "operation {} was answered while writes must not be held back, but in sector \
+                     {sector} the disk still has {seen}",
+                    pending.operation
+                );
+                return self.found(Finding::new(clause, text));
+            }
+        }
+    }
+
+    /// Whether the blocks of a range may hold buffered data of other operations. (Pending zeros are not counted as dirty
+    /// blocks.)
+    fn may_be_dirty(&self, operation: Operation, (first, count): Range, any_dirty: bool) -> bool {
+        let start = first / 8 * 8;
+        let end = (first + count).next_multiple_of(8).min(self.oracle.sectors.len() as u32);
+        let versions = self.oracle.sectors[start as usize..end as usize].iter().flatten();
+        let mut alive = versions.filter(|version| {
+            version.buffered && version.dead == NEVER && version.operation != operation
+        });
+        alive.any(|version| any_dirty || version.content != Content::Stamp)
+    }
+
+    /// A client sends a flush, on a connection that has sent one before or not.
+    pub(crate) fn proves(&mut self, was_proven: bool) {
+        self.proven += u32::from(!was_proven);
+    }
+
+    /// A connection has ended.
+    pub(crate) fn gone(&mut self, was_proven: bool) {
+        let now = self.oracle.tick();
+        self.proven -= u32::from(was_proven);
+        if was_proven && self.proven == 0 {
+            self.unproven_since = now;
+        }
+        trace::event([now.into(), 1, 0], format_args!("{now}: a connection ends"));
+    }
+
+    /// The write mode has been changed.
+    pub(crate) fn mode_set(&mut self, mode: WriteMode) {
+        let now = self.oracle.tick();
+        (self.mode, self.mode_since) = (mode, now);
+        trace::event([now.into(), 2, mode as u64], format_args!("{now}: mode {mode:?}"));
+    }
+}
+
+/// What a read returned: the operations, each with its number of sectors.
+fn shown(first: u32, stamps: &[u8]) -> String {
+    let mut runs: Vec<(String, u32)> = Vec::new();
+    for (sector, bytes) in (first..).zip(stamps.chunks_exact(GRAIN)) {
+        let name = match stamp::decode(bytes, sector) {
+            Ok(stamp::ZERO) => "zeros".to_string(),
+            Ok(operation) => operation.to_string(),
+            Err(wrong) => format!("{wrong:?}"),
+        };
+        match runs.last_mut() {
+            Some((last, count)) if *last == name => *count += 1,
+            _ => runs.push((name, 1)),
+        }
+    }
+    let runs = runs.iter().map(|(name, count)| format!(" {name}x{count}"));
+    format!(":{}", runs.collect::<String>())
+}
+
+fn words(result: Result) -> String {
+    match result {
+        Ok(()) => "ok".to_string(),
+        Err(error) => error.to_string(),
+    }
+}

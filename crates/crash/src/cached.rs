@@ -1,0 +1,143 @@
+//! The engine that ships, as a subject; honest, or with one of its planted bugs.
+
+use crate::setup::Setup;
+use crate::stamp::GRAIN;
+use crate::subject::{self, Admission, Connection, Process, Subject};
+use block::{Limits, Memory, Stack, WriteMode};
+use cache::planted::{self, Admitted, Bug};
+use cache::{Arena, Cache, Geometry, Settings, Shared};
+use lane::Lane;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The cache engine.
+pub struct Engine {
+    /// A bug to be planted in it.
+    pub bug: Option<Bug>,
+}
+
+fn geometry(setup: &Setup) -> Geometry {
+    let engine = &setup.engine;
+    Geometry {
+        slots: engine.slots.next_multiple_of(engine.shards),
+        shards: engine.shards,
+        region_blocks: engine.region_blocks,
+        extents: engine.extents,
+        fills: engine.fills,
+        run_blocks: engine.run_blocks,
+    }
+}
+
+fn settings(setup: &Setup) -> Settings {
+    let engine = &setup.engine;
+    Settings {
+        write: engine.mode,
+        dirty_blocks_max: engine.dirty_blocks_max,
+        dirty_age_ns: engine.dirty_age_ns,
+        flush_target_ns: engine.flush_target_ns,
+        retry_time_ns: engine.retry_time_ns,
+        crew: engine.crew,
+        absorb_blocks_max: engine.absorb_blocks_max,
+        fill_cost_ns: engine.fill_cost_ns,
+    }
+}
+
+fn note(admitted: Admitted) {
+    subject::note_admission(|operation| Admission {
+        operation,
+        first: admitted.first as u32,
+        count: admitted.sectors,
+        epoch: admitted.epoch as u32,
+        dirty_blocks: admitted.dirty_blocks,
+        dirty_blocks_max: admitted.dirty_blocks_max,
+        allowance_blocks: admitted.allowance_blocks,
+    });
+}
+
+impl Subject for Engine {
+    fn prepare(&self) {
+        planted::plant(self.bug);
+        planted::observe(Some(Box::new(note)));
+    }
+
+    fn arena_bytes(&self, setup: &Setup) -> usize {
+        Arena::bytes(&geometry(setup), GRAIN as u32)
+    }
+
+    fn start(
+        &self,
+        setup: &Setup,
+        below: &Limits,
+        arena: &Arc<Memory>,
+    ) -> Result<Box<dyn Process>, String> {
+        let shared = Shared::new(below, geometry(setup), settings(setup), arena.clone());
+        match shared {
+            Ok(shared) => Ok(Box::new(Running(shared))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn fences(&self) -> bool {
+        self.bug != Some(Bug::SkipFence)
+    }
+
+    fn mends_failed_flushes(&self) -> bool {
+        true
+    }
+
+    fn headers(&self, setup: &Setup, arena: &Arc<Memory>) -> Range<usize> {
+        let geometry = geometry(setup);
+        let arena = Arena::over(arena.clone(), &geometry, GRAIN as u32);
+        arena.header_at(0)..arena.header_at(geometry.slots)
+    }
+}
+
+struct Running(Arc<Shared>);
+
+impl Process for Running {
+    fn attach(&self, lane: &Lane, below: Stack) -> Stack {
+        Stack::new(lane, Cache::attach(&self.0, lane, below))
+    }
+
+    fn connect(&self) -> Box<dyn Connection> {
+        Box::new(Client(self.0.client()))
+    }
+
+    fn set_mode(&self, mode: WriteMode) {
+        self.0.set_write_mode(mode);
+    }
+
+    fn dirty_blocks(&self) -> u32 {
+        self.0.dirty_blocks()
+    }
+
+    fn buffers(&self) -> bool {
+        true
+    }
+
+    fn takes_fua(&self) -> bool {
+        true
+    }
+
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        self.0.counters(0).each(|name, value| {
+            if value > 0 {
+                text += &format!(" {name} {value}");
+            }
+        });
+        text
+    }
+
+    fn check(&self) {
+        self.0.check();
+    }
+}
+
+struct Client(cache::Client);
+
+impl Connection for Client {
+    fn flushed(&self) {
+        self.0.flushed();
+    }
+}

@@ -1,0 +1,99 @@
+//! The simulated disk as a block device of a lane.
+
+use crate::disk::State;
+use crate::model::{Faults, Model};
+use block::{Block, Error, Kind, Limits, Request, Result};
+use lane::{Lane, Lock};
+use std::sync::Arc;
+
+/// A simulated disk. Clones share it.
+#[derive(Clone)]
+pub struct Disk {
+    state: Arc<Lock<State>>,
+    limits: Limits,
+}
+
+impl Disk {
+    /// A disk full of initial stamps; `seed` decides its latencies and its luck.
+    pub fn new(model: Model, faults: Faults, seed: u64) -> Disk {
+        Disk::of(State::new(model, faults, seed))
+    }
+
+    /// A disk that goes on from a state.
+    pub fn of(state: State) -> Disk {
+        Disk { limits: state.model.limits(), state: Arc::new(Lock::new(state)) }
+    }
+
+    /// The disk as `lane` sees it.
+    pub fn on(&self, lane: &Lane) -> DiskLane {
+        DiskLane { disk: self.clone(), lane: lane.clone() }
+    }
+
+    /// What it can do.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Looks at, or changes, its inside.
+    ///
+    /// The disk is hardware: its sections are not steps of the program, so they are not counted.
+    pub fn with<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        self.state.peek(look)
+    }
+}
+
+/// A lane's handle on a [`Disk`].
+pub struct DiskLane {
+    disk: Disk,
+    lane: Lane,
+}
+
+fn answer(request: &Request, fails: bool) -> Result {
+    match request {
+        _ if !fails => Ok(()),
+        Request::Read { .. } => Err(Error::new(Kind::Io, "read")),
+        Request::Flush => Err(Error::new(Kind::Io, "flush")),
+        _ => Err(Error::new(Kind::Io, "write")),
+    }
+}
+
+impl Block for DiskLane {
+    fn limits(&self) -> &Limits {
+        &self.disk.limits
+    }
+
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        self.disk.with(|state| {
+            if !state.model.instant {
+                return None;
+            }
+            let flight = state.send(request, 0);
+            state.serve_read(request, flight.fails, None);
+            state.apply(flight, request, true);
+            state.complete(flight, request);
+            Some(answer(request, flight.fails))
+        })
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        assert_eq!(self.disk.limits.check(&request), Ok(()), "{request:?}");
+        if let Some(result) = self.try_now(&request) {
+            return result;
+        }
+        // Between a decision and the moment its request leaves, anything can happen.
+        self.lane.turn().await;
+        let now = self.lane.now();
+        let flight = self.disk.with(|state| state.send(&request, now));
+        for second in [false, true] {
+            self.lane.sleep_until(flight.instants[usize::from(second)]).await;
+            self.disk.with(|state| {
+                state.serve_read(&request, flight.fails, Some(second));
+                state.apply(flight, &request, second);
+            });
+        }
+        self.lane.sleep_until(flight.instants[2]).await;
+        self.disk.with(|state| state.complete(flight, &request));
+        self.lane.turn().await;
+        answer(&request, flight.fails)
+    }
+}

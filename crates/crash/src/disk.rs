@@ -1,0 +1,450 @@
+//! The simulated disk: what reads return, what is durable, and everything in between.
+//!
+//! The disk is a volatile cache in front of a medium. A change is *moving* from the moment it is
+//! sent; unit by unit it takes effect (reads see it, a *version* of the unit is pending); then it is
+//! completed. A flush makes durable what was completed before it was sent, and sometimes more. The
+//! unit is what the disk does not tear: a physical block of 4096 bytes, or of 512.
+
+use crate::model::{Faults, Model};
+use crate::stamp::{self, GRAIN};
+use crate::trace;
+use block::{Discard, Fua, Request};
+use lane::Random;
+
+/// Bytes of the largest unit: eight stamps.
+pub(crate) const UNIT_BYTES: usize = 8 * GRAIN;
+
+/// "Has not happened."
+pub(crate) const NEVER: u32 = u32::MAX;
+
+/// The contents of one unit after a change that is not durable yet.
+#[derive(Clone)]
+pub(crate) struct Version {
+    pub(crate) bytes: [u8; UNIT_BYTES],
+    pub(crate) digest: u64,
+    change: u32,
+    /// The disk's clock at its completion.
+    completed: u32,
+    /// A failed flush has given it up.
+    pub(crate) lost: bool,
+}
+
+/// A change that was sent and is not completed.
+#[derive(Clone)]
+pub(crate) struct Moving {
+    pub(crate) change: u32,
+    first: u32,
+    count: u32,
+    /// The stamps as they were when it was sent; empty: zeros.
+    stamps: Vec<u8>,
+    /// Units take effect in a circle that starts here.
+    rotation: u32,
+    /// How many of them have.
+    applied: u32,
+    fails: bool,
+    fua: bool,
+}
+
+impl Moving {
+    /// The units it touches: the first, and how many.
+    fn units(&self, unit_sectors: u32) -> (u32, u32) {
+        let first = self.first / unit_sectors;
+        let last = (self.first + self.count - 1) / unit_sectors;
+        (first, last - first + 1)
+    }
+
+    pub(crate) fn is_applied(&self, unit_sectors: u32) -> bool {
+        self.applied == self.units(unit_sectors).1
+    }
+
+    fn nth_unit(&self, index: u32, unit_sectors: u32) -> u32 {
+        let (first, count) = self.units(unit_sectors);
+        first + (self.rotation + index) % count
+    }
+
+    /// Writes the change's part of `unit` into the unit's bytes.
+    fn overlay(&self, unit: u32, unit_sectors: u32, bytes: &mut [u8]) {
+        let start = (unit * unit_sectors).max(self.first);
+        let end = ((unit + 1) * unit_sectors).min(self.first + self.count);
+        let to = (start - unit * unit_sectors) as usize * GRAIN;
+        let length = (end - start) as usize * GRAIN;
+        if self.stamps.is_empty() {
+            bytes[to..to + length].fill(0);
+        } else {
+            let from = (start - self.first) as usize * GRAIN;
+            bytes[to..to + length].copy_from_slice(&self.stamps[from..from + length]);
+        }
+    }
+}
+
+/// A write as it left for the disk: for the check that no epoch overtakes another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// Where its stamps are in [`State::sent_stamps`].
+    pub(crate) at: usize,
+}
+
+/// How an operation goes, decided when it is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Flight {
+    pub(crate) number: u32,
+    /// Instants on the lane's clock: the two halves of the effect, and the completion.
+    pub(crate) instants: [u64; 3],
+    pub(crate) fails: bool,
+    /// The disk's clock when it was sent.
+    pub(crate) sent: u32,
+}
+
+/// Everything a disk is. Cloned for a crash, read by the laboratory.
+#[derive(Clone)]
+pub struct State {
+    pub(crate) model: Model,
+    pub(crate) faults: Faults,
+    pub(crate) visible: Vec<u8>,
+    pub(crate) durable: Vec<u8>,
+    pub(crate) pending: Vec<Vec<Version>>,
+    pub(crate) moving: Vec<Moving>,
+    /// Sent by a dead process, and not fenced: may take effect at any time.
+    pub(crate) late: Vec<Moving>,
+    random: Random,
+    clock: u32,
+    numbers: u32,
+    reads: u32,
+    writes: u32,
+    flushes: u32,
+    /// Errors given so far: reads, writes, flushes.
+    pub(crate) errors: [u32; 3],
+    /// Rises with every change of what a crash could leave.
+    pub(crate) changes: u64,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent_stamps: Vec<u8>,
+    /// Whether anybody reads `sent`.
+    pub(crate) notes_sent: bool,
+    /// A buffer that was changed while it was in flight.
+    pub(crate) overwritten: Option<u32>,
+}
+
+impl State {
+    /// A disk full of initial stamps.
+    pub fn new(model: Model, faults: Faults, seed: u64) -> State {
+        let mut visible = vec![0; model.sectors as usize * GRAIN];
+        stamp::fill(&mut visible, stamp::INITIAL, 0);
+        State {
+            durable: visible.clone(),
+            visible,
+            pending: vec![Vec::new(); model.units()],
+            moving: Vec::new(),
+            late: Vec::new(),
+            random: Random::new(seed),
+            clock: 1,
+            numbers: 0,
+            reads: 0,
+            writes: 0,
+            flushes: 0,
+            errors: [0; 3],
+            changes: 0,
+            sent: Vec::new(),
+            sent_stamps: Vec::new(),
+            notes_sent: false,
+            overwritten: None,
+            model,
+            faults,
+        }
+    }
+
+    /// Power returns: the medium holds `image`, and nothing else is left.
+    pub fn load(&mut self, image: &[u8]) {
+        self.visible.copy_from_slice(image);
+        self.durable.copy_from_slice(image);
+        self.pending.iter_mut().for_each(Vec::clear);
+        self.moving.clear();
+        self.late.clear();
+        self.clock = 1;
+    }
+
+    /// Takes over what another disk of the same size holds, pending versions included, and forgets
+    /// what was moving.
+    pub(crate) fn copy_contents(&mut self, from: &State) {
+        self.visible.copy_from_slice(&from.visible);
+        self.durable.copy_from_slice(&from.durable);
+        for (pending, theirs) in self.pending.iter_mut().zip(&from.pending) {
+            pending.clear();
+            pending.extend_from_slice(theirs);
+        }
+        self.moving.clear();
+        self.late.clear();
+        self.random = from.random.clone();
+        self.clock = from.clock;
+        self.numbers = from.numbers;
+    }
+
+    /// Plans how a request goes. A change moves from here on.
+    pub(crate) fn send(&mut self, request: &Request, now: u64) -> Flight {
+        let (kind, counted, fault) = match request {
+            Request::Read { .. } => (0, &mut self.reads, self.faults.read),
+            Request::Flush => (2, &mut self.flushes, self.faults.flush),
+            _ => (1, &mut self.writes, self.faults.write),
+        };
+        *counted += 1;
+        let fails = fault.hits(*counted);
+        self.errors[kind] += u32::from(fails);
+        self.numbers += 1;
+        let number = self.numbers;
+        let instants = self.plan_instants(now);
+        if request.is_change() {
+            self.send_change(request, number, fails);
+        }
+        if !self.model.instant {
+            let at = request.extent().unwrap_or(block::Extent::new(0, 0));
+            trace::event(
+                [kind as u64 + 100 * u64::from(fails), at.first, u64::from(at.count)],
+                format_args!(
+                    "  disk {number}: {} {}+{}{}",
+                    ["read", "change", "flush"][kind],
+                    at.first,
+                    at.count,
+                    if fails { ", which will fail" } else { "" }
+                ),
+            );
+        }
+        Flight { number, instants, fails, sent: self.clock }
+    }
+
+    fn plan_instants(&mut self, now: u64) -> [u64; 3] {
+        if self.model.instant {
+            return [now; 3];
+        }
+        let part = self.model.latency_ns / 3 + 1;
+        let first = now + self.random.below(part);
+        // Half of the operations take effect in one go.
+        let halves = self.random.one_in(2);
+        let second = first + if halves { self.random.below(part) } else { 0 };
+        [first, second, second + self.random.below(part)]
+    }
+
+    fn send_change(&mut self, request: &Request, number: u32, fails: bool) {
+        let at = request.extent().expect("a change has a place");
+        let mut stamps = Vec::new();
+        let fua = match request {
+            Request::Write { from, fua, .. } => {
+                stamps = from.to_vec();
+                *fua
+            }
+            Request::Zero { fua, .. } => *fua,
+            Request::Discard { .. } if self.model.discard == Discard::Ignored => return,
+            _ => false,
+        };
+        assert!(!fua || self.model.fua != Fua::None, "FUA for a disk without");
+        if self.notes_sent && !stamps.is_empty() {
+            self.sent.push(Sent {
+                first: at.first as u32,
+                count: at.count,
+                at: self.sent_stamps.len(),
+            });
+            self.sent_stamps.extend_from_slice(&stamps);
+        }
+        let mut moving = Moving {
+            change: number,
+            first: at.first as u32,
+            count: at.count,
+            stamps,
+            rotation: 0,
+            applied: 0,
+            fails,
+            fua,
+        };
+        let units = moving.units(self.model.unit_sectors).1;
+        moving.rotation = self.random.below(u64::from(units)) as u32;
+        self.moving.push(moving);
+        self.changes += 1;
+    }
+
+    /// The change takes effect in the first half of its units, or in all of them.
+    pub(crate) fn apply(&mut self, flight: Flight, request: &Request, all: bool) {
+        let Some(index) = self.position(flight.number) else {
+            return; // a discard that the disk ignores
+        };
+        let mut moving = self.moving.swap_remove(index);
+        if let Request::Write { from, .. } = request
+            && from.to_vec() != moving.stamps
+        {
+            self.overwritten = Some(moving.first);
+        }
+        let units = moving.units(self.model.unit_sectors).1;
+        let until = if all { units } else { units.div_ceil(2) };
+        self.apply_units(&mut moving, until);
+        self.moving.push(moving);
+    }
+
+    fn position(&self, number: u32) -> Option<usize> {
+        self.moving.iter().position(|moving| moving.change == number)
+    }
+
+    fn apply_units(&mut self, moving: &mut Moving, until: u32) {
+        let unit_sectors = self.model.unit_sectors;
+        while moving.applied < until {
+            let unit = moving.nth_unit(moving.applied, unit_sectors);
+            moving.applied += 1;
+            // A failed write has changed each unit or not.
+            if moving.fails && self.random.one_in(2) {
+                continue;
+            }
+            let length = self.model.unit_bytes();
+            let start = unit as usize * length;
+            let visible = &mut self.visible[start..start + length];
+            moving.overlay(unit, unit_sectors, visible);
+            let mut bytes = [0; UNIT_BYTES];
+            bytes[..length].copy_from_slice(visible);
+            self.pending[unit as usize].push(Version {
+                digest: stamp::digest(&bytes[..length]),
+                bytes,
+                change: moving.change,
+                completed: NEVER,
+                lost: false,
+            });
+            self.changes += 1;
+        }
+    }
+
+    /// Fills a read's buffer: the units of the first half, of the second, or all.
+    pub(crate) fn serve_read(&mut self, request: &Request, fails: bool, half: Option<bool>) {
+        let Request::Read { at, into } = request else {
+            return;
+        };
+        self.land_late();
+        let (first, count) = (at.first as u32, at.count);
+        let unit = self.model.unit_sectors;
+        let middle = (first / unit + (count / unit).div_ceil(2)) * unit;
+        let middle = middle.clamp(first, first + count);
+        let (start, end) = match half {
+            None => (first, first + count),
+            Some(false) => (first, middle),
+            Some(true) => (middle, first + count),
+        };
+        if start == end {
+            return;
+        }
+        let bytes = &self.visible[start as usize * GRAIN..end as usize * GRAIN];
+        let part = into.part(start - first, end - start);
+        if fails {
+            part.write(&vec![0xee; bytes.len()]);
+        } else {
+            part.write(bytes);
+        }
+    }
+
+    /// The operation is answered.
+    pub(crate) fn complete(&mut self, flight: Flight, request: &Request) {
+        self.land_late();
+        match request {
+            Request::Read { .. } => return,
+            Request::Flush if flight.fails => self.fail_flush(flight.sent),
+            Request::Flush => self.flush(flight.sent),
+            _ => self.complete_change(flight.number),
+        }
+        self.clock += 1;
+        self.changes += 1;
+    }
+
+    fn complete_change(&mut self, number: u32) {
+        let Some(index) = self.position(number) else {
+            return;
+        };
+        let moving = self.moving.swap_remove(index);
+        let (first, count) = moving.units(self.model.unit_sectors);
+        for unit in first..first + count {
+            let pending = &mut self.pending[unit as usize];
+            let Some(at) = pending.iter().position(|version| version.change == number) else {
+                continue;
+            };
+            pending[at].completed = self.clock;
+            if moving.fua && !moving.fails {
+                self.settle(unit as usize, at);
+            }
+        }
+    }
+
+    /// The versions of `unit` up to `last` leave the cache; the newest that is not lost is durable.
+    fn settle(&mut self, unit: usize, last: usize) {
+        let length = self.model.unit_bytes();
+        let kept = self.pending[unit][..=last].iter().rev().find(|version| !version.lost);
+        if let Some(version) = kept {
+            let start = unit * length;
+            self.durable[start..start + length].copy_from_slice(&version.bytes[..length]);
+        }
+        self.pending[unit].drain(..=last);
+    }
+
+    fn flush(&mut self, sent: u32) {
+        for unit in 0..self.pending.len() {
+            let pending = &self.pending[unit];
+            let Some(mut last) = pending.iter().rposition(|version| version.completed < sent)
+            else {
+                continue;
+            };
+            // It may take along what it need not.
+            while last + 1 < self.pending[unit].len() && self.random.one_in(2) {
+                last += 1;
+            }
+            self.settle(unit, last);
+        }
+    }
+
+    /// As Linux does: what could not be written is clean from then on, and readable.
+    fn fail_flush(&mut self, sent: u32) {
+        for pending in &mut self.pending {
+            for version in pending.iter_mut().filter(|version| version.completed < sent) {
+                version.lost |= self.random.one_in(2);
+            }
+        }
+    }
+
+    /// What a dead process had sent may still arrive, where nobody fenced it off.
+    fn land_late(&mut self) {
+        if !self.late.is_empty() && self.random.one_in(2) {
+            let mut moving = self.late.swap_remove(0);
+            self.land(&mut moving);
+        }
+    }
+
+    /// The rest of a change takes effect, and is completed as far as the disk is concerned.
+    pub(crate) fn land(&mut self, moving: &mut Moving) {
+        let until = moving.units(self.model.unit_sectors).1;
+        self.apply_units(moving, until);
+        self.complete_applied(moving.change);
+    }
+
+    /// Whatever has taken effect of this change counts as completed.
+    pub(crate) fn complete_applied(&mut self, change: u32) {
+        let clock = self.clock;
+        let versions = self.pending.iter_mut().flatten();
+        versions
+            .filter(|version| version.change == change)
+            .for_each(|version| version.completed = clock);
+        self.clock += 1;
+    }
+
+    /// The stamps of one sector, as reads see them and as they are on the medium.
+    pub(crate) fn sector(&self, sector: u32) -> (&[u8], &[u8]) {
+        let range = sector as usize * GRAIN..(sector as usize + 1) * GRAIN;
+        (&self.visible[range.clone()], &self.durable[range])
+    }
+
+    /// One unit with all of a moving change in it.
+    pub(crate) fn with_moving(&self, moving: &Moving, unit: usize) -> [u8; UNIT_BYTES] {
+        let length = self.model.unit_bytes();
+        let mut bytes = [0; UNIT_BYTES];
+        bytes[..length].copy_from_slice(&self.visible[unit * length..(unit + 1) * length]);
+        moving.overlay(unit as u32, self.model.unit_sectors, &mut bytes);
+        bytes
+    }
+
+    /// The units that a moving change has not reached yet.
+    pub(crate) fn ahead_of<'a>(&self, moving: &'a Moving) -> impl Iterator<Item = usize> + 'a {
+        let unit_sectors = self.model.unit_sectors;
+        let count = moving.units(unit_sectors).1;
+        (moving.applied..count).map(move |index| moving.nth_unit(index, unit_sectors) as usize)
+    }
+}

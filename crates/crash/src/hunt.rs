@@ -1,0 +1,145 @@
+//! Hunts: threads that run histories until their time is up or something is found.
+
+use crate::drive::{Failure, history, seed_of};
+use crate::laboratory::Tally;
+use crate::setup::Scale;
+use crate::subject::Subject;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long, how wide, and from where.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The time it may take.
+    pub time: Duration,
+    /// Threads.
+    pub threads: u32,
+    /// The seed that all seeds follow from.
+    pub base: u64,
+}
+
+/// The result of a hunt.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Hunt {
+    /// Histories of at least 50 operations, with crash states sampled.
+    pub swarm: Tally,
+    /// Small histories, with every crash state.
+    pub exhaustive: Tally,
+    /// Processor time spent on swarms, in seconds.
+    pub swarm_seconds: f64,
+    /// Processor time spent on exhaustive histories, in seconds.
+    pub exhaustive_seconds: f64,
+    /// The time it took, in seconds.
+    pub seconds: f64,
+    /// What was found.
+    pub failures: Vec<Failure>,
+}
+
+impl Hunt {
+    /// Distinct states of swarms a second of processor time.
+    pub fn swarm_rate(&self) -> f64 {
+        self.swarm.states() as f64 / self.swarm_seconds.max(1e-9)
+    }
+
+    /// Distinct states of exhaustive histories a second of processor time.
+    pub fn exhaustive_rate(&self) -> f64 {
+        self.exhaustive.states() as f64 / self.exhaustive_seconds.max(1e-9)
+    }
+}
+
+/// The share of the time that goes to swarms.
+const SWARM_SHARE: f64 = 0.75;
+
+/// Violations after which a hunt ends before its time.
+const FAILURES_MAX: usize = 1;
+
+struct Shared<'a> {
+    subject: &'a dyn Subject,
+    terms: Terms,
+    begun: Instant,
+    next: AtomicU64,
+    stops: AtomicBool,
+    hunt: Mutex<Hunt>,
+}
+
+impl Shared<'_> {
+    fn hunt(&self) -> MutexGuard<'_, Hunt> {
+        self.hunt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stops.load(Ordering::Relaxed) || self.begun.elapsed() >= self.terms.time
+    }
+}
+
+/// Runs histories on every thread until the time is up or a promise is broken. `watch` is called
+/// about five times a second with the result so far.
+pub fn hunt(subject: &dyn Subject, terms: Terms, mut watch: impl FnMut(&Hunt)) -> Hunt {
+    let shared = Shared {
+        subject,
+        terms,
+        begun: now(),
+        next: AtomicU64::new(0),
+        stops: AtomicBool::new(false),
+        hunt: Mutex::new(Hunt::default()),
+    };
+    thread::scope(|scope| {
+        let mut threads: Vec<_> =
+            (0..terms.threads).map(|_| scope.spawn(|| worker(&shared))).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            thread::park_timeout(Duration::from_millis(if shared.is_over() { 5 } else { 200 }));
+            watch(&shared.hunt());
+        }
+        threads.drain(..).for_each(|thread| thread.join().expect("a worker catches panics"));
+    });
+    let mut hunt = shared.hunt.into_inner().unwrap_or_else(PoisonError::into_inner);
+    hunt.seconds = shared.begun.elapsed().as_secs_f64();
+    hunt
+}
+
+#[allow(clippy::disallowed_methods, reason = "a hunt is paced by the wall clock, not by a lane")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The processor time of this thread, in seconds: what others do on the machine does not count.
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// One thread. A history that panicked ends it, because the thread's state may be odd; the hunt is
+/// over then anyway.
+fn worker(shared: &Shared<'_>) {
+    let (mut swarm, mut exhaustive) = (0.0, 0.0);
+    while !shared.is_over() {
+        let number = shared.next.fetch_add(1, Ordering::Relaxed);
+        let scale = if swarm * (1.0 - SWARM_SHARE) <= exhaustive * SWARM_SHARE {
+            Scale::Swarm
+        } else {
+            Scale::Exhaustive
+        };
+        let begun = cpu_seconds();
+        let outcome = history(shared.subject, seed_of(shared.terms.base, number), scale, false);
+        let seconds = cpu_seconds() - begun;
+        let mut hunt = shared.hunt();
+        if scale == Scale::Swarm {
+            swarm += seconds;
+            hunt.swarm_seconds += seconds;
+            hunt.swarm.add(&outcome.tally);
+        } else {
+            exhaustive += seconds;
+            hunt.exhaustive_seconds += seconds;
+            hunt.exhaustive.add(&outcome.tally);
+        }
+        hunt.failures.extend(outcome.failure);
+        if hunt.failures.len() >= FAILURES_MAX {
+            shared.stops.store(true, Ordering::Relaxed);
+        }
+        if outcome.panicked {
+            return;
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Crashes: at one moment of a run, everything that could be left, recovered and judged.
+
+use crate::disk::State;
+use crate::finding::Finding;
+use crate::model::Fault;
+use crate::oracle::Oracle;
+use crate::recovery::Recovery;
+use crate::run::{Beginning, Run};
+use crate::setup::{Scale, Setup};
+use crate::stamp::{FIRST, GRAIN};
+use crate::subject::Subject;
+use crate::survivors::{Survivors, after_kill, landings};
+use crate::trace;
+use crate::verdict::Epochs;
+use block::Memory;
+use lane::Random;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Crashes that can follow one another.
+const DEPTH_MAX: usize = 2;
+
+/// How much was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Tally {
+    /// Histories.
+    pub histories: u64,
+    /// Operations in them.
+    pub operations: u64,
+    /// Moments at which a crash was tried.
+    pub crash_points: u64,
+    /// Distinct states after power cuts, each recovered and judged.
+    pub power_states: u64,
+    /// Distinct states after kills, each recovered and judged.
+    pub kill_states: u64,
+    /// Distinct states after a crash that followed another one; not counted above.
+    pub nested_states: u64,
+    /// Kills with damaged memory.
+    pub damaged_states: u64,
+}
+
+impl Tally {
+    /// Adds another tally.
+    pub fn add(&mut self, other: &Tally) {
+        self.histories += other.histories;
+        self.operations += other.operations;
+        self.crash_points += other.crash_points;
+        self.power_states += other.power_states;
+        self.kill_states += other.kill_states;
+        self.nested_states += other.nested_states;
+        self.damaged_states += other.damaged_states;
+    }
+
+    /// All distinct states.
+    pub fn states(&self) -> u64 {
+        self.power_states + self.kill_states + self.nested_states + self.damaged_states
+    }
+}
+
+/// One thread's laboratory, set up for one history after the other.
+pub struct Laboratory<'a> {
+    pub(crate) subject: &'a dyn Subject,
+    /// How much was tried so far.
+    pub tally: Tally,
+    recovery: Option<Recovery>,
+    survivors: [Survivors; DEPTH_MAX + 1],
+    image: Vec<u8>,
+    verdicts: Vec<Epochs>,
+}
+
+impl<'a> Laboratory<'a> {
+    /// A laboratory that tries `subject`.
+    pub fn new(subject: &'a dyn Subject) -> Laboratory<'a> {
+        Laboratory {
+            subject,
+            tally: Tally::default(),
+            recovery: None,
+            survivors: Default::default(),
+            image: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+
+    /// Runs the history of this seed with all its crashes.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn history(&mut self, seed: u64, scale: Scale) -> Result<(), Finding> {
+        self.history_of(Setup::new(seed, scale))
+    }
+
+    /// Runs one history with all its crashes.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn history_of(&mut self, mut setup: Setup) -> Result<(), Finding> {
+        if !self.subject.mends_failed_flushes() {
+            setup.faults.flush = Fault::default();
+        }
+        trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
+        let arena_bytes = self.subject.arena_bytes(&setup);
+        self.recovery = Some(Recovery::new(&setup, arena_bytes));
+        self.tally.histories += 1;
+        self.tally.operations += u64::from(setup.operations);
+        let beginning = Beginning {
+            disk: State::new(setup.model.clone(), setup.faults, setup.seed ^ 0xd15c),
+            arena: Arc::new(Memory::heap(arena_bytes)),
+            oracle: Oracle::new(setup.model.sectors, setup.model.unit_sectors),
+            next: FIRST,
+            depth: 0,
+        };
+        go(Run::new(self, setup, beginning)?, self)
+    }
+
+    /// A crash at this moment of a run: of both kinds, in every way or in a sample of them.
+    pub(crate) fn crash(&mut self, run: &mut Run, disk_changed: bool) -> Result<(), Finding> {
+        self.tally.crash_points += 1;
+        let before = self.tally;
+        if disk_changed {
+            self.power_cuts(run)?;
+        }
+        if run.random.one_in(run.setup.limits.kill_one_in.into()) {
+            self.kills(run)?;
+        }
+        if run.depth == 0 {
+            let states = self.tally.states() - before.states();
+            trace::event([states, 3, 0], format_args!("    {states} crash states"));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, depth: usize, of: impl Fn(&mut Tally) -> &mut u64) {
+        *match depth {
+            0 => of(&mut self.tally),
+            _ => &mut self.tally.nested_states,
+        } += 1;
+    }
+
+    fn power_cuts(&mut self, run: &mut Run) -> Result<(), Finding> {
+        let mut survivors = std::mem::take(&mut self.survivors[run.depth]);
+        let result = self.power_cuts_of(run, &mut survivors);
+        self.survivors[run.depth] = survivors;
+        result
+    }
+
+    fn power_cuts_of(&mut self, run: &mut Run, survivors: &mut Survivors) -> Result<(), Finding> {
+        run.disk.with(|disk| survivors.collect(disk, run.setup.limits.power));
+        let closed = self.judge_candidates(run, survivors)?;
+        while survivors.next(&mut run.random) {
+            let chosen = survivors.chosen().map(|candidate| self.verdicts[candidate]);
+            let epochs = chosen.fold(closed, Epochs::and);
+            let place = |finding: Finding| {
+                finding.at(format_args!("power cut, survivors {}", survivors.describe()))
+            };
+            epochs.check().map_err(place)?;
+            self.image.clear();
+            self.image.extend_from_slice(survivors.base());
+            survivors.render(&mut self.image);
+            self.recover_image(run).map_err(place)?;
+            self.count(run.depth, |tally| &mut tally.power_states);
+            if self.goes_on(run) {
+                let image = std::mem::take(&mut self.image);
+                let result = self.go_on_after_power_cut(run, &image);
+                self.image = image;
+                result.map_err(place)?;
+                self.judge_candidates(run, survivors)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges every candidate of every open unit once; returns the verdict on all other units.
+    fn judge_candidates(&mut self, run: &Run, survivors: &Survivors) -> Result<Epochs, Finding> {
+        let book = run.book.borrow();
+        let oracle = &book.oracle;
+        let place = |finding: Finding| finding.at(format_args!("left by a power cut"));
+        self.verdicts.clear();
+        self.verdicts.resize(survivors.candidates(), Epochs::NONE);
+        let mut open = survivors.open_units().peekable();
+        let mut closed = Epochs::NONE;
+        let units = survivors.base().chunks_exact(run.setup.model.unit_bytes());
+        for (unit, bytes) in units.enumerate() {
+            match open.next_if(|(open, _)| *open == unit) {
+                None => {
+                    let epochs = oracle.judge_unit(unit as u32, bytes).map_err(place)?;
+                    closed = closed.and(epochs);
+                }
+                Some((_, candidates)) => {
+                    for candidate in candidates {
+                        let bytes = survivors.candidate_bytes(candidate);
+                        let epochs = oracle.judge_unit(unit as u32, bytes).map_err(place)?;
+                        self.verdicts[candidate] = epochs;
+                    }
+                }
+            }
+        }
+        Ok(closed)
+    }
+
+    /// A process starts on what a power cut left, with empty memory: it must show just that.
+    fn recover_image(&mut self, run: &mut Run) -> Result<(), Finding> {
+        let recovery = self.recovery.as_mut().expect("set up with the history");
+        recovery.disk(|disk| {
+            disk.load(&self.image);
+            disk.errors = [0; 3];
+        });
+        recovery.arena.zero(0, recovery.arena.bytes());
+        recovery.run(self.subject, &run.setup, run.random.next_u64(), false)?;
+        if recovery.stamps != self.image {
+            return Err(Finding::new(
+                "C4",
+                format!(
+                    "a process that starts with empty memory shows something else than the disk \
+                     holds in sector {}",
+                    first_difference(&recovery.stamps, &self.image)
+                ),
+            ));
+        }
+        recovery.judge_flushed()
+    }
+
+    fn kills(&mut self, run: &mut Run) -> Result<(), Finding> {
+        let writes = run.disk.with(|disk| landings(disk));
+        let sets = 1u32 << writes;
+        let limit = run.setup.limits.kill;
+        if sets <= limit {
+            return (0..sets).try_for_each(|landed| self.kill(run, landed));
+        }
+        let mut tried = Vec::with_capacity(limit as usize);
+        while tried.len() < limit as usize {
+            let landed = run.random.below(u64::from(sets)) as u32;
+            if !tried.contains(&landed) {
+                tried.push(landed);
+                self.kill(run, landed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, run: &mut Run, landed: u32) -> Result<(), Finding> {
+        let place = |finding: Finding| finding.at(format_args!("kill, landed {landed:b}"));
+        let limits = run.setup.limits;
+        let one_in = limits.damaged_one_in;
+        if run.depth == 0 && one_in > 0 && run.random.one_in(u64::from(one_in)) {
+            self.recover_memory(run, landed, true).map_err(place)?;
+            self.count(run.depth, |tally| &mut tally.damaged_states);
+        }
+        self.recover_memory(run, landed, false).map_err(place)?;
+        self.count(run.depth, |tally| &mut tally.kill_states);
+        let lost = run.disk.with(|disk| disk.errors[2] > 0);
+        let knows = !lost || self.subject.failure_outlives_kill();
+        if knows && self.goes_on(run) {
+            self.go_on_after_kill(run, landed).map_err(place)?;
+        }
+        Ok(())
+    }
+
+    /// A process starts on the memory that a killed one left, and on the disk that went on.
+    fn recover_memory(&mut self, run: &mut Run, landed: u32, damaged: bool) -> Result<(), Finding> {
+        let fenced = self.subject.fences();
+        let recovery = self.recovery.as_mut().expect("set up with the history");
+        run.disk.with(|from| {
+            recovery.disk(|into| {
+                after_kill(from, into, landed, fenced);
+                into.errors = from.errors;
+            });
+        });
+        run.arena.copy(0, &recovery.arena, 0, run.arena.bytes());
+        if damaged {
+            let headers = self.subject.headers(&run.setup, &recovery.arena);
+            damage(&recovery.arena, headers, &mut run.random);
+        }
+        recovery.run(self.subject, &run.setup, run.random.next_u64(), true)?;
+        let book = run.book.borrow();
+        if damaged {
+            return book.oracle.judge_genuine(&recovery.stamps);
+        }
+        if recovery.has_read() {
+            book.oracle.judge_survived(&recovery.stamps)?;
+        }
+        recovery.judge_flushed()
+    }
+
+    fn goes_on(&self, run: &mut Run) -> bool {
+        let one_in = run.setup.limits.nested_one_in;
+        run.depth < DEPTH_MAX && one_in > 0 && run.random.one_in(u64::from(one_in))
+    }
+
+    fn go_on_after_power_cut(&mut self, run: &mut Run, image: &[u8]) -> Result<(), Finding> {
+        let seed = run.random.next_u64();
+        let setup = run.setup.afterwards(seed, run.depth + 1 == DEPTH_MAX);
+        let mut disk = State::new(setup.model.clone(), setup.faults, seed);
+        disk.load(image);
+        let book = run.book.borrow();
+        let beginning = Beginning {
+            disk,
+            arena: Arc::new(Memory::heap(run.arena.bytes())),
+            oracle: book.oracle.after_power_cut(image)?,
+            next: book.next_operation(),
+            depth: run.depth + 1,
+        };
+        drop(book);
+        self.go_on(setup, beginning, "power cut")
+    }
+
+    fn go_on_after_kill(&mut self, run: &mut Run, landed: u32) -> Result<(), Finding> {
+        let seed = run.random.next_u64();
+        let setup = run.setup.afterwards(seed, run.depth + 1 == DEPTH_MAX);
+        let mut disk = State::new(setup.model.clone(), setup.faults, seed);
+        let fenced = self.subject.fences();
+        run.disk.with(|from| {
+            after_kill(from, &mut disk, landed, fenced);
+            disk.errors = from.errors;
+        });
+        let arena = Memory::heap(run.arena.bytes());
+        run.arena.copy(0, &arena, 0, arena.bytes());
+        let book = run.book.borrow();
+        let beginning = Beginning {
+            oracle: book.oracle.after_kill(&disk),
+            disk,
+            arena: Arc::new(arena),
+            next: book.next_operation(),
+            depth: run.depth + 1,
+        };
+        drop(book);
+        self.go_on(setup, beginning, "kill")
+    }
+
+    fn go_on(&mut self, setup: Setup, from: Beginning, after: &str) -> Result<(), Finding> {
+        let depth = from.depth;
+        trace::event(
+            [depth as u64, 4, setup.seed],
+            format_args!("--- after a {after}: depth {depth}"),
+        );
+        let place =
+            |finding: Finding| finding.at(format_args!("in the run that followed a {after}"));
+        let run = Run::new(self, setup, from).map_err(place)?;
+        let result = go(run, self).map_err(place);
+        trace::event([depth as u64, 5, 0], format_args!("--- end of depth {depth}"));
+        result
+    }
+}
+
+/// Runs a run to its end. One that panics is never dropped: its tasks are in the middle of things,
+/// and dropping them could panic again.
+fn go(run: Run, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
+    let mut run = ManuallyDrop::new(run);
+    let result = run.go(laboratory);
+    drop(ManuallyDrop::into_inner(run));
+    result
+}
+
+fn first_difference(one: &[u8], two: &[u8]) -> usize {
+    let differs = |(one, two): (&u8, &u8)| one != two;
+    one.iter().zip(two).position(differs).unwrap_or_default() / GRAIN
+}
+
+/// Flips up to three bits of one header that is in use: no more than its checksum must notice.
+fn damage(arena: &Memory, headers: Range<usize>, random: &mut Random) {
+    let mut in_use = Vec::new();
+    for at in headers.step_by(16) {
+        let mut life = [0; 8];
+        arena.read(at + 8, &mut life);
+        if life != [0; 8] {
+            in_use.push(at);
+        }
+    }
+    if in_use.is_empty() {
+        return;
+    }
+    let header = in_use[random.below(in_use.len() as u64) as usize];
+    for _ in 0..=random.below(3) {
+        let bit = random.below(128) as usize;
+        let mut byte = [0];
+        arena.read(header + bit / 8, &mut byte);
+        byte[0] ^= 1 << (bit % 8);
+        arena.write(header + bit / 8, &byte);
+    }
+}

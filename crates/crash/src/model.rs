@@ -1,0 +1,74 @@
+//! What kind of disk it is, and which of its operations fail.
+
+use crate::stamp::GRAIN;
+use block::{Discard, Fua, Limits};
+
+/// Which operations of one kind fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// The first one that fails, counted from 1; 0: none does.
+    pub from: u32,
+    /// How many fail; 0: all from then on.
+    pub count: u32,
+}
+
+impl Fault {
+    pub(crate) fn hits(&self, number: u32) -> bool {
+        let begun = self.from != 0 && number >= self.from;
+        begun && (self.count == 0 || number - self.from < self.count)
+    }
+}
+
+/// Which operations of the disk fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Reads: the buffer is left full of rubbish.
+    pub read: Fault,
+    /// Writes, zeroes and discards: each unit has changed or not.
+    pub write: Fault,
+    /// Flushes: some pending versions will never be durable, though reads still show them.
+    pub flush: Fault,
+}
+
+/// What kind of disk it is.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its size.
+    pub sectors: u32,
+    /// Sectors that are never torn: 8 or 1.
+    pub unit_sectors: u32,
+    /// Sectors of the smallest request: 8 or 1.
+    pub logical_sectors: u32,
+    /// The longest time one part of an operation takes, in virtual nanoseconds.
+    pub latency_ns: u64,
+    /// What a discard does.
+    pub discard: Discard,
+    /// Whether single writes can be made durable.
+    pub fua: Fua,
+    /// Everything happens at once: for recoveries, where only the contents matter.
+    pub instant: bool,
+}
+
+impl Model {
+    /// What a stack above this disk is told.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            block_logical_bytes: self.logical_sectors * 512,
+            block_physical_bytes: self.unit_sectors * 512,
+            io_best_bytes: 16 << 10,
+            io_max_bytes: 32 << 10,
+            flush_needed: true,
+            fua: self.fua,
+            discard: self.discard,
+            ..Limits::plain(u64::from(self.sectors), GRAIN as u32)
+        }
+    }
+
+    pub(crate) fn unit_bytes(&self) -> usize {
+        self.unit_sectors as usize * GRAIN
+    }
+
+    pub(crate) fn units(&self) -> usize {
+        (self.sectors / self.unit_sectors) as usize
+    }
+}

@@ -1,0 +1,384 @@
+//! The oracle: what may be read now, and (in `verdict.rs`) what may be left after a crash.
+//!
+//! It knows only what clients saw: when each operation was sent and when it was answered, as ticks
+//! of one clock. Of two operations one is *before* the other if it was known to have taken effect
+//! (answered, or seen by an answered read) when the other was sent; operations that overlap may be
+//! ordered either way until a read decides. Every sector has a list of versions, one per change that
+//! touched it, each with the few ticks from which all of that follows.
+
+use crate::disk::NEVER;
+use crate::finding::Finding;
+use crate::stamp::{self, GRAIN, Operation, Wrong, ZERO};
+
+/// What a version holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// The stamp of its operation.
+    Stamp,
+    /// Zeros.
+    Zeros,
+    /// Zeros, or whatever was there: a discard that no read has decided yet.
+    ZerosOrOlder,
+}
+
+/// One change of one sector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Version {
+    pub(crate) operation: Operation,
+    pub(crate) content: Content,
+    pub(crate) sent: u32,
+    /// Known to have taken effect at this tick: answered, or seen.
+    pub(crate) effective: u32,
+    /// Answered well at this tick.
+    pub(crate) answered: u32,
+    /// The first answer of a read that returned it.
+    pub(crate) seen: u32,
+    /// When the latest read that returned it was sent.
+    pub(crate) reread: u32,
+    /// No read that is sent after this tick may return it.
+    pub(crate) dead: u32,
+    /// The epoch of the write buffer it was admitted to; 0: never buffered.
+    pub(crate) epoch: u32,
+    /// It has been in a write buffer.
+    pub(crate) buffered: bool,
+    /// Covered by a flush that was answered well, or by its own FUA.
+    pub(crate) durable: bool,
+    /// Its process is gone: it has taken effect or never will.
+    pub(crate) settled: bool,
+    /// A discard that turned out to change nothing.
+    pub(crate) void: bool,
+}
+
+impl Version {
+    fn new(operation: Operation, content: Content, sent: u32) -> Version {
+        Version {
+            operation,
+            content,
+            sent,
+            effective: NEVER,
+            answered: NEVER,
+            seen: NEVER,
+            reread: 0,
+            dead: NEVER,
+            epoch: 0,
+            buffered: false,
+            durable: false,
+            settled: false,
+            void: false,
+        }
+    }
+
+    /// What was there before the history began.
+    pub(crate) fn base(operation: Operation) -> Version {
+        let content = match operation {
+            ZERO => Content::Zeros,
+            _ => Content::Stamp,
+        };
+        Version {
+            effective: 0,
+            answered: 0,
+            durable: true,
+            settled: true,
+            ..Version::new(operation, content, 0)
+        }
+    }
+
+    /// Whether it certainly replaces `older`.
+    #[inline]
+    pub(crate) fn replaces(&self, older: &Version) -> bool {
+        self.content != Content::ZerosOrOlder && self.follows(older)
+    }
+
+    /// Whether it certainly came after `older`.
+    #[inline]
+    pub(crate) fn follows(&self, older: &Version) -> bool {
+        // A later read shows it again: that does not make it replace itself.
+        let shown_after = older.seen < self.reread && older.operation != self.operation;
+        older.effective < self.sent || shown_after
+    }
+
+    /// Whether `operation`, or zeros, is what this version holds.
+    #[inline]
+    pub(crate) fn shows(&self, operation: Operation) -> bool {
+        match self.content {
+            Content::Stamp => self.operation == operation,
+            _ => operation == ZERO && !self.void,
+        }
+    }
+
+    fn dies(&mut self, tick: u32) {
+        self.dead = self.dead.min(tick);
+    }
+}
+
+/// The versions of every sector, and the clock of the history.
+#[derive(Clone)]
+pub(crate) struct Oracle {
+    pub(crate) sectors: Vec<Vec<Version>>,
+    pub(crate) unit_sectors: u32,
+    pub(crate) clock: u32,
+}
+
+/// Some sectors: first and count.
+pub(crate) type Range = (u32, u32);
+
+impl Oracle {
+    /// The oracle of a disk full of initial stamps.
+    pub(crate) fn new(sectors: u32, unit_sectors: u32) -> Oracle {
+        let base = vec![Version::base(stamp::INITIAL)];
+        Oracle { sectors: vec![base; sectors as usize], unit_sectors, clock: 1 }
+    }
+
+    pub(crate) fn tick(&mut self) -> u32 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn over(&mut self, (first, count): Range) -> impl Iterator<Item = &mut Vec<Version>> {
+        self.sectors[first as usize..(first + count) as usize].iter_mut()
+    }
+
+    /// A change was sent.
+    pub(crate) fn change_sent(&mut self, operation: Operation, content: Content, range: Range) {
+        let sent = self.tick();
+        for versions in self.over(range) {
+            versions.push(Version::new(operation, content, sent));
+        }
+    }
+
+    /// A change was answered: well, or with an error, which leaves open what it did.
+    pub(crate) fn change_answered(
+        &mut self,
+        operation: Operation,
+        range: Range,
+        good: bool,
+        fua: bool,
+    ) {
+        let now = self.tick();
+        if !good {
+            return;
+        }
+        for versions in self.over(range) {
+            let own = versions.iter_mut().rfind(|version| version.operation == operation);
+            let own = own.expect("an answer follows a request");
+            own.answered = now;
+            own.effective = own.effective.min(now);
+            own.durable |= fua;
+            let own = *own;
+            let older = versions.iter_mut().filter(|version| own.replaces(version));
+            older.for_each(|version| version.dies(now));
+        }
+    }
+
+    /// A part of a change was taken into the write buffer, in this epoch.
+    pub(crate) fn admitted(&mut self, operation: Operation, range: Range, epoch: u32) {
+        for versions in self.over(range) {
+            let own = versions.iter_mut().rfind(|version| version.operation == operation);
+            if let Some(own) = own {
+                own.epoch = epoch;
+                own.buffered = true;
+            }
+        }
+    }
+
+    /// A flush that was sent at `sent` was answered well: it covers what was answered before that.
+    pub(crate) fn flush_answered(&mut self, sent: u32) {
+        self.tick();
+        let versions = self.sectors.iter_mut().flatten();
+        versions
+            .filter(|version| version.answered < sent)
+            .for_each(|version| version.durable = true);
+    }
+
+    /// A read that was sent at `sent` was answered with these stamps.
+    pub(crate) fn read_answered(
+        &mut self,
+        sent: u32,
+        (first, count): Range,
+        stamps: &[u8],
+    ) -> Result<(), Finding> {
+        let now = self.tick();
+        let mut shown = Vec::with_capacity(count as usize);
+        for (sector, bytes) in (first..).zip(stamps.chunks_exact(GRAIN)) {
+            let operation = decode(bytes, sector)?;
+            self.check_read(sector, operation, sent)?;
+            shown.push(operation);
+        }
+        self.check_units(first, &shown, "C10")?;
+        for (sector, &operation) in (first..).zip(&shown) {
+            self.decide(sector, operation, sent, now);
+        }
+        Ok(())
+    }
+
+    fn check_read(&self, sector: u32, operation: Operation, sent: u32) -> Result<(), Finding> {
+        let versions = &self.sectors[sector as usize];
+        let mut named = versions.iter().filter(|version| version.shows(operation)).peekable();
+        if named.peek().is_none() {
+            return Err(self.unheard(sector, operation));
+        }
+        if named.any(|version| version.dead > sent) {
+            return Ok(());
+        }
+        Err(Finding::new(
+            "C10",
+            format!(
+                "a read of sector {sector} sent at {sent} returned {}, which was already replaced",
+                self.name(sector, operation)
+            ),
+        ))
+    }
+
+    /// The finding for a version that nobody wrote to this sector.
+    pub(crate) fn unheard(&self, sector: u32, operation: Operation) -> Finding {
+        Finding::new(
+            if operation == ZERO { "C14" } else { "C4" },
+            format!(
+                "sector {sector} holds {}, which never wrote there",
+                self.name(sector, operation)
+            ),
+        )
+    }
+
+    /// A read has decided what concurrent changes left open.
+    fn decide(&mut self, sector: u32, operation: Operation, sent: u32, now: u32) {
+        let versions = &mut self.sectors[sector as usize];
+        let Some(index) = only(versions, operation) else {
+            return; // zeros that may be of several changes
+        };
+        let own = &mut versions[index];
+        own.seen = own.seen.min(now);
+        own.effective = own.effective.min(now);
+        own.reread = own.reread.max(sent);
+        if own.content == Content::ZerosOrOlder {
+            own.content = Content::Zeros;
+        }
+        let own = *own;
+        for (other, version) in versions.iter_mut().enumerate() {
+            if other == index {
+                continue;
+            }
+            if own.replaces(version) || (own.settled && version.settled) {
+                version.dies(now);
+            }
+            // Stable: a discard that was over and is not seen has changed nothing, for good.
+            let passed_over = version.content == Content::ZerosOrOlder
+                && version.answered < sent
+                && own.effective < version.sent;
+            if passed_over {
+                version.void = true;
+                version.dies(now);
+            }
+        }
+    }
+
+    /// One block is one thing: who sees a change in one of its sectors sees, in the others, at least
+    /// everything that came before that change.
+    pub(crate) fn check_units(
+        &self,
+        first: u32,
+        shown: &[Operation],
+        clause: &str,
+    ) -> Result<(), Finding> {
+        let unit = self.unit_sectors;
+        if unit == 1 || shown.iter().all(|operation| *operation == shown[0]) {
+            return Ok(());
+        }
+        let end = first + shown.len() as u32;
+        let mut start = first;
+        while start < end {
+            let next = (start / unit * unit + unit).min(end);
+            let part = &shown[(start - first) as usize..(next - first) as usize];
+            if part.iter().any(|operation| *operation != part[0]) {
+                self.check_unit(start, part, clause)?;
+            }
+            start = next;
+        }
+        Ok(())
+    }
+
+    fn check_unit(&self, first: u32, shown: &[Operation], clause: &str) -> Result<(), Finding> {
+        for (sector, &operation) in (first..).zip(shown) {
+            let Some(index) = only(&self.sectors[sector as usize], operation) else {
+                continue;
+            };
+            let seen = self.sectors[sector as usize][index];
+            for (other, &theirs) in (first..).zip(shown).filter(|(other, _)| *other != sector) {
+                let versions = &self.sectors[other as usize];
+                let Some(index) = only(versions, theirs) else {
+                    continue;
+                };
+                let older = versions[index];
+                let missing = versions.iter().find(|version| {
+                    let needed =
+                        version.operation == seen.operation || version.effective < seen.sent;
+                    let certain = version.content != Content::ZerosOrOlder;
+                    needed
+                        && certain
+                        && older.effective < version.sent
+                        && version.operation != theirs
+                });
+                if let Some(missing) = missing {
+                    return Err(Finding::new(
+                        clause,
+                        format!(
+                            "a block shows {} in sector {sector}, but {} in sector {other}, where \
+                             operation {} was needed",
+                            self.name(sector, operation),
+                            self.name(other, theirs),
+                            missing.operation
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A version as words.
+    pub(crate) fn name(&self, sector: u32, operation: Operation) -> String {
+        let what = match operation {
+            stamp::INITIAL => "the first contents".to_string(),
+            ZERO => "zeros".to_string(),
+            other => format!("operation {other}"),
+        };
+        let versions = &self.sectors[sector as usize];
+        match versions.iter().rfind(|version| version.shows(operation)) {
+            Some(version) if version.sent > 0 => {
+                format!("{what} (sent at {}{})", version.sent, ended(version))
+            }
+            _ => what,
+        }
+    }
+}
+
+fn ended(version: &Version) -> String {
+    let mut text = match version.answered {
+        NEVER => ", not answered".to_string(),
+        tick => format!(", answered at {tick}"),
+    };
+    if version.epoch > 0 {
+        text += &format!(", buffered in epoch {}", version.epoch);
+    }
+    text
+}
+
+/// The version that `operation` must be, where there is only one.
+pub(crate) fn only(versions: &[Version], operation: Operation) -> Option<usize> {
+    let mut named = versions.iter().enumerate().filter(|(_, version)| version.shows(operation));
+    let (index, _) = named.next()?;
+    named.next().is_none().then_some(index)
+}
+
+/// Reads a stamp found in `sector`; what is none breaks C4.
+pub(crate) fn decode(bytes: &[u8], sector: u32) -> Result<Operation, Finding> {
+    stamp::decode(bytes, sector).map_err(|wrong| {
+        let what = match wrong {
+            Wrong::Foreign { operation, sector } => {
+                format!("what operation {operation} wrote to sector {sector}")
+            }
+            Wrong::Garbage => format!("no stamp at all: {bytes:02x?}"),
+        };
+        Finding::new("C4", format!("sector {sector} holds {what}"))
+    })
+}

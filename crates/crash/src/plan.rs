@@ -1,0 +1,111 @@
+//! What the clients of a history will do, drawn before it begins: the schedule cannot change it.
+
+use crate::setup::Setup;
+use block::WriteMode;
+use lane::Random;
+
+/// One kind of operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    WriteFua,
+    Zero,
+    ZeroFua,
+    Discard,
+    Flush,
+}
+
+/// One thing a client does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// Sends an operation to these sectors and waits for the answer.
+    Operate { kind: Kind, first: u32, count: u32 },
+    /// Goes, and comes again.
+    Reconnect,
+    /// Has the write mode changed.
+    SetMode(WriteMode),
+}
+
+/// A pause, and what comes after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) pause_ns: u64,
+    pub(crate) act: Act,
+}
+
+/// The steps of every client.
+pub(crate) fn draw(setup: &Setup, random: &mut Random) -> Vec<Vec<Step>> {
+    let mut plans = vec![Vec::new(); setup.clients as usize];
+    // Some clients never flush (C11): the others do the more.
+    let silent = random.below(3) as usize;
+    for number in 0..setup.operations as usize {
+        let client = match number < plans.len() {
+            true => number,
+            false => random.below(plans.len() as u64) as usize,
+        };
+        let mut act = operation(setup, random);
+        if client < silent && matches!(act, Act::Operate { kind: Kind::Flush, .. }) {
+            act = place(setup, Kind::Write, random);
+        }
+        let pause_ns = pause(setup, random);
+        plans[client].push(Step { pause_ns, act });
+        if setup.reconnect_one_in > 0 && random.one_in(u64::from(setup.reconnect_one_in)) {
+            plans[client].push(Step { pause_ns: 0, act: Act::Reconnect });
+        }
+    }
+    for _ in 0..setup.mode_switches {
+        let plan = &mut plans[0];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
+        let act = Act::SetMode(modes[random.below(4) as usize]);
+        plan.insert(at, Step { pause_ns: 0, act });
+    }
+    plans
+}
+
+fn pause(setup: &Setup, random: &mut Random) -> u64 {
+    if setup.think_ns == 0 || random.one_in(2) {
+        return 0;
+    }
+    random.below(setup.think_ns)
+}
+
+fn operation(setup: &Setup, random: &mut Random) -> Act {
+    let mix = &setup.mix;
+    let weights = [
+        (Kind::Read, mix.read),
+        (Kind::Write, mix.write),
+        (Kind::WriteFua, mix.fua),
+        (Kind::Zero, mix.zero),
+        (Kind::Discard, mix.discard),
+        (Kind::Flush, mix.flush),
+    ];
+    let total: u32 = weights.iter().map(|(_, weight)| weight).sum();
+    let mut drawn = random.below(u64::from(total)) as u32;
+    for (kind, weight) in weights {
+        if drawn < weight {
+            return place(setup, kind, random);
+        }
+        drawn -= weight;
+    }
+    unreachable!("below the sum of all weights")
+}
+
+fn place(setup: &Setup, kind: Kind, random: &mut Random) -> Act {
+    let kind = match kind {
+        Kind::Zero if random.one_in(4) => Kind::ZeroFua,
+        other => other,
+    };
+    let unit = setup.model.logical_sectors;
+    let sectors = setup.model.sectors;
+    // Whole blocks half of the time: that is what most writes are.
+    let grain = if random.one_in(2) { 8 } else { unit };
+    let most = setup.sectors_max.min(sectors).max(grain) / grain;
+    let count = (1 + random.below(u64::from(most)) as u32) * grain;
+    let hot = random.one_in(u64::from(setup.hot_one_in));
+    let reach = if hot { (count + 16).min(sectors) } else { sectors };
+    let places = (reach - count) / grain + 1;
+    let first = random.below(u64::from(places)) as u32 * grain;
+    Act::Operate { kind, first, count }
+}

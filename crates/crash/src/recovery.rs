@@ -1,0 +1,209 @@
+//! A process that starts after a crash, reads everything back, and flushes.
+//!
+//! One of these serves all states of a history: world, lane, memory and buffers are kept, only the
+//! process is new. The disk below is instant, because here only contents matter; runs that follow a
+//! crash in real (virtual) time are in `run.rs`.
+
+use crate::device::Disk;
+use crate::disk::State;
+use crate::finding::Finding;
+use crate::model::{Faults, Model};
+use crate::setup::Setup;
+use crate::stamp::GRAIN;
+use crate::subject::{Process, Subject};
+use block::{Buf, Extent, Memory, Request, Result, Stack};
+use lane::{Lane, Prices, World};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Steps after which a recovery is taken to run for ever.
+const STEPS_MAX: u64 = 100_000;
+
+/// One in so many recoveries runs in the world where a seed chooses.
+const CHOSEN_ONE_IN: u64 = 8;
+
+/// How far the reading task has come.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    ended: bool,
+    read: Option<Result>,
+    flushed: Option<Result>,
+}
+
+/// A world with one lane, used again and again.
+struct Place {
+    world: World,
+    lane: Lane,
+}
+
+impl Place {
+    fn new(mut world: World) -> Place {
+        Place { lane: world.lane(), world }
+    }
+}
+
+/// A reusable place for recoveries.
+pub(crate) struct Recovery {
+    /// Tasks take turns: fast.
+    plain: Place,
+    /// The seed chooses: for a part of the states. (The runs that follow a crash all do so.)
+    chosen: Place,
+    disk: Disk,
+    pub(crate) arena: Arc<Memory>,
+    buffer: Buf,
+    progress: Rc<Cell<Progress>>,
+    /// What was read back.
+    pub(crate) stamps: Vec<u8>,
+}
+
+impl Recovery {
+    pub(crate) fn new(setup: &Setup, arena_bytes: usize) -> Recovery {
+        let model = Model { instant: true, ..setup.model.clone() };
+        let sectors = model.sectors;
+        Recovery {
+            plain: Place::new(World::timed(Prices::default())),
+            chosen: Place::new(World::chosen(setup.seed)),
+            disk: Disk::new(model, Faults::default(), setup.seed),
+            arena: Arc::new(Memory::heap(arena_bytes)),
+            buffer: Buf::new(sectors, GRAIN as u32),
+            progress: Rc::default(),
+            stamps: vec![0; sectors as usize * GRAIN],
+        }
+    }
+
+    /// The disk that the process will find.
+    pub(crate) fn disk<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        self.disk.with(change)
+    }
+
+    /// Starts the subject on arena and disk as they are, reads all blocks, lets it write back what it
+    /// recovered, and flushes. (Where nothing can be recovered, not every state is flushed.) What was read is in `stamps`.
+    pub(crate) fn run(
+        &mut self,
+        subject: &dyn Subject,
+        setup: &Setup,
+        seed: u64,
+        flushes: bool,
+    ) -> std::result::Result<(), Finding> {
+        let chosen = seed.is_multiple_of(CHOSEN_ONE_IN);
+        let place = if chosen { &mut self.chosen } else { &mut self.plain };
+        if chosen {
+            place.world.restart(seed);
+        } else {
+            place.world.abandon();
+        }
+        let lane = place.lane.clone();
+        let process = match subject.start(setup, self.disk.limits(), &self.arena) {
+            Ok(process) => process,
+            Err(error) => return Err(Finding::new("refused", error)),
+        };
+        let below = Stack::new(&lane, self.disk.on(&lane));
+        let stack = process.attach(&lane, below);
+        self.progress.set(Progress::default());
+        self.spawn_reader(&lane, stack, process.as_ref(), flushes || chosen);
+        let world = if chosen { &mut self.chosen.world } else { &mut self.plain.world };
+        let steps = world.steps();
+        while !self.progress.get().ended {
+            if !world.step() || world.steps() > steps + STEPS_MAX {
+                let text = format!("a recovered process does not answer:{}", process.describe());
+                return Err(Finding::new("hang", text));
+            }
+        }
+        if chosen {
+            process.check();
+        }
+        self.judge_answers(self.progress.get())?;
+        self.buffer.read(&mut self.stamps);
+        Ok(())
+    }
+
+    fn spawn_reader(&self, on: &Lane, stack: Stack, process: &dyn Process, flushes: bool) {
+        let lane = on.clone();
+        let progress = self.progress.clone();
+        let buffer = self.buffer.clone();
+        let cut = process.cut_sectors();
+        let most = match cut {
+            0 => stack.limits().io_max_bytes / 512,
+            cut => cut,
+        };
+        let reader = async move {
+            let mut first = 0;
+            let mut result = Ok(());
+            while first < buffer.sectors() && result.is_ok() {
+                let count = most.min(buffer.sectors() - first);
+                let at = Extent::new(u64::from(first), count);
+                let into = buffer.part(first, count);
+                result = serve(&lane, &stack, Request::Read { at, into }).await;
+                first += count;
+            }
+            let read = Some(result);
+            progress.set(Progress { read, ..progress.get() });
+            let flushed = match flushes {
+                true => Some(serve(&lane, &stack, Request::Flush).await),
+                false => None,
+            };
+            progress.set(Progress { flushed, ended: true, read });
+        };
+        on.spawn(reader).expect("an empty lane has room");
+    }
+
+    /// Whether everything could be read. (A disk may have failed for good.)
+    pub(crate) fn has_read(&self) -> bool {
+        matches!(self.progress.get().read, Some(Ok(())))
+    }
+
+    /// C8: a recovered process answers well, unless the disk had failed before the crash.
+    fn judge_answers(&self, progress: Progress) -> std::result::Result<(), Finding> {
+        let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
+        if let Some(Err(error)) = progress.read
+            && reads + writes + flushes == 0
+        {
+            let text = format!("a recovered process answers a read with: {error}");
+            return Err(Finding::new("C8", text));
+        }
+        if let Some(Err(error)) = progress.flushed
+            && writes + flushes == 0
+        {
+            let text = format!("a recovered process answers a flush with: {error}");
+            return Err(Finding::new("C8", text));
+        }
+        Ok(())
+    }
+
+    /// After the flush all that was read is durable. (A disk that has lost what it still shows can
+    /// not be held to this.)
+    pub(crate) fn judge_flushed(&self) -> std::result::Result<(), Finding> {
+        let progress = self.progress.get();
+        self.disk.with(|disk| {
+            let honest = disk.errors == [0; 3] && matches!(progress.flushed, Some(Ok(())));
+            if !honest || disk.durable == self.stamps {
+                return Ok(());
+            }
+            let differs = |sector: &u32| {
+                let at = *sector as usize * GRAIN;
+                disk.durable[at..at + GRAIN] != self.stamps[at..at + GRAIN]
+            };
+            let sector = (0..disk.model.sectors).find(differs);
+            let text = format!(
+                "a recovered process answered a flush, but what it had shown in sector {} is not \
+                 durable",
+                sector.unwrap_or_default()
+            );
+            Err(Finding::new("C7", text))
+        })
+    }
+}
+
+async fn serve(lane: &Lane, stack: &Stack, request: Request) -> Result {
+    let now = stack.try_now(&request);
+    lane.turn().await;
+    match now {
+        Some(result) => result,
+        None => {
+            let result = stack.run(request).await;
+            lane.turn().await;
+            result
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Stamps: what stands for a sector's 512 bytes in the laboratory.
+//!
+//! ```text
+//! | operation u32 | sector u32 | checksum u64 |      16 bytes, little endian; zeros are zeros
+//! ```
+//! A stamp names the operation that wrote it and the sector it was written for, so that whatever is
+//! found anywhere names where it came from. No log is needed to tell torn, foreign or stale data.
+
+/// Bytes in a stamp: the grain of every buffer in the laboratory.
+pub const GRAIN: usize = 16;
+
+/// The name of an operation within its history.
+pub type Operation = u32;
+
+/// What a disk holds before the first operation.
+pub const INITIAL: Operation = 0;
+
+/// Zeros, which do not name the operation they came from.
+pub const ZERO: Operation = 1;
+
+/// The name of the first operation of a history.
+pub const FIRST: Operation = 2;
+
+/// Bytes that are no stamp of the sector they were found in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// A good stamp of another sector.
+    Foreign {
+        /// Who wrote it.
+        operation: Operation,
+        /// Where to.
+        sector: u32,
+    },
+    /// Not a stamp at all.
+    Garbage,
+}
+
+/// Mixes two words into one: the finaliser of SplitMix64 over both.
+pub(crate) fn mix(one: u64, two: u64) -> u64 {
+    let mut z = one.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ two.rotate_left(32);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn checksum(operation: Operation, sector: u32) -> u64 {
+    // Never zero, so that no stamp looks like zeros.
+    mix(u64::from(operation) << 32 | u64::from(sector), 0x0dd5) | 1 << 63
+}
+
+/// The stamp that `operation` leaves in `sector`.
+pub fn encode(operation: Operation, sector: u32) -> [u8; GRAIN] {
+    let mut bytes = [0; GRAIN];
+    bytes[..4].copy_from_slice(&operation.to_le_bytes());
+    bytes[4..8].copy_from_slice(&sector.to_le_bytes());
+    bytes[8..].copy_from_slice(&checksum(operation, sector).to_le_bytes());
+    bytes
+}
+
+/// Reads what was found in `sector`.
+///
+/// # Errors
+/// If it is not a stamp of this sector.
+#[inline]
+pub fn decode(bytes: &[u8], sector: u32) -> Result<Operation, Wrong> {
+    let bytes: &[u8; GRAIN] = bytes.try_into().expect("a stamp has 16 bytes");
+    let both = u128::from_le_bytes(*bytes);
+    if both == 0 {
+        return Ok(ZERO);
+    }
+    let (operation, written, sum) = (both as u32, (both >> 32) as u32, (both >> 64) as u64);
+    if sum != checksum(operation, written) {
+        return Err(Wrong::Garbage);
+    }
+    if written != sector {
+        return Err(Wrong::Foreign { operation, sector: written });
+    }
+    Ok(operation)
+}
+
+/// Fills `bytes` with the stamps of `operation` for consecutive sectors from `first` on.
+pub fn fill(bytes: &mut [u8], operation: Operation, first: u32) {
+    for (index, stamp) in bytes.chunks_exact_mut(GRAIN).enumerate() {
+        stamp.copy_from_slice(&encode(operation, first + index as u32));
+    }
+}
+
+/// A 64-bit digest of some stamps, for telling contents apart.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks_exact(8);
+    words.fold(0x0dd5, |hash, word| {
+        let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_tells_where_it_belongs() {
+        let stamp = encode(7, 30);
+        assert_eq!(decode(&stamp, 30), Ok(7));
+        let foreign = Wrong::Foreign { operation: 7, sector: 30 };
+        assert_eq!(decode(&stamp, 31), Err(foreign));
+        assert_eq!(decode(&[0; GRAIN], 31), Ok(ZERO));
+        assert_eq!(decode(&encode(INITIAL, 0), 0), Ok(INITIAL));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        for bit in 0..GRAIN * 8 {
+            let mut stamp = encode(9, 12);
+            stamp[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&stamp, 12).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What is put on the simulated disk to be tried: the engine, nothing, or a layer that lies.
+
+use crate::setup::Setup;
+use crate::stamp::Operation;
+use block::{Limits, Memory, Stack, WriteMode};
+use lane::Lane;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A thing to be tried.
+pub trait Subject: Sync {
+    /// This thread is about to try it.
+    fn prepare(&self) {}
+
+    /// The bytes of memory that it keeps through a kill.
+    fn arena_bytes(&self, setup: &Setup) -> usize;
+
+    /// A process starts: whatever the arena holds is recovered.
+    ///
+    /// # Errors
+    /// It refuses what the arena holds, and says why.
+    fn start(
+        &self,
+        setup: &Setup,
+        below: &Limits,
+        arena: &Arc<Memory>,
+    ) -> Result<Box<dyn Process>, String>;
+
+    /// Whether the next process keeps what a dead one had sent from arriving late.
+    fn fences(&self) -> bool {
+        true
+    }
+
+    /// Whether a flush that succeeds after one that failed can be believed. The simulated disk alone
+    /// is like Linux: what a failed flush has given up stays given up.
+    fn mends_failed_flushes(&self) -> bool {
+        false
+    }
+
+    /// Whether a volume that has failed is still failed in the next process (C8). Without that, a
+    /// flush of the next process says nothing about what the one before had lost.
+    fn failure_outlives_kill(&self) -> bool {
+        false
+    }
+
+    /// Where in the arena its checksummed headers of 16 bytes lie: a few flipped bits in one of them
+    /// must be noticed. Empty: nowhere.
+    fn headers(&self, _setup: &Setup, _arena: &Arc<Memory>) -> Range<usize> {
+        0..0
+    }
+}
+
+/// A running subject.
+pub trait Process {
+    /// The subject as one lane sees it, over that lane's handle on the disk.
+    fn attach(&self, lane: &Lane, below: Stack) -> Stack;
+
+    /// A client comes. Dropping what is returned: it has gone.
+    fn connect(&self) -> Box<dyn Connection> {
+        Box::new(Anybody)
+    }
+
+    /// Treats writes in another way from now on.
+    fn set_mode(&self, _mode: WriteMode) {}
+
+    /// Dirty blocks at this moment.
+    fn dirty_blocks(&self) -> u32 {
+        0
+    }
+
+    /// Whether it takes part in the promises of a write buffer: C6, C11, C12.
+    fn buffers(&self) -> bool {
+        false
+    }
+
+    /// Whether it takes FUA writes even where the disk has no such thing.
+    fn takes_fua(&self) -> bool {
+        false
+    }
+
+    /// Requests must not cross a multiple of so many sectors; 0: they may.
+    fn cut_sectors(&self) -> u32 {
+        0
+    }
+
+    /// How it stands, in words, for whoever looks into a hang.
+    fn describe(&self) -> String {
+        String::new()
+    }
+
+    /// Asserts what must always hold inside.
+    fn check(&self) {}
+}
+
+/// A connected client.
+pub trait Connection {
+    /// It has sent a flush.
+    fn flushed(&self);
+}
+
+struct Anybody;
+
+impl Connection for Anybody {
+    fn flushed(&self) {}
+}
+
+/// A part of a change that a write buffer took in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    pub(crate) operation: Operation,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) epoch: u32,
+    /// Dirty blocks, this change included.
+    pub(crate) dirty_blocks: u32,
+    /// The hard limit on them (C6).
+    pub(crate) dirty_blocks_max: u32,
+    /// The limit by flush debt (C13).
+    pub(crate) allowance_blocks: u32,
+}
+
+thread_local! {
+    /// The operation whose request is being polled.
+    static CURRENT: Cell<Operation> = const { Cell::new(0) };
+    static ADMISSIONS: RefCell<Vec<Admission>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs one poll on behalf of `operation`.
+pub(crate) fn on_behalf_of<R>(operation: Operation, poll: impl FnOnce() -> R) -> R {
+    CURRENT.set(operation);
+    let result = poll();
+    CURRENT.set(0);
+    result
+}
+
+/// To be called by a write buffer that takes in a change, from within the poll of its request.
+/// Epochs count from 1.
+pub(crate) fn note_admission(admission: impl FnOnce(Operation) -> Admission) {
+    let operation = CURRENT.get();
+    if operation != 0 {
+        ADMISSIONS.with_borrow_mut(|list| list.push(admission(operation)));
+    }
+}
+
+/// What was admitted since this was last asked.
+pub(crate) fn take_admissions(into: &mut Vec<Admission>) {
+    into.clear();
+    ADMISSIONS.with_borrow_mut(|list| into.append(list));
+}
+
+/// Nothing at all between the clients and the disk.
+pub struct Bare;
+
+impl Subject for Bare {
+    fn arena_bytes(&self, _: &Setup) -> usize {
+        64
+    }
+
+    fn start(&self, _: &Setup, _: &Limits, _: &Arc<Memory>) -> Result<Box<dyn Process>, String> {
+        Ok(Box::new(Bare))
+    }
+}
+
+impl Process for Bare {
+    fn attach(&self, _: &Lane, below: Stack) -> Stack {
+        below
+    }
+}

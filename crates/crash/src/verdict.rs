@@ -1,0 +1,217 @@
+//! The oracle after a crash: what may be left, and what may not.
+
+use crate::disk::{NEVER, State};
+use crate::finding::Finding;
+use crate::oracle::{Oracle, Version, decode, only};
+use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
+
+/// What one unit that a power cut left says about the order of epochs: it proves that `proves` had
+/// begun to reach the disk, and shows that everything of an epoch before `misses` has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epochs {
+    /// The newest epoch of which something is left; 0: none.
+    pub(crate) proves: u32,
+    /// The oldest epoch of which something is missing; [`NEVER`]: none.
+    pub(crate) misses: u32,
+}
+
+impl Epochs {
+    pub(crate) const NONE: Epochs = Epochs { proves: 0, misses: NEVER };
+
+    pub(crate) fn and(self, other: Epochs) -> Epochs {
+        Epochs { proves: self.proves.max(other.proves), misses: self.misses.min(other.misses) }
+    }
+
+    /// C2: nothing of a later epoch is there before all of an earlier one is.
+    pub(crate) fn check(self) -> Result<(), Finding> {
+        if self.proves <= self.misses {
+            return Ok(());
+        }
+        Err(Finding::new(
+            "C2",
+            format!(
+                "data of epoch {} reached the disk although data of epoch {} is missing",
+                self.proves, self.misses
+            ),
+        ))
+    }
+}
+
+impl Oracle {
+    /// Judges one unit that a power cut left, by what was promised until now.
+    pub(crate) fn judge_unit(&self, unit: u32, bytes: &[u8]) -> Result<Epochs, Finding> {
+        let first = unit * self.unit_sectors;
+        let mut shown = [INITIAL; 8];
+        let mut epochs = Epochs::NONE;
+        for (index, stamp) in bytes.chunks_exact(GRAIN).enumerate() {
+            let sector = first + index as u32;
+            shown[index] = decode(stamp, sector)?;
+            epochs = epochs.and(self.judge_sector(sector, shown[index])?);
+        }
+        self.check_torn(first, &shown[..bytes.len() / GRAIN])?;
+        Ok(epochs)
+    }
+
+    /// C1 for one sector: nothing may be left that a durable change has replaced.
+    pub(crate) fn judge_sector(
+        &self,
+        sector: u32,
+        operation: Operation,
+    ) -> Result<Epochs, Finding> {
+        let versions = &self.sectors[sector as usize];
+        // Zeros may be of several changes: the kindest of them counts.
+        let mut kindest: Option<Epochs> = None;
+        for version in versions.iter().filter(|version| version.shows(operation)) {
+            let replaced = versions.iter().any(|later| later.durable && later.replaces(version));
+            if replaced {
+                continue;
+            }
+            let epochs = epochs_of(versions, version);
+            kindest = Some(kindest.map_or(epochs, |other| Epochs {
+                proves: other.proves.min(epochs.proves),
+                misses: other.misses.max(epochs.misses),
+            }));
+        }
+        kindest.ok_or_else(|| self.lost(sector, operation))
+    }
+
+    fn lost(&self, sector: u32, operation: Operation) -> Finding {
+        let versions = &self.sectors[sector as usize];
+        let Some(version) = versions.iter().rfind(|version| version.shows(operation)) else {
+            return self.unheard(sector, operation);
+        };
+        let durable = versions.iter().rfind(|later| later.durable && later.replaces(version));
+        let durable = durable.map_or(operation, |later| later.operation);
+        Finding::new(
+            "C1",
+            format!(
+                "sector {sector} holds {} although {} was durable",
+                self.name(sector, operation),
+                self.name(sector, durable)
+            ),
+        )
+    }
+
+    /// C4: a change is in all of a unit that it wrote to, or in nothing of it.
+    fn check_torn(&self, first: u32, shown: &[Operation]) -> Result<(), Finding> {
+        if shown.iter().all(|operation| *operation == shown[0]) {
+            return Ok(());
+        }
+        for (sector, &operation) in (first..).zip(shown) {
+            if operation == ZERO || operation == INITIAL {
+                continue;
+            }
+            for (other, &theirs) in (first..).zip(shown) {
+                if theirs == operation {
+                    continue;
+                }
+                let versions = &self.sectors[other as usize];
+                let own = versions.iter().find(|version| version.operation == operation);
+                let seen = only(versions, theirs).map(|index| versions[index]);
+                if let (Some(own), Some(seen)) = (own, seen)
+                    && seen.effective < own.sent
+                {
+                    return Err(Finding::new(
+                        "C4",
+                        format!(
+                            "operation {operation} is torn: it is in sector {sector}, but sector \
+                             {other} still holds {}",
+                            self.name(other, theirs)
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges what is read after a kill, when memory and disk live on: everything answered is there.
+    pub(crate) fn judge_survived(&self, stamps: &[u8]) -> Result<(), Finding> {
+        let mut shown = Vec::with_capacity(stamps.len() / GRAIN);
+        for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
+            let operation = decode(bytes, sector)?;
+            self.judge_alive(sector, operation)?;
+            shown.push(operation);
+        }
+        self.check_units(0, &shown, "C4")
+    }
+
+    fn judge_alive(&self, sector: u32, operation: Operation) -> Result<(), Finding> {
+        let versions = &self.sectors[sector as usize];
+        let mut named = versions.iter().filter(|version| version.shows(operation)).peekable();
+        if named.peek().is_none() {
+            return Err(self.unheard(sector, operation));
+        }
+        if named.any(|version| version.dead == NEVER) {
+            return Ok(());
+        }
+        let newest = versions.iter().rfind(|version| version.dead == NEVER);
+        let newest = newest.map_or(INITIAL, |version| version.operation);
+        Err(Finding::new(
+            "C5",
+            format!(
+                "after a kill sector {sector} holds {}, where {} was answered or read",
+                self.name(sector, operation),
+                self.name(sector, newest)
+            ),
+        ))
+    }
+
+    /// Judges what is read after a kill that also damaged the memory: old, perhaps, but never wrong.
+    pub(crate) fn judge_genuine(&self, stamps: &[u8]) -> Result<(), Finding> {
+        for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
+            let operation = decode(bytes, sector)?;
+            let mut versions = self.sectors[sector as usize].iter();
+            if !versions.any(|version| version.shows(operation)) {
+                return Err(self.unheard(sector, operation));
+            }
+        }
+        Ok(())
+    }
+
+    /// The oracle of the run that follows a kill: whoever was not answered never will be.
+    ///
+    /// The next process goes on with the epochs that it finds in memory: what was open is open, what
+    /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
+    /// owes nothing any more.
+    pub(crate) fn after_kill(&self, disk: &State) -> Oracle {
+        let mut next = self.clone();
+        next.tick();
+        for (sector, versions) in (0..).zip(&mut next.sectors) {
+            let durable = stamp::decode(disk.sector(sector).1, sector).ok();
+            // Of several changes that left zeros, the last is as good as any.
+            let there =
+                versions.iter().rfind(|version| durable.is_some_and(|it| version.shows(it)));
+            let there = there.copied();
+            for version in versions {
+                version.settled = true;
+                let owed = there.is_none_or(|there| version.replaces(&there));
+                version.epoch = match version.epoch {
+                    0 => 0,
+                    epoch if owed => (epoch & 0xffff) + (1 << 16),
+                    _ => 0,
+                };
+            }
+        }
+        next
+    }
+
+    /// The oracle of the run that follows a power cut: what is left is all there is, and durable.
+    pub(crate) fn after_power_cut(&self, stamps: &[u8]) -> Result<Oracle, Finding> {
+        let mut next = Oracle::new(self.sectors.len() as u32, self.unit_sectors);
+        for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
+            let operation = decode(bytes, sector)?;
+            next.sectors[sector as usize] = vec![Version::base(operation)];
+        }
+        next.clock = self.clock + 1;
+        Ok(next)
+    }
+}
+
+fn epochs_of(versions: &[Version], version: &Version) -> Epochs {
+    let missing = versions.iter().filter(|later| later.epoch > 0 && later.replaces(version));
+    Epochs {
+        proves: version.epoch,
+        misses: missing.map(|later| later.epoch).min().unwrap_or(NEVER),
+    }
+}

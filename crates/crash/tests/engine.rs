@@ -1,0 +1,43 @@
+//! The engine in the laboratory. This is a taste: `cargo xtask crash` runs for as long as one likes,
+//! optimised, and `cargo xtask crash --bugs` tries every planted bug.
+
+use crash::{Scale, Terms, history, honest, hunt, seed_of};
+use std::time::Duration;
+
+fn scale_of(number: u64) -> Scale {
+    if number.is_multiple_of(4) { Scale::Exhaustive } else { Scale::Swarm }
+}
+
+#[test]
+fn the_engine_keeps_every_promise() {
+    let engine = honest();
+    for number in 0..24 {
+        let outcome = history(engine.as_ref(), seed_of(1, number), scale_of(number), false);
+        if let Some(failure) = outcome.failure {
+            panic!("{}\n{}", failure.finding, failure.reproduction(None));
+        }
+    }
+}
+
+#[test]
+fn the_engine_gives_the_same_trace_for_the_same_seed() {
+    let engine = honest();
+    for number in 0..8 {
+        let (seed, scale) = (seed_of(4, number), scale_of(number));
+        let [one, two] = [(); 2].map(|()| history(engine.as_ref(), seed, scale, false));
+        assert_eq!(one.trace, two.trace, "seed {seed:#x}");
+        assert_eq!(one.tally, two.tally, "seed {seed:#x}");
+    }
+}
+
+/// Bugs that show within a few histories; the others need the optimised laboratory.
+#[test]
+fn some_planted_bugs_are_found() {
+    let quick = ["AckBeforeFlush", "WrongOffset", "SkipChecksum", "ReleaseRecovered", "SkipFence"];
+    let terms = Terms { time: Duration::from_secs(60), threads: 2, base: 1 };
+    for name in quick {
+        let bug = crash::by_name(name).expect("a name from the list");
+        let found = hunt(bug.as_ref(), terms, |_| ());
+        assert!(!found.failures.is_empty(), "{name} was not found");
+    }
+}
