@@ -35,6 +35,8 @@ pub(crate) struct Handle {
 
 const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
 
+const LOST: Error = Error::new(Kind::Io, "flush: another request's flush of the backing failed");
+
 impl Cache {
     /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
     /// write-back crew and, on the first lane, the keeper.
@@ -413,19 +415,25 @@ impl Handle {
 
     async fn send(&self, change: &Change<'_>) -> Result {
         let native = self.below.limits().fua == Fua::Native;
+        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
         self.below.run(request_of(change, change.fua && native)).await?;
-        if change.fua && !native {
-            return self.flush_below().await;
+        if !change.fua || native {
+            return Ok(());
         }
-        Ok(())
+        self.flush_below().await?;
+        // A flush that began when the write was there, and failed before we asked for ours, may have
+        // taken it along.
+        match self.shared.flush_failures.load(Ordering::SeqCst) == failures {
+            true => Ok(()),
+            false => Err(LOST),
+        }
     }
 
     /// Makes durable what the backing has: by a flush that begins after this was called.
     pub(crate) async fn flush_below(&self) -> Result {
         self.lane.turn().await;
         let target = self.shared.gate.with(|gate| gate.target());
-        let mut error =
-            Error::new(Kind::Io, "flush: another request's flush of the backing failed");
+        let mut error = LOST;
         loop {
             self.lane.turn().await;
             let seen = self.shared.gate_changed.seen();
@@ -438,6 +446,7 @@ impl Handle {
                     if let Err(found) = result {
                         error = found;
                         self.shared.tainted.store(true, Ordering::SeqCst);
+                        self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
                     }
                     self.lane.turn().await;
                     self.shared.gate.with(|gate| gate.report(result.is_ok()));

@@ -67,6 +67,8 @@ pub struct Shared {
     pub(crate) gate: Lock<Gate>,
     /// A flush of the backing has ended.
     pub(crate) gate_changed: Event,
+    /// Flushes of the backing that have failed.
+    pub(crate) flush_failures: AtomicU64,
     /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
     /// cache, and belongs before all that is written out now: flush that first (C2, C7).
     pub(crate) flush_first: AtomicBool,
@@ -149,6 +151,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             unkept: AtomicBool::new(false),
             tainted: AtomicBool::new(false),
+            flush_failures: AtomicU64::new(0),
             flush_first: AtomicBool::new(false),
             gate: Lock::default(),
             gate_changed: Event::new(),
