@@ -420,6 +420,9 @@ impl Handle {
         if !change.fua || native {
             return Ok(());
         }
+        if planted(Bug::OverlapFlushes) {
+            return self.below.run(Request::Flush).await;
+        }
         self.flush_below().await?;
         // A flush that began when the write was there, and failed before we asked for ours, may have
         // taken it along.

@@ -18,14 +18,20 @@ pub enum Bug {
     WrongOffset,
     /// C5: recovery believes headers without their checksum.
     SkipChecksum,
+    /// C4: a change goes past a dirty block that is held in part.
+    PassHeldInPart,
     /// C6: dirty data beyond `dirty_bytes`.
     IgnoreDirtyLimit,
+    /// C6: the keeper does not hear of an epoch's first change.
+    SleepingKeeper,
     /// C7: recovery takes what it found for clean.
     ReleaseRecovered,
     /// C8: a failed write-out counts as done.
     SwallowError,
     /// C8: written blocks are clean before the backing was flushed.
     CleanTooEarly,
+    /// C8: an FUA write flushes the backing beside another flush, and believes what it is told.
+    OverlapFlushes,
     /// C10: a fill is kept although a write marked it.
     KeepMarkedFill,
     /// C10: a bypassing write leaves an older copy behind.
@@ -44,17 +50,20 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 17] = [
+    pub const ALL: [Bug; 20] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::OverwriteInFlight,
         Bug::WrongOffset,
         Bug::SkipChecksum,
+        Bug::PassHeldInPart,
         Bug::IgnoreDirtyLimit,
+        Bug::SleepingKeeper,
         Bug::ReleaseRecovered,
         Bug::SwallowError,
         Bug::CleanTooEarly,
+        Bug::OverlapFlushes,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,
         Bug::TrustAtOnce,

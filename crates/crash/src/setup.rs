@@ -129,6 +129,19 @@ impl Dice {
         }
         Fault { from: self.within(1, among), count: self.pick(&[0, 1, 1, 1, 2, 5]) }
     }
+
+    /// One history in six is about flushes: many of them, of every kind, some of which fail.
+    fn flushes(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(6) {
+            return;
+        }
+        setup.model.fua = self.pick(&[Fua::None, Fua::None, Fua::Native]);
+        setup.faults.flush = Fault { from: self.within(1, 8), count: self.pick(&[1, 1, 2]) };
+        setup.engine.retry_time_ns = self.pick(&[1_000_000, 20_000_000]);
+        setup.mix.fua = self.within(2, 5);
+        setup.mix.flush = self.within(1, 4);
+        setup.clients = setup.clients.max(2);
+    }
 }
 
 impl Setup {
@@ -143,7 +156,7 @@ impl Setup {
         } else {
             Faults::default()
         };
-        Setup {
+        let mut setup = Setup {
             seed,
             faults,
             engine: engine(&mut dice, small),
@@ -158,7 +171,9 @@ impl Setup {
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
             limits: limits(small),
             model,
-        }
+        };
+        dice.flushes(&mut setup);
+        setup
     }
 
     /// The setup of the run that follows a crash: shorter, on a disk without faults, and in which

@@ -165,7 +165,8 @@ impl Shard {
                 if header.block == block && header.state.is_dirty() {
                     // Nor past a version that is held in part: killed now, recovery would lay those
                     // sectors over whatever of this change had reached the backing.
-                    met.partly |= !whole || header.mask != 0xff;
+                    met.partly |= !whole;
+                    met.partly |= header.mask != 0xff && !planted(Bug::PassHeldInPart);
                     met.writing |= header.state == State::Writing;
                     met.open += u32::from(header.state == State::Dirty && self.is_open(&header));
                 }
@@ -275,7 +276,8 @@ impl Shard {
         });
         let open = gauges.open.load(Ordering::Relaxed);
         // From its first change on, an epoch has an age that the keeper must watch.
-        let start = first_of_epoch || open * 4 >= gauges.dirty_limit(settings);
+        let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
+        let start = woken || open * 4 >= gauges.dirty_limit(settings);
         Admit::Absorbed { start }
     }
 
