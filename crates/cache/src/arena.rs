@@ -159,6 +159,12 @@ fn check(place: u64, life: u64, number: u32) -> u16 {
     crc::step(crc::step(0xffff ^ number as u16 ^ (number >> 16) as u16, place), life & !0xffff)
 }
 
+fn check_extent(words: &[u64; 4], number: u32) -> u16 {
+    let start = 0xffff ^ number as u16 ^ (number >> 16) as u16;
+    let crc = words[..3].iter().fold(start, |crc, word| crc::step(crc, *word));
+    crc::step(crc, words[3] & !0xffff)
+}
+
 /// A pending zeroed range as the arena keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExtentHeader {
@@ -349,18 +355,16 @@ impl Arena {
         [at, at + 8, at + 16, at + 24]
     }
 
-    /// Publishes a pending zeroed range under a number of its own.
+    /// Publishes a pending zeroed range under a number that is free.
     pub(crate) fn publish_extent(&self, number: u32, extent: &ExtentHeader) {
         let at = self.extent_words(number);
         let size = u64::from(extent.blocks) | u64::from(extent.may_unmap) << 32;
-        let place = extent.first ^ size.rotate_left(20) ^ extent.epoch.rotate_left(44);
         let life = (extent.sequence & ((1 << 44) - 1)) << 20 | (State::Dirty as u64) << 16;
-        // A range that grows in place is unpublished first: nobody acts on it half-changed.
-        self.memory.word(at[3]).store(0, Ordering::Release);
-        self.memory.word(at[0]).store(extent.first, Ordering::Release);
-        self.memory.word(at[1]).store(size, Ordering::Release);
-        self.memory.word(at[2]).store(extent.epoch, Ordering::Release);
-        let life = life | u64::from(check(place, life, number));
+        let words = [extent.first, size, extent.epoch, life];
+        for (offset, word) in at.into_iter().zip(words).take(3) {
+            self.memory.word(offset).store(word, Ordering::Release);
+        }
+        let life = life | u64::from(check_extent(&words, number));
         self.memory.word(at[3]).store(life, Ordering::Release);
     }
 
@@ -377,8 +381,7 @@ impl Arena {
         if life == 0 {
             return Ok(None);
         }
-        let place = first ^ size.rotate_left(20) ^ epoch.rotate_left(44);
-        if check(place, life, number) != life as u16 {
+        if check_extent(&[first, size, epoch, life], number) != life as u16 {
             return Err(());
         }
         Ok(Some(ExtentHeader {

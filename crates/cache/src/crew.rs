@@ -7,7 +7,7 @@ use crate::shard::{Admit, Next, Run};
 use crate::shared::Shared;
 use crate::zeroes::ZeroRun;
 use alloc::sync::Arc;
-use block::{Error, Extent, Kind, Request, Result};
+use block::{Error, Kind, Request, Result};
 use core::future::Future;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
@@ -106,7 +106,7 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
         match next {
             Next::Nothing => {}
             Next::Blocks => return Some(carry_blocks(handle, number, run).await),
-            Next::Zeros(range) => return Some(carry_zeros(handle, number, &range).await),
+            Next::Zeros(range) => return Some(carry_zeros(handle, number, &range, run).await),
         }
     }
     None
@@ -129,12 +129,16 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
     result
 }
 
-async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun) -> Result {
+async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -> Result {
     handle.lane.charge(Cost::WriteOut, 1);
-    let sectors = u64::from(crate::BLOCK_SECTORS);
-    let at = Extent::new(range.first * sectors, range.blocks * crate::BLOCK_SECTORS);
-    let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
-    let result = handle.below.run(request).await;
+    let mut result = Ok(());
+    for at in run.extents() {
+        let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
+        result = handle.below.run(request).await;
+        if result.is_err() {
+            break;
+        }
+    }
     let good = result.is_ok();
     done(handle, room, |shard, gauges| shard.zeros_done(gauges, range, good)).await;
     result

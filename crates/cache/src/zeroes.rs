@@ -78,9 +78,9 @@ impl Zeroes {
         self.pending.iter().any(|pending| pending.meets(first, blocks))
     }
 
-    /// Whether a range can be admitted to the epoch.
-    pub(crate) fn has_room(&self, first: u64, blocks: u32, epoch: u64) -> bool {
-        !self.free.is_empty() || self.neighbour(first, blocks, epoch).is_some()
+    /// Whether a range can be admitted.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty()
     }
 
     fn neighbour(&self, first: u64, blocks: u32, epoch: u64) -> Option<usize> {
@@ -93,9 +93,12 @@ impl Zeroes {
         })
     }
 
-    /// Admits a range to the open epoch, merged with what it touches there.
+    /// Admits a range to the open epoch, merged with what it touches there. The union is published
+    /// under a number of its own before the ranges it takes in are withdrawn: killed in between,
+    /// nothing is lost.
     pub(crate) fn admit(&mut self, arena: &Arena, mut range: ExtentHeader) {
-        let mut kept = None;
+        let number = self.free.pop().expect("asked has_room before");
+        let kept = self.free.len();
         while let Some(position) = self.neighbour(range.first, range.blocks, range.epoch) {
             let touched = self.pending.swap_remove(position);
             let first = range.first.min(touched.header.first);
@@ -103,15 +106,10 @@ impl Zeroes {
             range.first = first;
             range.blocks = (end - first) as u32;
             range.may_unmap &= touched.header.may_unmap;
-            if let Some(spare) = kept.replace(touched.number) {
-                // The union is published under the last number before the others are withdrawn.
-                arena.publish_extent(touched.number, &range);
-                arena.free_extent(spare);
-                self.free.push(spare);
-            }
+            self.free.push(touched.number);
         }
-        let number = kept.or_else(|| self.free.pop()).expect("asked has_room before");
         arena.publish_extent(number, &range);
+        self.free[kept..].iter().for_each(|&taken_in| arena.free_extent(taken_in));
         self.pending.push(Pending { number, header: range, stage: Stage::Dirty });
     }
 

@@ -52,9 +52,9 @@ impl Tally {
         self.damaged_states += other.damaged_states;
     }
 
-    /// All distinct states.
+    /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)
     pub fn states(&self) -> u64 {
-        self.power_states + self.kill_states + self.nested_states + self.damaged_states
+        self.power_states + self.kill_states + self.nested_states
     }
 }
 

@@ -216,8 +216,8 @@ impl Shard {
     /// Whether this shard lacks a place for the range that a change would leave pending.
     fn no_range(&self, change: &Change) -> bool {
         matches!(change.source, Source::Zeros { .. })
-            && whole_blocks_of(&change.at)
-                .is_some_and(|(first, blocks)| !self.zeroes.has_room(first, blocks, self.epoch))
+            && whole_blocks_of(&change.at).is_some()
+            && !self.zeroes.has_room()
     }
 
     /// Whether this shard lacks the slots; a quarter of them is kept for reading.

@@ -470,8 +470,8 @@ impl Shard {
     }
 
     pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
+        // In the arena it stays as it is: the low bits of its epoch's number are the same.
         self.zeroes.restore(number, range);
-        self.arena.publish_extent(number, &range);
     }
 
     pub(crate) fn unwritten_ranges(&self) -> u32 {

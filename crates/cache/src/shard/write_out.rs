@@ -42,6 +42,11 @@ impl Run {
         self.parts.iter().map(move |&(at, skip)| (at, all.part(skip, at.count)))
     }
 
+    /// Where the run writes zeros, if that is what it does.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
+        self.parts.iter().map(|&(at, _)| at)
+    }
+
     /// Blocks in the run.
     pub(crate) fn blocks(&self) -> u32 {
         self.slots.len() as u32
@@ -104,14 +109,13 @@ impl Shard {
         let closing = self.epoch - 1;
         if self.zeroes.unwritten(closing) > 0 {
             // Slots of the same epoch are newer than its ranges: they wait for them.
-            let next = self.zeroes.next_run(closing);
-            if let Some(range) = next
-                && self.passes.meet(range.first, range.blocks)
-            {
+            let Some(range) = self.zeroes.next_run(closing) else { return Next::Nothing };
+            if self.passes.meet(range.first, range.blocks) {
                 self.zeroes.run_done(&range, false);
                 return Next::Nothing;
             }
-            return next.map_or(Next::Nothing, Next::Zeros);
+            self.carve(&range, run);
+            return Next::Zeros(range);
         }
         while let Some(seed) = self.next_seed() {
             if self.gather(seed, run) {
@@ -119,6 +123,29 @@ impl Shard {
             }
         }
         Next::Nothing
+    }
+
+    /// The parts of a range that its epoch does not overwrite. The others are left out not only to
+    /// save the work: a recovered range may have been durable already, together with the slots over
+    /// it, and then the backing must not show zeros there again.
+    fn carve(&self, range: &ZeroRun, run: &mut Run) {
+        run.clear(&self.arena);
+        let sectors = u64::from(BLOCK_SECTORS);
+        for block in range.first..range.first + u64::from(range.blocks) {
+            let closing = self.index.find(Hash::of(block), |slot| {
+                let header = self.header(slot);
+                header.block == block && self.is_waiting(&header)
+            });
+            if closing.is_some() {
+                continue;
+            }
+            match run.parts.last_mut() {
+                Some((extent, _)) if extent.end() == block * sectors => {
+                    extent.count += BLOCK_SECTORS;
+                }
+                _ => run.parts.push((Extent::new(block * sectors, BLOCK_SECTORS), 0)),
+            }
+        }
     }
 
     /// The next block of the sorted plan that still waits; plans anew when the plan is used up.
@@ -236,11 +263,11 @@ impl Shard {
     /// The closing epoch is durable: up to `most` of its blocks become clean, or go if a newer
     /// version exists. True: more are left.
     pub(crate) fn release(&mut self, gauges: &Gauges, most: u32) -> bool {
+        // Ranges first: killed in between, recovery must not find a range without the slots that
+        // were newer than it.
+        self.zeroes.release(&self.arena, self.epoch - 1);
         for _ in 0..most {
-            let Some(slot) = self.links.pop_front(&mut self.written) else {
-                self.zeroes.release(&self.arena, self.epoch - 1);
-                return false;
-            };
+            let Some(slot) = self.links.pop_front(&mut self.written) else { return false };
             let header = self.header(slot);
             self.dirty -= 1;
             gauges.dirty.fetch_sub(1, Ordering::Relaxed);
