@@ -290,10 +290,12 @@ impl Lane {
         }
         self.0.ready.borrow_mut().clear();
         self.0.mailbox.drain(|_| ());
-        *self.0.timers.borrow_mut() = Timers::new();
+        self.0.timers.borrow_mut().clear();
         let mut slots = self.0.slots.borrow_mut();
         slots.iter_mut().for_each(|slot| (slot.queued, slot.taken) = (false, false));
-        *self.0.free.borrow_mut() = (0..count as u16).collect();
+        let mut free = self.0.free.borrow_mut();
+        free.clear();
+        free.extend(0..count as u16);
     }
 
     fn collect(&self) {

@@ -20,6 +20,10 @@ impl Timers {
         self.heap.push(Reverse((deadline, self.added, task.pack() as u32)));
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.heap.clear();
+    }
+
     pub(crate) fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((deadline, ..))| *deadline)
     }
