@@ -204,7 +204,7 @@ impl Shard {
         Fetch { id, at: Extent::new(start, (end - start) as u32), skip }
     }
 
-    /// A fetch has come back; `into` is as long as it. Puts what memory knows better of these
+    /// A fetch has come back into its part of the request's buffer. Puts what memory knows better of these
     /// blocks over what was fetched. False: some of that is held no longer; the read must look
     /// again. To be done for all blocks before anything is kept: keeping may evict what is needed.
     pub(crate) fn overlay(
@@ -216,6 +216,7 @@ impl Shard {
         let mut complete = true;
         for block in blocks {
             let (sector, sectors, skip) = share(&fetch.at, block);
+            let skip = fetch.skip + skip;
             let marked = self.fills.mark(fetch.id, block, bits(sector, sectors));
             if marked != 0 && !planted(Bug::KeepMarkedFill) {
                 self.counters.fills_marked += 1;
@@ -239,6 +240,7 @@ impl Shard {
         }
         for block in blocks {
             let (sector, sectors, skip) = share(&fetch.at, block);
+            let skip = fetch.skip + skip;
             let wanted = bits(sector, sectors);
             let marked = if careless { 0 } else { self.fills.mark(fetch.id, block, wanted) };
             if wanted & !marked != 0 {
