@@ -60,7 +60,8 @@ pub struct Settings {
     pub retry_time_ns: u64,
     /// Write-outs that each lane has in flight.
     pub crew: u32,
-    /// Writes larger than this many blocks go to the backing directly, unless they meet dirty data.
+    /// Requests larger than this many blocks go past the cache: such reads are not kept, and such
+    /// writes go to the backing directly, unless they meet dirty data.
     pub absorb_blocks_max: u32,
     /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
     /// `cargo xtask bench prices`.

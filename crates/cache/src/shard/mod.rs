@@ -198,8 +198,16 @@ impl Shard {
     /// The newest version of a block that is held.
     #[inline]
     fn current(&self, block: u64) -> Option<(u32, Header)> {
+        self.current_after(block, |_| ())
+    }
+
+    /// The same; `named` hears of every slot that the index names for it, before its header is
+    /// looked at.
+    #[inline]
+    fn current_after(&self, block: u64, named: impl Fn(u32)) -> Option<(u32, Header)> {
         let mut header = None;
         let slot = self.index.find(Hash::of(block), |slot| {
+            named(slot);
             let found = self.header(slot);
             let is_it = found.block == block && !found.shadowed;
             if is_it {

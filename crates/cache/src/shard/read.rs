@@ -3,7 +3,6 @@
 use super::{Gauges, Shard, bits, blocks_of, share, stretches};
 use crate::arena::{Header, State};
 use crate::fills::FillId;
-use crate::index::Hash;
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
 use crate::worth::Prospect;
@@ -124,18 +123,10 @@ impl Shard {
     /// header, links and bytes then come from memory at the same time.
     #[inline]
     fn current_soon(&self, block: u64) -> Option<(u32, Header)> {
-        let mut header = None;
-        let slot = self.index.find(Hash::of(block), |slot| {
+        self.current_after(block, |slot| {
             self.arena.prefetch(self.base + slot);
             self.links.prefetch(slot);
-            let found = self.header(slot);
-            let is_it = found.block == block && !found.shadowed;
-            if is_it {
-                header = Some(found);
-            }
-            is_it
-        })?;
-        Some((slot, header?))
+        })
     }
 
     /// Decides about a read, and copies what is held of it.
