@@ -15,6 +15,8 @@ mod ram;
 mod request;
 mod spec;
 mod stack;
+mod stall;
+mod status;
 
 pub use buffer::{Buf, Pieces};
 pub use error::{Error, Kind, Result};
@@ -25,6 +27,8 @@ pub use ram::Ram;
 pub use request::{Extent, Request};
 pub use spec::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec, WriteMode};
 pub use stack::{Block, Stack};
+pub use stall::{Stall, Unless};
+pub use status::Stretch;
 
 /// Bytes in a sector, the unit of every address here.
 pub const SECTOR: u64 = 512;

@@ -46,6 +46,8 @@ pub struct Limits {
     pub fua: Fua,
     /// What a discard does.
     pub discard: Discard,
+    /// Whether write-zeroes is done without writing zeros, that is, faster than a write.
+    pub zero_fast: bool,
     /// Whether seeks cost.
     pub rotational: bool,
     /// Whether changes are refused.
@@ -66,6 +68,7 @@ impl Limits {
             flush_needed: false,
             fua: Fua::Native,
             discard: Discard::Zeroes,
+            zero_fast: true,
             rotational: false,
             read_only: false,
             grain,

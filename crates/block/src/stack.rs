@@ -2,10 +2,13 @@
 
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::request::Request;
+use crate::request::{Extent, Request};
+use crate::stall::{Stall, Unless};
+use crate::status::Stretch;
 use lane::{Lane, Pooled};
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A block device as one lane sees it.
 ///
@@ -31,6 +34,21 @@ pub trait Block: 'static {
 
     /// Serves the request.
     fn run(&self, request: Request) -> impl Future<Output = Result>;
+
+    /// What is known about the contents without reading them: stretches that cover `at` from its
+    /// start, at least one; they may end early, or reach beyond its end. It may err only in one
+    /// direction: what is not known to be zeros is called data.
+    ///
+    /// # Errors
+    /// What the device answers.
+    fn status(&self, at: Extent) -> impl Future<Output = Result<Vec<Stretch>>> {
+        async move { Ok(vec![Stretch::data(at.count)]) }
+    }
+
+    /// What tells that the backing has stopped to answer, where somebody watches that.
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        None
+    }
 }
 
 trait Erased {
@@ -38,6 +56,8 @@ trait Erased {
     fn try_now(&self, request: &Request) -> Option<Result>;
     fn prefetch(&self, requests: &[Request]);
     fn run(self: Rc<Self>, lane: &Lane, request: Request) -> Pooled<Result>;
+    fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>>;
+    fn stall(&self) -> Option<&Arc<Stall>>;
 }
 
 impl<B: Block> Erased for B {
@@ -55,6 +75,14 @@ impl<B: Block> Erased for B {
 
     fn run(self: Rc<Self>, lane: &Lane, request: Request) -> Pooled<Result> {
         lane.pin(async move { Block::run(&*self, request).await })
+    }
+
+    fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>> {
+        lane.pin(async move { Block::status(&*self, at).await })
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        Block::stall(self)
     }
 }
 
@@ -95,5 +123,21 @@ impl Stack {
     /// See [`Block::run`].
     pub fn run(&self, request: Request) -> Pooled<Result> {
         self.top.clone().run(&self.lane, request)
+    }
+    /// [`Block::run`] for exports: also ends, with an error, once the backing has stalled. What was
+    /// begun goes on behind it, with the buffer that it uses, so that nothing it was ordered before
+    /// overtakes it.
+    pub fn run_unless_stalled(&self, request: Request) -> Unless {
+        Unless::new(&self.lane, self.top.stall().cloned(), self.run(request))
+    }
+
+    /// See [`Block::status`].
+    pub fn status(&self, at: Extent) -> Pooled<Result<Vec<Stretch>>> {
+        self.top.clone().status(&self.lane, at)
+    }
+
+    /// See [`Block::stall`].
+    pub fn stall(&self) -> Option<&Arc<Stall>> {
+        self.top.stall()
     }
 }

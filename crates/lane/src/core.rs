@@ -168,6 +168,16 @@ impl Lane {
         Ok(())
     }
 
+    /// Makes every task look up: for changes that concern whatever any of them waits for.
+    pub fn wake_all(&self) {
+        let mut ready = self.0.ready.borrow_mut();
+        for (index, slot) in self.0.slots.borrow_mut().iter_mut().enumerate() {
+            if slot.taken && !std::mem::replace(&mut slot.queued, true) {
+                ready.push_back(index as u16);
+            }
+        }
+    }
+
     /// Tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.0.slots.borrow().len() - self.0.free.borrow().len()
@@ -206,15 +216,15 @@ impl Lane {
     /// Sleeps until the lane's clock reads `deadline_ns` or more.
     pub fn sleep_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
         let lane = self.clone();
-        let mut set = false;
+        let mut set = None;
         std::future::poll_fn(move |context| {
             if lane.now() >= deadline_ns {
                 return Poll::Ready(());
             }
-            if !set {
-                let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
+            let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
+            // Another task than before: the future has been moved to one of its own.
+            if set.replace(task) != Some(task) {
                 lane.0.timers.borrow_mut().add(deadline_ns, task);
-                set = true;
             }
             Poll::Pending
         })

@@ -2,7 +2,10 @@
 
 use crate::device::Device;
 use alloc::sync::Arc;
-use block::{Block, DelaySpec, Extent, Fua, Limits, Request, Result, SECTOR, Stack};
+use alloc::vec::Vec;
+use block::{
+    Block, DelaySpec, Extent, Fua, Limits, Request, Result, SECTOR, Stack, Stall, Stretch,
+};
 use lane::{Event, Lane, Lock};
 
 /// The half of a delay that all lanes share: one link and one set of servers.
@@ -117,5 +120,13 @@ impl Block for Delay {
             Request::Discard { .. } => self.change(0, false, request).await,
             Request::Flush => self.flush().await,
         }
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.below.status(at).await
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.below.stall()
     }
 }

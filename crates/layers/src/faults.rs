@@ -1,7 +1,8 @@
 //! The layer `faults`: operations that fail by their number.
 
 use alloc::sync::Arc;
-use block::{Block, Error, FaultsSpec, Limits, Request, Result, Stack};
+use alloc::vec::Vec;
+use block::{Block, Error, Extent, FaultsSpec, Limits, Request, Result, Stack, Stall, Stretch};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Linux's number for an input/output error.
@@ -74,5 +75,13 @@ impl Block for Faults {
     async fn run(&self, request: Request) -> Result {
         self.shared.count(&request)?;
         self.below.run(request).await
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.below.status(at).await
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.below.stall()
     }
 }

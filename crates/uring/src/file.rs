@@ -247,6 +247,7 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
         // RWF_DSYNC: the kernel flushes after the write where the device has no FUA.
         fua: Fua::Emulated,
         discard,
+        zero_fast: discard == block::Discard::Zeroes && (device || probe::file_zero(file, bytes)),
         rotational: probe::rotational(number),
         read_only,
         grain: SECTOR as u32,

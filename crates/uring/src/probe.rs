@@ -82,7 +82,17 @@ pub(crate) fn file_discard(file: impl AsFd, bytes: u64) -> Discard {
     }
 }
 
-/// The same for a block device: what the kernel says it does with "write zeroes" requests, which
+/// Whether the file system zeroes a range without writing it. Tried as above.
+pub(crate) fn file_zero(file: impl AsFd, bytes: u64) -> bool {
+    let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let zeroed = rustix::fs::fallocate(file.as_fd(), mode, bytes, 4096).is_ok();
+    // Zeroing allocates: what the trial took behind the end is given back.
+    let _ = zeroed && rustix::fs::fallocate(file, punch, bytes, 4096).is_ok();
+    zeroed
+}
+
+/// The discard of a block device: what the kernel says it does with "write zeroes" requests, which
 /// is what a hole punched into a device becomes.
 pub(crate) fn device_discard(device: u64) -> Discard {
     let most = attribute(device, "queue/write_zeroes_max_bytes");

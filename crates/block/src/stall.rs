@@ -1,0 +1,99 @@
+//! A backing that does not answer any more.
+//!
+//! Its requests cannot be called back: what was sent may still take effect, and nothing newer of the
+//! same blocks may go before it. So nothing is cancelled. Whoever waits at the top of the stack is
+//! told, and what was begun stays behind as a task of its own until the backing answers after all.
+
+use crate::error::{Error, Kind, Result};
+use lane::{Event, Lane, Pooled, TASKS_MAX};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+/// What clients are told.
+const STALLED: Error = Error::new(Kind::Io, "wait any longer: the backing does not answer");
+
+/// Whether a backing has stopped to answer, as whoever watches it says.
+#[derive(Default, Debug)]
+pub struct Stall {
+    on: AtomicBool,
+    changed: Event,
+}
+
+impl Stall {
+    /// Says that the backing does not answer, or that it does again. To make waiting requests look,
+    /// each lane's [`Stall::relay`] must run.
+    pub fn set(&self, on: bool) {
+        if self.on.swap(on, Ordering::SeqCst) != on {
+            self.changed.notify();
+        }
+    }
+
+    /// Whether the backing does not answer.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// The error that a request ends with meanwhile.
+    pub fn error(&self) -> Error {
+        STALLED
+    }
+
+    /// Makes every task of a lane look up whenever it has changed. Runs until `ended` says so, which
+    /// is asked at each change ([`Stall::nudge`] is one).
+    pub async fn relay(&self, lane: &Lane, ended: impl Fn() -> bool) {
+        let mut seen = self.changed.seen();
+        while !ended() {
+            self.changed.after(seen).await;
+            seen = self.changed.seen();
+            lane.wake_all();
+        }
+    }
+
+    /// Wakes the relays without a change.
+    pub fn nudge(&self) {
+        self.changed.notify();
+    }
+}
+
+/// A request that waits for its backing no longer than that answers at all.
+pub struct Unless {
+    lane: Lane,
+    stall: Option<Arc<Stall>>,
+    running: Option<Pooled<Result>>,
+}
+
+impl Unless {
+    pub(crate) fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result>) -> Unless {
+        Unless { lane: lane.clone(), stall, running: Some(running) }
+    }
+}
+
+impl Future for Unless {
+    type Output = Result;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result> {
+        let running = self.running.as_mut().expect("polled again after its end");
+        if let Poll::Ready(result) = Pin::new(running).poll(context) {
+            self.running = None;
+            return Poll::Ready(result);
+        }
+        if !self.stall.as_ref().is_some_and(|stall| stall.is_on()) {
+            return Poll::Pending;
+        }
+        // No room for it on its own: then the client waits.
+        if self.lane.tasks() >= TASKS_MAX {
+            return Poll::Pending;
+        }
+        let running = self.running.take().expect("it has not ended");
+        let left_behind = async move {
+            // Whoever wanted the result has been told that there is none.
+            let _ = running.await;
+        };
+        self.lane.spawn(left_behind).expect("a task slot was free");
+        Poll::Ready(Err(STALLED))
+    }
+}
