@@ -140,6 +140,8 @@ pub struct FaultsSpec {
     pub count: u64,
     /// The errno they fail with; 0: EIO.
     pub errno: i32,
+    /// If not 0, they do not fail: they hang for so long, in milliseconds, and are served then.
+    pub hang_ms: u64,
 }
 
 /// A stack as data, top first.

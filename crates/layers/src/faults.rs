@@ -27,7 +27,7 @@ impl FaultsShared {
         })
     }
 
-    /// Counts the request; the error if its number is one that fails.
+    /// Counts the request; the error if its number is one that fails, as the spec has it.
     fn count(&self, request: &Request) -> Result {
         let (counter, from, doing) = match request {
             Request::Read { .. } => (&self.reads, self.spec.read_from, "read (injected)"),
@@ -52,7 +52,8 @@ impl FaultsShared {
     }
 }
 
-/// One lane's handle on a failing device. What fails does not reach the device below: a failed
+/// One lane's handle on a failing device. With `hang_ms`, requests do not fail but hang for so long,
+/// and are served then. Else what fails does not reach the device below: a failed
 /// read leaves its buffer alone, a failed write leaves the old contents, a failed flush makes
 /// nothing durable.
 pub struct Faults {
@@ -73,7 +74,14 @@ impl Block for Faults {
     }
 
     async fn run(&self, request: Request) -> Result {
-        self.shared.count(&request)?;
+        let counted = self.shared.count(&request);
+        let hang_ms = self.shared.spec.hang_ms;
+        if counted.is_err() && hang_ms > 0 {
+            let lane = self.below.lane();
+            lane.sleep_until(lane.now().saturating_add(hang_ms.saturating_mul(1_000_000))).await;
+            return self.below.run(request).await;
+        }
+        counted?;
         self.below.run(request).await
     }
 

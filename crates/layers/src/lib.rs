@@ -1,9 +1,9 @@
-//! Layers that stand between a cache and its backing: a [`Delay`] that makes a fast device slow,
-//! and [`Faults`] that make a sound one fail.
+//! Layers around a cache: a [`Delay`] that makes a fast device slow and [`Faults`] that make a sound
+//! one fail stand below it, for tests, benchmarks and the demo; a [`Valve`] that holds changes stands
+//! on top.
 //!
-//! Both exist for tests, benchmarks and the demo, and both are ordinary [`block::Block`]s: they run
-//! in virtual time and live. Each has a shared half, made once for a volume, and a handle for each
-//! lane. Both enter their sections between two `turn`s, so that whoever calls them may enter a
+//! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared half, made
+//! once for a volume, and a handle for each lane. They enter their sections between two `turn`s, so that whoever calls them may enter a
 //! section of its own right before and right after.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,6 +15,8 @@ extern crate std;
 mod delay;
 mod device;
 mod faults;
+mod valve;
 
 pub use delay::{Delay, DelayShared};
 pub use faults::{Faults, FaultsShared};
+pub use valve::{Valve, ValveShared};

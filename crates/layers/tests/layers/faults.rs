@@ -29,7 +29,13 @@ fn answers(spec: &FaultsSpec, ram: &Ram, requests: Vec<Request>) -> Vec<Result<(
 
 #[test]
 fn the_nth_of_each_kind_fails_and_the_kinds_are_counted_apart() {
-    let spec = FaultsSpec { read_from: 2, write_from: 3, flush_from: 1, count: 1, errno: 0 };
+    let spec = FaultsSpec {
+        read_from: 2,
+        write_from: 3,
+        flush_from: 1,
+        count: 1,
+        ..FaultsSpec::default()
+    };
     let of_each = || [read(0, 8), write(0, 8, 1), Request::Flush];
     let requests = (0..4).flat_map(|_| of_each()).collect();
     let failed: Vec<_> = answers(&spec, &Ram::new(64, GRAIN), requests)
@@ -81,4 +87,22 @@ fn a_failed_read_leaves_its_buffer_alone() {
     into.write(&[3; 8 * GRAIN as usize]);
     assert!(answers(&spec, &Ram::new(64, GRAIN), vec![request])[0].is_err());
     assert_eq!(into.to_vec(), [3; 8 * GRAIN as usize]);
+}
+
+#[test]
+fn a_hang_delays_and_then_serves() {
+    let spec = FaultsSpec { write_from: 2, count: 1, hang_ms: 3, ..FaultsSpec::default() };
+    let ram = Ram::new(64, GRAIN);
+    let mut world = world();
+    let lane = world.lane();
+    let stack = attach(&FaultsShared::new(&spec), &lane, &ram);
+    let ends = Ends::default();
+    for number in 0..3 {
+        send(&ends, &stack, "", number, write(number * 8, 8, 1));
+    }
+    while world.step() {}
+    let ends: Vec<_> = ends.borrow().iter().map(|(_, at_us, end)| (*at_us, *end)).collect();
+    assert_eq!(ends.iter().map(|(at_us, _)| *at_us).max(), Some(3_001), "one has hung: {ends:?}");
+    assert_eq!(ends.iter().filter(|(at_us, _)| *at_us < 10).count(), 2);
+    assert!(ends.iter().all(|(_, result)| result.is_ok()));
 }

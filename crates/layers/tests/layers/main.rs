@@ -3,3 +3,4 @@
 mod common;
 mod delay;
 mod faults;
+mod valve;

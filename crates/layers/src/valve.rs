@@ -1,0 +1,158 @@
+//! The layer `valve`: changes are held while it is closed.
+//!
+//! It stands on top of a stack. Closed and quiet, with everything below made durable, the backing is
+//! a consistent source for a snapshot: nothing changes until the valve is opened again. Reads and
+//! flushes go on.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use lane::Event;
+
+/// The half of a valve that all lanes share.
+#[derive(Default, Debug)]
+pub struct ValveShared {
+    closed: AtomicBool,
+    /// Changes below the valve.
+    under_way: AtomicU64,
+    /// Changes that wait above it.
+    held: AtomicU64,
+    /// It was opened.
+    opened: Event,
+    /// It was opened or closed, or has become quiet.
+    changed: Event,
+}
+
+impl ValveShared {
+    /// An open valve.
+    pub fn new() -> Arc<ValveShared> {
+        Arc::default()
+    }
+
+    /// Holds changes from now on. What is under way goes on: [`ValveShared::quiet`] waits for it.
+    /// False: it was closed already.
+    pub fn close(&self) -> bool {
+        let was_open = !self.closed.swap(true, Ordering::SeqCst);
+        self.changed.notify();
+        was_open
+    }
+
+    /// Lets changes through again.
+    pub fn open(&self) {
+        self.closed.store(false, Ordering::SeqCst);
+        self.opened.notify();
+        self.changed.notify();
+    }
+
+    /// Whether changes are held.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Changes that wait for the valve to open.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no change is under way below a closed valve. False: it was opened meanwhile, or
+    /// `give_up` said so, which is asked whenever something has changed.
+    pub async fn quiet(&self, give_up: impl Fn() -> bool) -> bool {
+        loop {
+            let seen = self.changed.seen();
+            if !self.is_closed() || give_up() {
+                return false;
+            }
+            if self.under_way.load(Ordering::SeqCst) == 0 {
+                return true;
+            }
+            self.changed.after(seen).await;
+        }
+    }
+
+    /// Makes [`ValveShared::quiet`] ask whether it should give up.
+    pub fn nudge(&self) {
+        self.changed.notify();
+    }
+
+    /// Counts a change in. False: the valve is closed, it is not counted.
+    fn enter(&self) -> bool {
+        // Counted before the look: whoever closes the valve and then sees a count of 0 knows that
+        // nobody is between the two.
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        if self.is_closed() {
+            self.leave();
+            return false;
+        }
+        true
+    }
+
+    fn leave(&self) {
+        let last = self.under_way.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.is_closed() {
+            self.changed.notify();
+        }
+    }
+}
+
+/// One lane's handle on a valve.
+pub struct Valve {
+    shared: Arc<ValveShared>,
+    below: Stack,
+}
+
+impl Valve {
+    /// The valve as one lane sees it, on top of `below`.
+    pub fn attach(shared: &Arc<ValveShared>, below: Stack) -> Valve {
+        Valve { shared: shared.clone(), below }
+    }
+}
+
+impl Block for Valve {
+    fn limits(&self) -> &Limits {
+        self.below.limits()
+    }
+
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        if !request.is_change() {
+            return self.below.try_now(request);
+        }
+        if !self.shared.enter() {
+            return None;
+        }
+        let answer = self.below.try_now(request);
+        self.shared.leave();
+        answer
+    }
+
+    fn prefetch(&self, requests: &[Request]) {
+        self.below.prefetch(requests);
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        if !request.is_change() {
+            return self.below.run(request).await;
+        }
+        loop {
+            let seen = self.shared.opened.seen();
+            if self.shared.enter() {
+                break;
+            }
+            self.shared.held.fetch_add(1, Ordering::Relaxed);
+            self.shared.opened.after(seen).await;
+            self.shared.held.fetch_sub(1, Ordering::Relaxed);
+        }
+        let result = self.below.run(request).await;
+        self.shared.leave();
+        result
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.below.status(at).await
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.below.stall()
+    }
+}

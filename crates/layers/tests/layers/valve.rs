@@ -1,0 +1,92 @@
+//! A closed valve holds changes, and nothing else.
+
+use crate::common::{Ends, delayed, end_of, read, send, spec, world, write};
+use block::{Request, Stack};
+use lane::Lane;
+use layers::{Valve, ValveShared};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+fn valved(lane: &Lane) -> (Arc<ValveShared>, Stack) {
+    let shared = ValveShared::new();
+    let below = delayed(lane, &spec(10, 100, 10, 4));
+    (shared.clone(), Stack::new(lane, Valve::attach(&shared, below)))
+}
+
+#[test]
+fn changes_wait_and_reads_and_flushes_do_not() {
+    let mut world = world();
+    let lane = world.lane();
+    let (shared, stack) = valved(&lane);
+    let ends = Ends::default();
+    assert!(shared.close());
+    assert!(!shared.close(), "it is closed already");
+    send(&ends, &stack, "write", 0, write(0, 8, 1));
+    send(&ends, &stack, "discard", 0, Request::Discard { at: block::Extent::new(8, 8) });
+    send(&ends, &stack, "read", 0, read(0, 8));
+    send(&ends, &stack, "flush", 0, Request::Flush);
+    let opener = shared.clone();
+    let opened = lane.clone();
+    let open = async move {
+        opened.sleep_until(5_000_000).await;
+        assert_eq!(opener.held(), 2);
+        opener.open();
+    };
+    lane.spawn(open).expect("a slot is free");
+    while world.step() {}
+    assert!(end_of(&ends, "read") < 100 && end_of(&ends, "flush") < 100);
+    assert!(end_of(&ends, "write") >= 5_100 && end_of(&ends, "discard") >= 5_000);
+    assert_eq!(shared.held(), 0);
+}
+
+#[test]
+fn it_is_quiet_once_the_changes_below_have_ended() {
+    let mut world = world();
+    let lane = world.lane();
+    let (shared, stack) = valved(&lane);
+    let ends = Ends::default();
+    send(&ends, &stack, "early", 0, write(0, 8, 1));
+    send(&ends, &stack, "late", 50, write(0, 8, 2));
+    let quiet_us = Rc::new(Cell::new(0));
+    let (closer, noted, closing) = (shared.clone(), quiet_us.clone(), lane.clone());
+    let close = async move {
+        closing.sleep_until(20_000).await;
+        closer.close();
+        assert!(closer.quiet(|| false).await);
+        noted.set(closing.now() / 1000);
+        closing.sleep_until(1_000_000).await;
+        closer.open();
+    };
+    lane.spawn(close).expect("a slot is free");
+    while world.step() {}
+    assert_eq!(quiet_us.get(), end_of(&ends, "early"));
+    assert!(end_of(&ends, "late") >= 1_000, "it came after the valve was closed");
+}
+
+#[test]
+fn who_waits_for_quiet_may_give_up_and_is_told_of_an_opening() {
+    let mut world = world();
+    let lane = world.lane();
+    let (shared, stack) = valved(&lane);
+    let ends = Ends::default();
+    send(&ends, &stack, "write", 0, write(0, 8, 1));
+    let answers = Rc::new(Cell::new((true, true)));
+    let (closer, noted, closing) = (shared.clone(), answers.clone(), lane.clone());
+    let close = async move {
+        closing.sleep_until(10_000).await;
+        closer.close();
+        let impatient = closer.quiet(|| true).await;
+        let opener = closer.clone();
+        let later = closing.clone();
+        let open = async move {
+            later.sleep_until(20_000).await;
+            opener.open();
+        };
+        closing.spawn(open).expect("a slot is free");
+        noted.set((impatient, closer.quiet(|| false).await));
+    };
+    lane.spawn(close).expect("a slot is free");
+    while world.step() {}
+    assert_eq!(answers.get(), (false, false));
+}
