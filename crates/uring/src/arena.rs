@@ -2,6 +2,7 @@
 //! out of core dumps.
 #![allow(unsafe_code)]
 
+use crate::pages;
 use block::Memory;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -11,8 +12,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const HUGE: usize = 2 << 20;
+/// The smallest page.
+const PAGE: usize = 4096;
 /// Bytes populated between two calls of `progress`.
 const CHUNK: usize = 32 << 20;
 
@@ -71,28 +75,74 @@ impl SharedMemory {
         self.file.as_fd()
     }
 
-    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor.
+    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor,
+    /// so that no access to it faults.
     ///
     /// # Errors
     /// If it is no memfd sealed against changes of its size, or cannot be mapped.
     pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
-        let seals = rustix::fs::fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
-        // Without the seal its other holders could take pages away under us: a SIGBUS.
-        if !seals.contains(SealFlags::SHRINK) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the memory handed over is not a memfd sealed against shrinking; it is not ours",
-            ));
-        }
-        let found = rustix::fs::fstat(&file)?;
-        let bytes = usize::try_from(found.st_size)
-            .ok()
-            .filter(|bytes| *bytes > 0)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the memory is empty"))?;
-        let huge = found.st_blksize as usize >= HUGE;
+        SharedMemory::adopt_slowly(file, &mut |_, _| ())
+    }
+
+    /// [`SharedMemory::adopt`] that tells how far it is, as [`shared_memory`] does: for many
+    /// gigabytes.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::adopt`].
+    pub fn adopt_slowly(
+        file: OwnedFd,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> io::Result<SharedMemory> {
+        let (bytes, huge) = check_handed_over(&file)?;
         let memory = map(&file, bytes)?;
+        populate(&memory, progress)?;
         Ok(SharedMemory { memory, file, huge })
     }
+
+    /// Maps memory as [`SharedMemory::adopt`] does, but puts no pages behind the mapping: to read a
+    /// small part of it.
+    ///
+    /// # Errors
+    /// As [`SharedMemory::adopt`].
+    pub fn peek(file: BorrowedFd<'_>) -> io::Result<Arc<Memory>> {
+        let file = file.try_clone_to_owned()?;
+        let (bytes, _) = check_handed_over(&file)?;
+        Ok(map(&file, bytes)?)
+    }
+
+    /// Locks it in RAM: none of it is ever swapped out. Huge pages never are, and need no lock.
+    ///
+    /// # Errors
+    /// One sentence that says how much may be locked (RLIMIT_MEMLOCK), and how to allow more.
+    pub fn lock(&self) -> io::Result<()> {
+        if self.huge {
+            return Ok(());
+        }
+        let bytes = self.memory.bytes();
+        let base = self.memory.address(0, bytes).as_ptr();
+        // SAFETY: our own mapping; locking does not change its contents, and ends with the mapping.
+        let locked = unsafe { rustix::mm::mlock(base.cast(), bytes) };
+        locked.map_err(|errno| pages::cannot_lock("the cache's memory", errno))
+    }
+}
+
+/// The size of memory that was handed over, and whether it consists of huge pages.
+fn check_handed_over(file: &OwnedFd) -> io::Result<(usize, bool)> {
+    let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+    // Without the seal its other holders could take pages away under us: a SIGBUS.
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the memory handed over is not a memfd sealed against shrinking; it is not ours",
+        ));
+    }
+    let found = rustix::fs::fstat(file)?;
+    let bytes = usize::try_from(found.st_size)
+        .ok()
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the memory is empty"))?;
+    let huge = found.st_blksize as usize >= HUGE;
+    Ok((bytes, huge))
 }
 
 /// A number from /proc/meminfo, as it stands there.
@@ -167,7 +217,8 @@ fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
     Ok(Arc::new(unsafe { Memory::mapped(base, bytes, Box::new(mapping)) }))
 }
 
-/// Puts pages behind all of it, so that no later write faults.
+/// Puts pages behind all of it and enters them in the page table, so that no later write faults.
+/// What is there already is not changed.
 fn populate(memory: &Memory, progress: &mut dyn FnMut(usize, usize)) -> Result<(), Errno> {
     let all = memory.bytes();
     let mut done = 0;
@@ -178,8 +229,10 @@ fn populate(memory: &Memory, progress: &mut dyn FnMut(usize, usize)) -> Result<(
         match unsafe { rustix::mm::madvise(at, length, Advice::LinuxPopulateWrite) } {
             Ok(()) => (),
             Err(Errno::INTR | Errno::AGAIN) => continue,
-            // Before Linux 5.14: touch them by hand. The memory is fresh, so zeros change nothing.
-            Err(Errno::INVAL) => memory.zero(done, length),
+            // Before Linux 5.14: touch them by hand, without a change.
+            Err(Errno::INVAL) => (done..done + length).step_by(PAGE).for_each(|at| {
+                memory.word(at).fetch_or(0, Ordering::Relaxed);
+            }),
             Err(errno) => return Err(errno),
         }
         done += length;

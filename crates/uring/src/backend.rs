@@ -2,7 +2,10 @@
 
 use crate::file::{Direct, FileVolume};
 use crate::ring::Ring;
-use block::{Block, Buf, Discard, Error, Extent, Kind, Limits, Memory, Request, Result, SECTOR};
+use crate::size;
+use block::{
+    Block, Buf, Discard, Error, Extent, Kind, Limits, Memory, Request, Result, SECTOR, Stretch,
+};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +67,33 @@ impl FileBackend {
     }
 
     async fn write(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
+        self.check_change(&at)?;
+        let result = self.write_checked(at, from, dsync).await;
+        self.explain(result)
+    }
+
+    /// Refuses a change of what a shrunk file does not hold any more: a write would make it grow.
+    fn check_change(&self, at: &Extent) -> Result {
+        let end = position(at) + u64::from(at.count) * SECTOR;
+        self.volume.size.check_change(&self.volume.file, end)
+    }
+
+    /// What a device says beyond its end is that there is no space.
+    fn explain(&self, result: Result) -> Result {
+        match result {
+            Err(error) if error.kind == Kind::NoSpace && self.volume.is_device() => {
+                self.volume.size.check(&self.volume.file, size::CHANGE).and(result)
+            }
+            other => other,
+        }
+    }
+
+    async fn flush(&self) -> Result {
+        self.ring.fdatasync(&self.volume.file).await?;
+        self.volume.size.check(&self.volume.file, size::FLUSH)
+    }
+
+    async fn write_checked(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
         if self.fits(from) {
             let file = &self.volume.file;
             return self.ring.write(file, position(&at), from, dsync).await;
@@ -126,6 +156,7 @@ impl FileBackend {
     }
 
     async fn zero(&self, at: Extent, may_unmap: bool) -> Result {
+        self.check_change(&at)?;
         let volume = &*self.volume;
         let punch = libc::FALLOC_FL_PUNCH_HOLE;
         if may_unmap && self.try_mode(&volume.can_punch, punch, at).await? {
@@ -159,18 +190,19 @@ impl Block for FileBackend {
         match request {
             Request::Read { at, into } => self.read(at, &into).await,
             Request::Write { at, from, fua } => self.write(at, &from, fua).await,
-            Request::Flush => self.ring.fdatasync(&self.volume.file).await,
+            Request::Flush => self.flush().await,
             Request::Discard { at } => match self.volume.limits.discard {
                 Discard::Ignored => Ok(()),
                 Discard::Zeroes => self.zero(at, true).await,
             },
             Request::Zero { at, fua, may_unmap } => {
                 self.zero(at, may_unmap).await?;
-                if fua {
-                    self.ring.fdatasync(&self.volume.file).await?;
-                }
-                Ok(())
+                if fua { self.flush().await } else { Ok(()) }
             }
         }
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        Ok(self.volume.stretches(at))
     }
 }

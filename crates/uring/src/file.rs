@@ -1,8 +1,11 @@
 //! A regular file or a block device, opened once for all lanes.
 
+use crate::identity::Identity;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::probe::{self, Alignment};
-use crate::{File, busy, locks};
+use crate::refusal::{check_size, failed, in_use, read_only, system_error};
+use crate::size::Size;
+use crate::{File, busy, clock, locks, stretches};
 use block::{Fua, Limits, Memory, SECTOR};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -54,7 +57,8 @@ pub enum Lock {
 /// A device is open exclusively, a file carries the locks that qemu uses. Both belong to the open
 /// file description, and I/O in flight on io_uring keeps that alive beyond the end of its process:
 /// once opening succeeds, the last I/O of an earlier owner on this machine is over (clause C15).
-/// On network file systems this holds as far as the server's locks do.
+/// (Where a holder keeps the description, [`crate::Fence`] tells that instead.) On network file
+/// systems this holds as far as the server's locks do.
 #[derive(Debug)]
 pub struct FileVolume {
     pub(crate) path: PathBuf,
@@ -65,55 +69,13 @@ pub struct FileVolume {
     /// Cleared when the kernel says that it cannot.
     pub(crate) can_punch: AtomicBool,
     pub(crate) can_zero: AtomicBool,
+    /// Whether it can be asked where its holes are.
+    pub(crate) can_seek: bool,
+    pub(crate) size: Size,
+    identity: Identity,
     lock: Lock,
     device: bool,
-}
-
-fn failed(kind: Kind, message: String) -> OpenError {
-    OpenError::new(kind, message)
-}
-
-fn system_error(path: &Path, doing: &str, errno: Errno) -> OpenError {
-    let name = path.display();
-    match errno {
-        Errno::NOENT | Errno::NOTDIR => failed(
-            Kind::NotFound,
-            format!(
-                "{name}: no such file; check the path, or make an image with: \
-                 truncate -s 10G {name}"
-            ),
-        ),
-        Errno::ACCESS | Errno::PERM => failed(
-            Kind::Permission,
-            format!(
-                "{name}: permission denied; run as a user who may open it, or use --read-only if \
-                 it may only be read"
-            ),
-        ),
-        Errno::ROFS => read_only(path),
-        Errno::BUSY => failed(
-            Kind::Busy,
-            format!("{name}: in use by another program that opened it exclusively; end that first"),
-        ),
-        Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM => failed(
-            Kind::NotFound,
-            format!("{name}: there is no device or no medium behind this path"),
-        ),
-        _ => failed(
-            Kind::Io,
-            format!("{name}: cannot {doing}: {errno}; the kernel's log may say more"),
-        ),
-    }
-}
-
-fn read_only(path: &Path) -> OpenError {
-    let name = path.display();
-    failed(Kind::ReadOnly, format!("{name}: can only be read here; use --read-only"))
-}
-
-fn in_use(path: &Path, user: &str) -> OpenError {
-    let name = path.display();
-    failed(Kind::Busy, format!("{name}: {user}; release it there first"))
+    note: Option<String>,
 }
 
 /// Whether it is a device; what is neither device nor file is refused.
@@ -133,15 +95,11 @@ fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     ))
 }
 
-fn identity(found: &Stat) -> (u64, u64) {
-    (found.st_dev, found.st_ino)
-}
-
 fn refuse_used(path: &Path, found: &Stat, device: bool) -> Result<(), OpenError> {
     let user = if device {
         busy::device_user(found.st_rdev, path)
     } else {
-        busy::file_user(identity(found))
+        busy::file_user((found.st_dev, found.st_ino))
     };
     user.map_or(Ok(()), |user| Err(in_use(path, &user)))
 }
@@ -181,34 +139,6 @@ fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenE
             Ok(Lock::No(format!("the file system has no locks ({errno})")))
         }
     }
-}
-
-fn check_size(path: &Path, bytes: u64, block: u32, device: bool) -> Result<(), OpenError> {
-    let name = path.display();
-    let block = u64::from(block);
-    if bytes < block {
-        let mend = if device {
-            "is there a medium in it?".to_owned()
-        } else {
-            format!("make it larger, with: truncate -s 10G {name}")
-        };
-        return Err(failed(
-            Kind::TooSmall,
-            format!("{name}: holds {bytes} bytes, less than one block of {block}; {mend}"),
-        ));
-    }
-    if !bytes.is_multiple_of(block) {
-        let other =
-            if block > SECTOR { ", or use it through the page cache (buffered)" } else { "" };
-        return Err(failed(
-            Kind::Misaligned,
-            format!(
-                "{name}: its size of {bytes} bytes is no multiple of {block}; fill it up with \
-                 zeros, with: truncate -s %{block} {name}{other}"
-            ),
-        ));
-    }
-    Ok(())
 }
 
 /// Settles alignments, and makes the description buffered where direct I/O does not work.
@@ -254,6 +184,41 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
     }
 }
 
+/// What `options` ask of an open description: whether I/O goes around the page cache, as far as that
+/// can be asked. Says why not.
+fn set_direct(file: &OwnedFd, options: OpenOptions) -> Result<Option<&'static str>, Errno> {
+    if options.buffered {
+        probe::make_buffered(file)?;
+        return Ok(Some("buffered I/O was asked for"));
+    }
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
+        Err(Errno::INVAL) => Ok(Some("the file system refuses to use it directly")),
+        other => other.map(|()| None),
+    }
+}
+
+/// What is to be said about the path of a description that was handed over.
+///
+/// A path that is gone is no obstacle: the description still is what the cache belongs to.
+fn note_on_path(path: &Path, identity: Identity) -> Result<Option<String>, OpenError> {
+    let name = path.display();
+    match rustix::fs::stat(path) {
+        Ok(named) if Identity::of(&named) == identity => Ok(None),
+        Ok(_) => Err(failed(
+            Kind::Busy,
+            format!(
+                "{name}: is not the file or device any more that was served under this path, whose \
+                 changes are still in memory; put that back, or recover under its new path"
+            ),
+        )),
+        Err(errno) => Ok(Some(format!(
+            "{name}: cannot be found any more ({errno}); what was open under this path is used, and \
+             may be gone for good when it is closed"
+        ))),
+    }
+}
+
 impl FileVolume {
     /// Opens a regular file or a block device, for this process alone.
     ///
@@ -269,29 +234,123 @@ impl FileVolume {
         }
         let (file, buffered) = open(path, options, device).map_err(system("open it"))?;
         let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
-        if identity(&found) != identity(&named) || is_device(path, &found)? != device {
+        if Identity::of(&found) != Identity::of(&named) {
             let name = path.display();
             let message = format!("{name}: was replaced while it was being opened; try again");
             return Err(failed(Kind::Busy, message));
         }
         let flags = rustix::fs::fcntl_getfl(&file).map_err(system("open it"))?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(system("open it"))?;
+        FileVolume::examine(path, file, options, &found, buffered, None)
+    }
+
+    /// [`FileVolume::open`], waiting up to `lock_wait_ms` for whoever has it locked or open
+    /// exclusively: a process that was just killed keeps that until its last I/O has ended. This
+    /// blocks the thread. A device that is mounted or a file in use as swap is refused at once.
+    ///
+    /// # Errors
+    /// As [`FileVolume::open`], of the last try.
+    pub fn open_waiting(
+        path: &Path,
+        options: OpenOptions,
+        lock_wait_ms: u64,
+    ) -> Result<Arc<FileVolume>, OpenError> {
+        let patience = clock::Patience::new(lock_wait_ms);
+        loop {
+            let error = match FileVolume::open(path, options) {
+                Err(error) if error.kind == Kind::Busy => error,
+                other => return other,
+            };
+            let named = rustix::fs::stat(path).map_err(|e| system_error(path, "look at it", e))?;
+            refuse_used(path, &named, is_device(path, &named)?)?;
+            if !patience.pause() {
+                return Err(error);
+            }
+        }
+    }
+
+    /// A volume over an open description that another process has kept: locks and exclusiveness
+    /// belong to the description, and so come with it.
+    ///
+    /// A path that has vanished is no error but a [`FileVolume::note`].
+    ///
+    /// # Errors
+    /// As [`FileVolume::open`]; also if the path now names something else, if it may only be read
+    /// and `options` ask for writing, or if somebody else got at it.
+    pub fn from_file(
+        path: &Path,
+        file: OwnedFd,
+        options: OpenOptions,
+    ) -> Result<Arc<FileVolume>, OpenError> {
+        let system = |doing| move |errno| system_error(path, doing, errno);
+        let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
+        let device = is_device(path, &found)?;
+        let note = note_on_path(path, Identity::of(&found))?;
+        refuse_used(path, &found, device)?;
+        let flags = rustix::fs::fcntl_getfl(&file).map_err(system("use what was kept"))?;
+        let writable = flags & OFlags::RWMODE == OFlags::RDWR;
+        if !options.read_only && (!writable || device && probe::is_read_only(found.st_rdev)) {
+            return Err(read_only(path));
+        }
+        let buffered = set_direct(&file, options).map_err(system("use what was kept"))?;
+        FileVolume::examine(path, file, options, &found, buffered, note)
+    }
+
+    /// Locks an open description and finds out what it can do.
+    fn examine(
+        path: &Path,
+        file: OwnedFd,
+        options: OpenOptions,
+        found: &Stat,
+        buffered: Option<&str>,
+        note: Option<String>,
+    ) -> Result<Arc<FileVolume>, OpenError> {
+        let system = |doing| move |errno| system_error(path, doing, errno);
+        let device = is_device(path, found)?;
         let lock = lock(path, &file, options)?;
         let alignment = align(&file, device, buffered).map_err(system("examine it"))?;
         let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(system("measure it"))?;
         check_size(path, bytes, alignment.block, device)?;
-        let limits = limits(&file, &found, bytes, options.read_only, alignment.block);
+        let limits = limits(&file, found, bytes, options.read_only, alignment.block);
         Ok(Arc::new(FileVolume {
             path: path.to_owned(),
+            can_seek: stretches::can_seek(&file, device),
             file: Arc::new(file),
             limits,
             alignment,
             zeros: Arc::new(Memory::heap(ZEROS)),
             can_punch: AtomicBool::new(true),
             can_zero: AtomicBool::new(true),
+            size: Size::new(bytes, device),
+            identity: Identity::of(found),
             lock,
             device,
+            note,
         }))
+    }
+
+    /// The open description, to hand to a process that keeps it, with its locks.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// A number for what this is, whatever path leads to it: a hash (FNV-1a, 64 bits) of its kind
+    /// and, for a file, of the numbers of its file system and of itself (`st_dev`, `st_ino`), for a
+    /// device of its own (`st_rdev`). Every build computes the same. It holds as long as the file
+    /// system stays mounted and the device attached; after a restart of the machine numbers may
+    /// have been given anew.
+    pub fn identity(&self) -> u64 {
+        self.identity.hash()
+    }
+
+    /// The same as words: `file-<st_dev>-<st_ino>` or `device-<major>-<minor>`, fit for file names.
+    pub fn key(&self) -> String {
+        self.identity.key()
+    }
+
+    /// What the user should know about how it was found: one sentence.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Where it is.

@@ -3,8 +3,9 @@
 //! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
 //! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
 //! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
-//! - [`shared_memory`]: the arena's memory.
-//! - [`Listener`]: unix sockets, and who is at their other end.
+//! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
+//! - [`Fence`]: to know that the I/O of a daemon that died is over.
+//! - [`Listener`]: unix and TCP sockets; [`peer`]: who is at the other end of a unix one.
 //!
 //! All system calls and all kernel `unsafe` of the project live here. The rule that makes it sound:
 //! whatever an operation in flight points to (buffers, scatter lists, the open file) is held by the
@@ -15,23 +16,35 @@ mod arena;
 mod backend;
 mod bell;
 mod busy;
+mod clock;
+mod fence;
 mod file;
 mod flight;
+mod identity;
+mod idle;
 mod image;
+mod inherit;
 mod locks;
 mod open_error;
 mod operations;
+mod pages;
 mod probe;
+mod refusal;
 mod ring;
 mod signals;
+mod size;
 mod socket;
 mod sockets;
+mod stretches;
 
 pub use arena::{HugePages, SharedMemory, shared_memory};
 pub use backend::FileBackend;
+pub use fence::Fence;
 pub use file::{Direct, FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
+pub use inherit::{inherited, set_inherited};
 pub use open_error::{OpenError, OpenErrorKind};
+pub use pages::{Faults, faults, lock_process};
 pub use ring::Ring;
 pub use signals::{signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer};

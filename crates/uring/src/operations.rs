@@ -4,6 +4,7 @@
 use crate::File;
 use crate::flight::Hold;
 use crate::ring::Ring;
+use crate::size::READ;
 use block::{Buf, Error, Kind, Result, SECTOR};
 use io_uring::{opcode, squeue, types};
 use lane::Ticket;
@@ -66,7 +67,7 @@ impl Ring {
             } else {
                 return Err(match way {
                     Way::Read if result < 0 => failure(result, "read the backing"),
-                    Way::Read => Error::new(Kind::Io, "read past its end: the backing shrank"),
+                    Way::Read => READ,
                     Way::Write { .. } if result < 0 => failure(result, "write the backing"),
                     Way::Write { .. } => Error::new(Kind::Io, "write a whole sector"),
                 });

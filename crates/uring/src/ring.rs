@@ -6,14 +6,16 @@
 #![allow(unsafe_code)]
 
 use crate::bell::EventBell;
+use crate::clock::now_ns;
 use crate::flight::{Flights, Hold};
+use crate::idle::Idle;
 use block::Memory;
 use io_uring::{IoUring, opcode, squeue, types};
 use lane::{Lane, Ticket};
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,8 @@ const COMPLETIONS: u32 = 4096;
 const POLLS: usize = 64;
 /// Completions taken from the queue at a time.
 const TAKEN: usize = 64;
+/// Files that can be registered with a ring.
+const REGISTERED_MAX: u32 = 16;
 /// How long a ring that is dropped waits for what it could not cancel.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -36,13 +40,16 @@ const QUIET: u64 = u64::MAX - 1;
 
 pub(crate) struct Inner {
     pub(crate) lane: Lane,
-    uring: RefCell<IoUring>,
+    pub(crate) uring: RefCell<IoUring>,
     pub(crate) flights: RefCell<Flights>,
     bell: Arc<EventBell>,
     /// Where the bell's counter is read to.
     rung: Arc<Memory>,
     bell_armed: Cell<bool>,
     closing: Cell<bool>,
+    /// Places taken in the table of registered files; None: there is no table yet.
+    registered: Cell<Option<u32>>,
+    pub(crate) idle: Idle,
 }
 
 /// The io_uring of one lane. Cheap to clone; stays on its thread.
@@ -53,11 +60,6 @@ pub(crate) struct Inner {
 /// freed.
 #[derive(Clone)]
 pub struct Ring(pub(crate) Rc<Inner>);
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 fn build() -> io::Result<IoUring> {
     let best = IoUring::builder()
@@ -102,6 +104,8 @@ impl Ring {
             rung: Arc::new(Memory::heap(8)),
             bell_armed: Cell::new(false),
             closing: Cell::new(false),
+            registered: Cell::new(None),
+            idle: Idle::default(),
         }));
         ring.0.arm_bell()?;
         Ok(ring)
@@ -115,6 +119,20 @@ impl Ring {
     /// Operations that are queued or in flight.
     pub fn in_flight(&self) -> usize {
         self.0.flights.borrow().count()
+    }
+
+    /// From now on the loop sleeps in the kernel only after it has had nothing to do for so long (20
+    /// ms, say); until then it looks for work all the time. Answers come sooner, at the price of a
+    /// processor. None: it sleeps at once.
+    ///
+    /// Work is a completion or a task that can be polled; what is done begins the time anew.
+    pub fn set_poll(&self, idle: Option<Duration>) {
+        self.0.idle.set_poll(idle);
+    }
+
+    /// Nanoseconds that the loop has spent in looking for work instead of sleeping.
+    pub fn poll_spent_ns(&self) -> u64 {
+        self.0.idle.spent_ns()
     }
 
     /// The live loop: runs the lane until `done`, which is asked once a round.
@@ -161,6 +179,28 @@ impl Ring {
         }
         self.run(|| result.borrow().is_some())?;
         Ok(result.take().expect("the loop ended because it is there"))
+    }
+
+    /// Enters a file in the ring's table of registered files, where it stays open until the ring has
+    /// gone and with it all that was in flight.
+    pub(crate) fn register_file(&self, file: &OwnedFd) -> io::Result<()> {
+        let inner = &*self.0;
+        let uring = inner.uring.borrow();
+        let taken = match inner.registered.get() {
+            Some(taken) => taken,
+            None => {
+                // All places are made at once, empty: a ring has one table.
+                uring.submitter().register_files(&[-1; REGISTERED_MAX as usize])?;
+                0
+            }
+        };
+        inner.registered.set(Some(taken));
+        if taken == REGISTERED_MAX {
+            return Err(io::Error::other("the ring holds as many fences as it can"));
+        }
+        uring.submitter().register_files_update(taken, &[file.as_raw_fd()])?;
+        inner.registered.set(Some(taken + 1));
+        Ok(())
     }
 
     /// Queues an operation. The ticket resolves to the kernel's result: a count, or minus an errno.
@@ -232,7 +272,7 @@ impl Inner {
 
     /// Submits what is queued and lets the kernel finish what it has put off; without a system
     /// call where there is neither.
-    fn submit(&self) -> io::Result<()> {
+    pub(crate) fn submit(&self) -> io::Result<()> {
         let idle = {
             let mut uring = self.uring.borrow_mut();
             let queue = uring.submission();
@@ -243,7 +283,13 @@ impl Inner {
 
     /// Waits until there is something to do, unless there is already.
     fn wait(&self) -> io::Result<()> {
-        if self.reap()? > 0 || !self.lane.park() {
+        if self.reap()? > 0 {
+            return self.submit();
+        }
+        if self.poll()? {
+            return Ok(());
+        }
+        if !self.lane.park() {
             return self.submit();
         }
         let entered = self.enter(1, self.lane.next_deadline());
@@ -253,7 +299,7 @@ impl Inner {
     }
 
     /// Takes every completion that is there; returns how many.
-    fn reap(&self) -> io::Result<usize> {
+    pub(crate) fn reap(&self) -> io::Result<usize> {
         let mut total = 0;
         loop {
             let mut taken = [(0u64, 0i32); TAKEN];

@@ -1,25 +1,44 @@
-//! Unix sockets for exports and control: private, never stolen from a live owner.
+//! Listening sockets for exports and control: unix ones, private and never stolen from a live owner;
+//! TCP ones, for who asks for them.
 
 use crate::File;
+use crate::inherit::set_inherited;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+/// A silent TCP peer is asked after this time, then so often, at such distances.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_TRIES: u32 = 4;
 
-/// A listening unix socket with a path. Dropped, it takes the path away (if that is still its own).
+/// A listening socket, unix or TCP. Dropped, it takes its path away (if that is still its own).
 #[derive(Debug)]
 pub struct Listener {
     file: File,
-    path: PathBuf,
-    identity: (u64, u64),
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// With the identity of the file that bind made.
+    Unix {
+        path: PathBuf,
+        identity: Option<(u64, u64)>,
+    },
+    Tcp(SocketAddr),
 }
 
 /// Who is at the other end of a unix socket, as it was when they connected.
@@ -131,11 +150,84 @@ impl Listener {
             .map_err(|errno| failed(path, io::Error::from(errno).kind(), "cannot be bound"))?;
         let bound = fs::symlink_metadata(path)?;
         rustix::net::listen(&socket, BACKLOG)?;
+        let identity = Some((bound.dev(), bound.ino()));
         Ok(Listener {
             file: Arc::new(socket),
-            path: path.to_owned(),
-            identity: (bound.dev(), bound.ino()),
+            place: Place::Unix { path: path.to_owned(), identity },
         })
+    }
+
+    /// Listens on TCP, without any protection: whoever reaches the address may connect. What is
+    /// accepted sends at once (TCP_NODELAY) and notices a peer that has vanished, after two minutes
+    /// (keepalive): Linux hands both on from the listening socket.
+    ///
+    /// # Errors
+    /// One sentence that names the address: in use, not of this machine, a port below 1024, ...
+    pub fn bind_tcp(address: SocketAddr) -> io::Result<Listener> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        // Else the address stays taken for a minute after an end with connections open.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_TRIES)?;
+        rustix::net::bind(&socket, &address)
+            .and_then(|()| rustix::net::listen(&socket, BACKLOG))
+            .map_err(|errno| {
+            let kind = io::Error::from(errno).kind();
+            let mend = "choose another address or port";
+            io::Error::new(kind, format!("{address}: cannot listen there ({errno}); {mend}"))
+        })?;
+        let bound = rustix::net::getsockname(&socket)?;
+        let place = Place::Tcp(bound.try_into().unwrap_or(address));
+        Ok(Listener { file: Arc::new(socket), place })
+    }
+
+    /// A listener from a descriptor that listens already, as inherited over an exec
+    /// ([`crate::set_inherited`]) or received. Owns it, and its path, from now on.
+    ///
+    /// # Errors
+    /// If it is no listening stream socket of unix or TCP.
+    pub fn from_file(file: OwnedFd) -> io::Result<Listener> {
+        let refuse = || {
+            let message = "the descriptor handed over is no listening unix or TCP socket";
+            io::Error::new(io::ErrorKind::InvalidInput, message)
+        };
+        let is_stream = sockopt::socket_type(&file).is_ok_and(|kind| kind == SocketType::STREAM);
+        if !is_stream || !sockopt::socket_acceptconn(&file)? {
+            return Err(refuse());
+        }
+        let bound = rustix::net::getsockname(&file)?;
+        let place = match bound.address_family() {
+            AddressFamily::INET | AddressFamily::INET6 => {
+                Place::Tcp(bound.try_into().map_err(|_| refuse())?)
+            }
+            AddressFamily::UNIX => {
+                let unix: SocketAddrUnix = bound.try_into().map_err(|_| refuse())?;
+                let path = unix.path_bytes().ok_or_else(refuse)?;
+                let path = PathBuf::from(OsStr::from_bytes(path));
+                let found = fs::symlink_metadata(&path).ok();
+                let found = found.filter(|found| found.file_type().is_socket());
+                let identity = found.map(|found| (found.dev(), found.ino()));
+                Place::Unix { path, identity }
+            }
+            _ => return Err(refuse()),
+        };
+        set_inherited(&file, false)?;
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK)?;
+        Ok(Listener { file: Arc::new(file), place })
+    }
+
+    /// The socket, to hand it over: its path stays, for whoever goes on listening.
+    pub fn into_file(mut self) -> File {
+        if let Place::Unix { identity, .. } = &mut self.place {
+            *identity = None;
+        }
+        self.file.clone()
     }
 
     /// The socket, for [`crate::Ring::accept`].
@@ -143,18 +235,30 @@ impl Listener {
         &self.file
     }
 
-    /// Where it listens.
+    /// The path of a unix socket; empty for TCP.
     pub fn path(&self) -> &Path {
-        &self.path
+        match &self.place {
+            Place::Unix { path, .. } => path,
+            Place::Tcp(_) => Path::new(""),
+        }
+    }
+
+    /// The address of a TCP socket, with the port that it really has.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self.place {
+            Place::Unix { .. } => None,
+            Place::Tcp(address) => Some(address),
+        }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        let Place::Unix { path, identity: Some(identity) } = &self.place else { return };
+        let found = fs::symlink_metadata(path);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == *identity) {
             // If it cannot be removed it is stale, which the next one to bind deals with.
-            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(path);
         }
     }
 }

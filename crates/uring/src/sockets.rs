@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::File;
-use crate::flight::Hold;
+use crate::flight::{Hold, Vectors};
 use crate::operations::{failure, fd, is_passing};
 use crate::ring::Ring;
 use block::{Error, Kind, Memory, Part, Result};
@@ -11,7 +11,8 @@ use io_uring::{opcode, types};
 use lane::Ticket;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// Ends a connection both ways, or a listener's listening: whoever waits on it is answered.
@@ -139,6 +140,11 @@ impl Ring {
 
     /// Sends all of the parts, in order. On one socket only one task at a time may do so.
     ///
+    /// What the socket's buffer takes at once is sent by a plain system call. On the ring the
+    /// completion of such a send would be there before the wait for anything else began, and end
+    /// it: one more entry into the kernel for every reply (7.0 against 5.7 us for a round trip over
+    /// a socket pair, client included).
+    ///
     /// # Errors
     /// `Io` (the peer has gone), `Stopping`.
     ///
@@ -147,9 +153,16 @@ impl Ring {
     pub async fn send(&self, socket: &File, parts: &[Part]) -> Result {
         let total: usize = parts.iter().map(|part| part.length).sum();
         let mut sent = 0;
+        let mut at_once = true;
         while sent < total {
-            let result = self.start_send(socket, parts, sent).await;
-            if is_passing(result) {
+            let list = self.list_of(parts, sent);
+            let result = match at_once {
+                true => self.send_now(socket, list),
+                false => self.start_send(socket, list).await,
+            };
+            if at_once && result == -i64::from(libc::EAGAIN) {
+                at_once = false;
+            } else if is_passing(result) {
                 self.lane().rest().await;
             } else if result <= 0 {
                 return Err(failure(result, "send"));
@@ -160,7 +173,8 @@ impl Ring {
         Ok(())
     }
 
-    fn start_send(&self, socket: &File, parts: &[Part], mut skip: usize) -> Ticket {
+    /// A scatter list of the parts without their first `skip` bytes, as far as a list goes.
+    fn list_of(&self, parts: &[Part], mut skip: usize) -> Box<Vectors> {
         let mut list = self.0.flights.borrow_mut().list();
         for part in parts {
             let skipped = skip.min(part.length);
@@ -175,6 +189,24 @@ impl Ring {
             }
             list.memories.push(part.memory.clone());
         }
+        list
+    }
+
+    /// Sends what fits into the socket's buffer: how much, or minus an errno.
+    fn send_now(&self, socket: &File, mut list: Box<Vectors>) -> i64 {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the header points to the list beside it, and that into memories which it holds;
+        // all of it stays in place for the duration of the call.
+        let result = unsafe { libc::sendmsg(socket.as_raw_fd(), list.seal(), flags) };
+        let result = match result {
+            0.. => result as i64,
+            _ => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+        };
+        self.0.flights.borrow_mut().give(list);
+        result
+    }
+
+    fn start_send(&self, socket: &File, mut list: Box<Vectors>) -> Ticket {
         // WAITALL: the kernel goes on after a short send by itself.
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
         let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal()).flags(flags).build();

@@ -2,10 +2,10 @@
 
 mod common;
 
-use block::{Buf, Discard, Extent, Request};
+use block::{Buf, Discard, Extent, Kind, Request, Stack, Stretch};
 use common::{DEFAULT, filled, image, program, read, ring, run, said, stack, write, zero};
 use std::path::{Path, PathBuf};
-use uring::{Direct, FileVolume, OpenErrorKind, OpenOptions};
+use uring::{Direct, FileBackend, FileVolume, OpenErrorKind, OpenOptions};
 
 /// A loop device that goes away with the test.
 struct Loop(PathBuf);
@@ -154,4 +154,48 @@ fn a_read_only_device_says_so() {
     let error = FileVolume::open(device.path(), DEFAULT).expect_err("read-only");
     assert_eq!(error.kind, OpenErrorKind::ReadOnly);
     assert!(error.to_string().contains("--read-only"), "{error}");
+}
+
+#[test]
+fn a_device_that_was_kept_is_a_volume_again_and_shrinking_is_noticed() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &["--direct-io=on"]) else {
+        return;
+    };
+    let first = FileVolume::open(device.path(), DEFAULT).expect("a free device");
+    let kept = first.file().try_clone().expect("a descriptor");
+    let (identity, key) = (first.identity(), first.key());
+    assert!(key.starts_with("device-7-"), "{key}");
+    drop(first);
+    let busy = FileVolume::open_waiting(device.path(), DEFAULT, 20).expect_err("it is kept");
+    assert_eq!(busy.kind, OpenErrorKind::Busy);
+    let again = FileVolume::from_file(device.path(), kept, DEFAULT).expect("as it was");
+    assert_eq!((again.identity(), again.key(), again.is_device()), (identity, key, true));
+    let ring = ring();
+    let stack = Stack::new(ring.lane(), FileBackend::attach(&again, &ring));
+    assert_eq!(run(&ring, &stack, write(0, &filled(8, 1), false)), Ok(()));
+    assert_eq!(run(&ring, &stack, Request::Flush), Ok(()));
+    let whole = ring.block_on(stack.status(Extent::new(0, 64))).expect("the loop runs");
+    assert_eq!(whole.expect("it answers"), [Stretch::data(64u32)]);
+
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .and_then(|file| file.set_len(4 << 20))
+        .expect("it is ours");
+    let told = program("losetup", &["--set-capacity", &device.path().display().to_string()]);
+    assert!(told.is_some_and(|output| output.status.success()));
+    let beyond = [
+        Request::Flush,
+        write(8192, &filled(8, 1), false),
+        write(8188, &filled(8, 1), true),
+        read(8192, &filled(8, 1)),
+    ];
+    for request in beyond {
+        let error = run(&ring, &stack, request.clone()).expect_err("it has shrunk");
+        assert_eq!(error.kind, Kind::Io, "{request:?}: {error}");
+        assert!(error.doing.contains("has shrunk"), "{request:?}: {error}");
+    }
+    assert_eq!(run(&ring, &stack, read(0, &filled(8, 0))), Ok(()));
 }

@@ -2,13 +2,13 @@
 
 mod common;
 
-use block::{Buf, Discard, Extent, Kind, Memory, Request};
+use block::{Buf, Discard, Extent, Kind, Memory, Request, Stack};
 use common::{DEFAULT, filled, image, in_pieces, read, ring, run, stack, write, zero};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use uring::{Direct, FileVolume, Lock, OpenErrorKind, OpenOptions};
+use uring::{Direct, FileBackend, FileVolume, Lock, OpenErrorKind, OpenOptions, Ring};
 
 const BUFFERED: OpenOptions = OpenOptions { read_only: false, buffered: true };
 
@@ -200,10 +200,153 @@ fn a_backing_that_shrinks_is_an_error() {
             let result = run(&ring, &stack, read(first, &Buf::new(count, 512)));
             let error = result.expect_err("nothing is there");
             assert_eq!((error.kind, error.errno), (Kind::Io, 0));
-            assert!(error.to_string().contains("shrank"), "{error}");
+            assert!(error.to_string().contains("has shrunk"), "{error}");
         }
-        run(&ring, &stack, zero(1000, 8, false)).expect("zeroes at least do no harm");
     }
+}
+
+#[test]
+fn a_backing_that_shrank_fails_flushes_and_does_not_grow_again() {
+    for (parent, options) in [
+        (env!("CARGO_TARGET_TMPDIR"), DEFAULT),
+        (env!("CARGO_TARGET_TMPDIR"), BUFFERED),
+        ("/dev/shm", DEFAULT),
+    ] {
+        let directory = directory(parent);
+        let path = image(directory.path(), 1 << 20);
+        let ring = ring();
+        let (_volume, stack) = stack(&path, options, &ring);
+        run(&ring, &stack, write(0, &filled(32, 1), true)).expect("all is there");
+        assert_eq!(run(&ring, &stack, Request::Flush), Ok(()));
+        let file = std::fs::File::options().write(true).open(&path).expect("it is ours");
+        file.set_len(8192).expect("it is ours");
+        let discard = Request::Discard { at: Extent::new(1000, 8) };
+        let mut beyond = vec![
+            write(16, &filled(8, 2), false),
+            write(8, &filled(16, 2), true),
+            // The last blocks: writing them would give the file its old length.
+            write(2040, &filled(8, 2), false),
+            zero(1000, 8, false),
+            zero(1000, 8, true),
+            Request::Flush,
+        ];
+        if stack.limits().discard == Discard::Zeroes {
+            beyond.push(discard);
+        }
+        for request in beyond {
+            let error = run(&ring, &stack, request.clone()).expect_err("nothing is there");
+            assert_eq!(error.kind, Kind::Io, "{request:?}");
+            assert!(error.doing.contains("has shrunk"), "{error}");
+            assert_eq!(contents(&path).len(), 8192, "{parent}: {request:?} made it grow");
+        }
+        // What is left can be used; but no flush succeeds, and that stays so when the file grows.
+        assert_eq!(run(&ring, &stack, write(0, &filled(16, 3), false)), Ok(()));
+        assert_eq!(run(&ring, &stack, read(0, &filled(16, 0))), Ok(()));
+        file.set_len(1 << 20).expect("it is ours");
+        let flushed = run(&ring, &stack, Request::Flush).expect_err("the bytes did not come back");
+        assert!(flushed.doing.contains("has shrunk"), "{flushed}");
+    }
+}
+
+/// What the stack says of `at`, as lengths and whether it is a hole.
+fn told(ring: &Ring, stack: &Stack, at: Extent) -> Vec<(u64, bool)> {
+    let list = ring.block_on(stack.status(at)).expect("the loop runs").expect("it answers");
+    assert!(list.iter().all(|stretch| stretch.hole == stretch.zero));
+    list.iter().map(|stretch| (stretch.sectors, stretch.hole)).collect()
+}
+
+#[test]
+fn holes_are_told() {
+    for parent in [env!("CARGO_TARGET_TMPDIR"), "/dev/shm"] {
+        let directory = directory(parent);
+        let path = image(directory.path(), 1 << 20);
+        let ring = ring();
+        let (_volume, stack) = stack(&path, DEFAULT, &ring);
+        let all = Extent::new(0, 2048);
+        assert_eq!(told(&ring, &stack, all), [(2048, true)], "{parent}");
+        for first in [64, 1024] {
+            run(&ring, &stack, write(first, &filled(64, 1), true)).expect("written");
+        }
+        let expected = [(64, true), (64, false), (896, true), (64, false), (960, true)];
+        assert_eq!(told(&ring, &stack, all), expected, "{parent}");
+        assert_eq!(told(&ring, &stack, Extent::new(100, 10)), [(10, false)]);
+        assert_eq!(told(&ring, &stack, Extent::new(126, 10)), [(2, false), (8, true)]);
+        // What was cut off is nothing, and nothing is no zeros.
+        let file = std::fs::File::options().write(true).open(&path).expect("it is ours");
+        file.set_len(8192).expect("it is ours");
+        assert_eq!(told(&ring, &stack, Extent::new(1500, 8)), [(8, false)]);
+    }
+}
+
+#[test]
+fn a_description_that_was_kept_is_a_volume_again() {
+    let directory = build_directory();
+    let path = image(directory.path(), 1 << 20);
+    let first = FileVolume::open(&path, DEFAULT).expect("an image");
+    let (identity, key) = (first.identity(), first.key());
+    let found = std::fs::metadata(&path).expect("it is there");
+    assert_eq!(key, format!("file-{}-{}", found.dev(), found.ino()));
+    let kept = first.file().try_clone().expect("a descriptor");
+    let (direct, limits) = (first.direct().clone(), first.limits().clone());
+    drop(first);
+    let stranger = FileVolume::open(&path, DEFAULT).expect_err("whoever keeps it has the lock");
+    assert_eq!(stranger.kind, OpenErrorKind::Busy);
+    let again = FileVolume::from_file(&path, kept.try_clone().expect("one more"), DEFAULT);
+    let again = again.expect("as it was");
+    assert_eq!((again.identity(), again.key(), again.note()), (identity, key, None));
+    assert_eq!((again.direct(), again.limits(), again.lock()), (&direct, &limits, &Lock::Held));
+    let ring = ring();
+    let stack = Stack::new(ring.lane(), FileBackend::attach(&again, &ring));
+    run(&ring, &stack, write(8, &filled(8, 6), true)).expect("written");
+    assert_eq!(contents(&path)[4096..8192], [6; 4096]);
+    let buffered = FileVolume::from_file(&path, kept.try_clone().expect("one more"), BUFFERED);
+    assert!(matches!(buffered.expect("as it was").direct(), Direct::No(_)));
+
+    std::fs::rename(&path, directory.path().join("elsewhere")).expect("it is ours");
+    let gone = FileVolume::from_file(&path, kept.try_clone().expect("one more"), DEFAULT);
+    let gone = gone.expect("the description still is what it was");
+    assert!(gone.note().expect("worth a word").contains("cannot be found"), "{:?}", gone.note());
+    assert_eq!(gone.identity(), identity);
+    image(directory.path(), 1 << 20);
+    let error = FileVolume::from_file(&path, kept, DEFAULT).expect_err("another file");
+    assert_eq!(error.kind, OpenErrorKind::Busy);
+    assert!(error.message.contains("is not the file"), "{error}");
+}
+
+#[test]
+fn what_was_kept_must_suit() {
+    let directory = build_directory();
+    let path = image(directory.path(), 1 << 20);
+    let reader = std::fs::File::open(&path).expect("it is ours");
+    let error = FileVolume::from_file(&path, reader.into(), DEFAULT).expect_err("not writable");
+    assert_eq!(error.kind, OpenErrorKind::ReadOnly);
+    // A description without locks gets them; not if somebody else has them.
+    let plain = || std::fs::File::options().read(true).write(true).open(&path).expect("ours");
+    let first = FileVolume::from_file(&path, plain().into(), DEFAULT).expect("nobody else");
+    assert_eq!(first.lock(), &Lock::Held);
+    let second = FileVolume::from_file(&path, plain().into(), DEFAULT).expect_err("the first");
+    assert_eq!(second.kind, OpenErrorKind::Busy);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a foreign thread lets go of the lock after a while")]
+fn a_busy_lock_is_waited_for() {
+    let directory = build_directory();
+    let path = image(directory.path(), 1 << 20);
+    let first = FileVolume::open(&path, DEFAULT).expect("nobody else");
+    let start = std::time::Instant::now();
+    let error = FileVolume::open_waiting(&path, DEFAULT, 50).expect_err("it is held");
+    assert_eq!(error.kind, OpenErrorKind::Busy);
+    assert!(start.elapsed().as_millis() >= 50);
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(first);
+    });
+    FileVolume::open_waiting(&path, DEFAULT, 30_000).expect("it was let go");
+    assert!(start.elapsed().as_secs() < 20);
+    holder.join().expect("it ends");
+    let missing = FileVolume::open_waiting(&directory.path().join("no"), DEFAULT, 30_000);
+    assert_eq!(missing.expect_err("nothing to wait for").kind, OpenErrorKind::NotFound);
 }
 
 #[test]

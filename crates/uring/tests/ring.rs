@@ -337,3 +337,86 @@ fn more_in_flight_than_both_queues_hold() {
     ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
     assert_eq!((count.get(), ring.in_flight()), (TASKS, 0));
 }
+
+/// Processor time of this thread, in nanoseconds.
+fn worked_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("/proc");
+    text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
+    let ring = ring();
+    let lane = ring.lane().clone();
+    let sleeper = lane.clone();
+    let doze_for = move |ms: u64| {
+        let lane = sleeper.clone();
+        async move { lane.sleep_until(lane.now() + ms * 1_000_000).await }
+    };
+    ring.block_on(doze_for(20)).expect("the loop runs");
+    assert_eq!(ring.poll_spent_ns(), 0, "nobody asked for it");
+
+    ring.set_poll(Some(Duration::from_millis(20)));
+    let start = worked_ns();
+    ring.block_on(doze_for(300)).expect("the loop runs");
+    // 20 ms of looking, perhaps interrupted by others, then sleep.
+    let spent = ring.poll_spent_ns();
+    assert!((20_000_000..200_000_000).contains(&spent), "{spent} ns");
+    assert!(worked_ns() - start < 50_000_000, "it does not sleep");
+
+    // A deadline within that time is met by looking.
+    let before = ring.poll_spent_ns();
+    ring.block_on(doze_for(5)).expect("the loop runs");
+    let spent = ring.poll_spent_ns() - before;
+    assert!(spent > 3_000_000, "{spent} ns");
+
+    ring.set_poll(None);
+    let before = ring.poll_spent_ns();
+    ring.block_on(doze_for(20)).expect("the loop runs");
+    assert_eq!(ring.poll_spent_ns(), before);
+}
+
+#[test]
+fn a_polling_ring_sees_sockets_files_and_other_threads() {
+    let ring = ring();
+    ring.set_poll(Some(Duration::from_secs(30)));
+    // It would sleep only after half a minute: whatever is not seen by looking hangs.
+    let start = ring.lane().now();
+    let (ours, mut theirs) = pair();
+    let shared = Arc::new((Event::new(), AtomicU64::new(0)));
+    let other = shared.clone();
+    let client = std::thread::spawn(move || {
+        let mut echo = [0; 100];
+        for round in 0..100u8 {
+            theirs.write_all(&[round; 100]).expect("room");
+            theirs.read_exact(&mut echo).expect("an echo");
+            assert_eq!(echo, [round; 100]);
+            if round % 50 == 0 {
+                doze();
+            }
+        }
+        other.1.store(1, Ordering::SeqCst);
+        other.0.notify();
+    });
+    let serve = ring.clone();
+    let server = async move {
+        let memory = Arc::new(Memory::heap(100));
+        for _ in 0..100 {
+            assert_eq!(serve.receive_all(&ours, &memory, 0, 100).await, Ok(100));
+            let part = Part { memory: memory.clone(), offset: 0, length: 100 };
+            serve.send(&ours, &[part]).await.expect("sent");
+        }
+        loop {
+            let seen = shared.0.seen();
+            if shared.1.load(Ordering::SeqCst) == 1 {
+                return;
+            }
+            shared.0.after(seen).await;
+        }
+    };
+    ring.block_on(server).expect("the loop runs");
+    client.join().expect("every echo was right");
+    let took = ring.lane().now() - start;
+    assert!(took < 20_000_000_000, "it was found by sleeping: {took} ns");
+    assert!(ring.poll_spent_ns() > 0);
+}

@@ -1,0 +1,64 @@
+//! What a backing is, apart from its path: the same file or device has the same identity under every
+//! name.
+
+use rustix::fs::{FileType, Stat};
+
+/// The offset basis and the prime of FNV-1a with 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv).
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// A file by its file system and its number there; a device by its own number, whatever node names
+/// it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Identity {
+    File { system: u64, number: u64 },
+    Device { number: u64 },
+}
+
+impl Identity {
+    pub(crate) fn of(found: &Stat) -> Identity {
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::BlockDevice => Identity::Device { number: found.st_rdev },
+            _ => Identity::File { system: found.st_dev, number: found.st_ino },
+        }
+    }
+
+    /// A number for it that every build of this program computes alike.
+    pub(crate) fn hash(self) -> u64 {
+        let (kind, words) = match self {
+            Identity::File { system, number } => (0, [system, number]),
+            Identity::Device { number } => (1, [number, 0]),
+        };
+        let bytes = words.into_iter().flat_map(u64::to_le_bytes);
+        std::iter::once(kind)
+            .chain(bytes)
+            .fold(FNV_BASIS, |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+    }
+
+    /// A name for it that is fit for file names.
+    pub(crate) fn key(self) -> String {
+        match self {
+            Identity::File { system, number } => format!("file-{system}-{number}"),
+            Identity::Device { number } => {
+                format!("device-{}-{}", rustix::fs::major(number), rustix::fs::minor(number))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_never_change_and_kinds_are_kept_apart() {
+        let file = Identity::File { system: 64768, number: 12 };
+        let device = Identity::Device { number: rustix::fs::makedev(259, 3) };
+        // Written down once: what an older daemon has noted must be found by a newer one.
+        assert_eq!(file.hash(), 0x7ed8_686a_24a5_d23c);
+        assert_eq!(file.key(), "file-64768-12");
+        assert_eq!(device.key(), "device-259-3");
+        let alike = Identity::File { system: rustix::fs::makedev(259, 3), number: 0 };
+        assert_ne!(device.hash(), alike.hash());
+    }
+}

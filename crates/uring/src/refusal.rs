@@ -1,0 +1,87 @@
+//! The sentences that refuse a backing.
+
+use crate::open_error::{OpenError, OpenErrorKind as Kind};
+use block::SECTOR;
+use rustix::io::Errno;
+use std::path::Path;
+
+pub(crate) fn failed(kind: Kind, message: String) -> OpenError {
+    OpenError::new(kind, message)
+}
+
+pub(crate) fn system_error(path: &Path, doing: &str, errno: Errno) -> OpenError {
+    let name = path.display();
+    match errno {
+        Errno::NOENT | Errno::NOTDIR => failed(
+            Kind::NotFound,
+            format!(
+                "{name}: no such file; check the path, or make an image with: \
+                 truncate -s 10G {name}"
+            ),
+        ),
+        Errno::ACCESS | Errno::PERM => failed(
+            Kind::Permission,
+            format!(
+                "{name}: permission denied; run as a user who may open it, or use --read-only if \
+                 it may only be read"
+            ),
+        ),
+        Errno::ROFS => read_only(path),
+        Errno::BUSY => failed(
+            Kind::Busy,
+            format!("{name}: in use by another program that opened it exclusively; end that first"),
+        ),
+        Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM => failed(
+            Kind::NotFound,
+            format!("{name}: there is no device or no medium behind this path"),
+        ),
+        _ => failed(
+            Kind::Io,
+            format!("{name}: cannot {doing}: {errno}; the kernel's log may say more"),
+        ),
+    }
+}
+
+pub(crate) fn read_only(path: &Path) -> OpenError {
+    let name = path.display();
+    failed(Kind::ReadOnly, format!("{name}: can only be read here; use --read-only"))
+}
+
+pub(crate) fn in_use(path: &Path, user: &str) -> OpenError {
+    let name = path.display();
+    failed(Kind::Busy, format!("{name}: {user}; release it there first"))
+}
+
+/// Refuses what holds no block, or no whole number of them.
+pub(crate) fn check_size(
+    path: &Path,
+    bytes: u64,
+    block: u32,
+    device: bool,
+) -> Result<(), OpenError> {
+    let name = path.display();
+    let block = u64::from(block);
+    if bytes < block {
+        let mend = if device {
+            "is there a medium in it?".to_owned()
+        } else {
+            format!("make it larger, with: truncate -s 10G {name}")
+        };
+        return Err(failed(
+            Kind::TooSmall,
+            format!("{name}: holds {bytes} bytes, less than one block of {block}; {mend}"),
+        ));
+    }
+    if !bytes.is_multiple_of(block) {
+        let other =
+            if block > SECTOR { ", or use it through the page cache (buffered)" } else { "" };
+        return Err(failed(
+            Kind::Misaligned,
+            format!(
+                "{name}: its size of {bytes} bytes is no multiple of {block}; fill it up with \
+                 zeros, with: truncate -s %{block} {name}{other}"
+            ),
+        ));
+    }
+    Ok(())
+}
