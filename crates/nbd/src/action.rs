@@ -26,6 +26,11 @@ pub(crate) enum Action {
     Cache {
         at: Extent,
     },
+    /// What is known of the contents; `one`: of the first stretch only.
+    Status {
+        at: Extent,
+        one: bool,
+    },
     Disconnect,
     /// Answer with this error; so many bytes of payload come with it nevertheless.
     Refuse {
@@ -34,22 +39,38 @@ pub(crate) enum Action {
     },
 }
 
+/// What the handshake has allowed beyond the plain protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Features {
+    /// Replies come in chunks.
+    pub(crate) structured: bool,
+    /// The client has selected the context `base:allocation` for the export that it entered.
+    pub(crate) status: bool,
+}
+
 /// The flags that a command may carry. FUA is always allowed, as the protocol has it.
-fn flags_of(command: u16) -> u16 {
+fn flags_of(command: u16, features: Features) -> u16 {
     match command {
-        NBD_CMD_READ => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF,
-        NBD_CMD_WRITE_ZEROES => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE,
+        NBD_CMD_READ if features.structured => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF,
+        NBD_CMD_WRITE_ZEROES => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
+        NBD_CMD_BLOCK_STATUS => NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_REQ_ONE,
         _ => NBD_CMD_FLAG_FUA,
     }
 }
 
 /// Decides what a request is, or how it is refused.
 #[inline]
-pub(crate) fn understand(header: &RequestHeader, limits: &Limits, stopping: bool) -> Action {
+pub(crate) fn understand(
+    header: &RequestHeader,
+    limits: &Limits,
+    features: Features,
+    stopping: bool,
+) -> Action {
     let checked = match header.command {
         NBD_CMD_DISC => return Action::Disconnect,
         _ if stopping => Err(Kind::Stopping),
-        _ if header.flags & !flags_of(header.command) != 0 => Err(Kind::Invalid),
+        _ if header.flags & !flags_of(header.command, features) != 0 => Err(Kind::Invalid),
+        NBD_CMD_BLOCK_STATUS if !features.status => Err(Kind::Invalid),
         _ => accept(header, limits),
     };
     checked.unwrap_or_else(|kind| Action::Refuse {
@@ -76,9 +97,15 @@ fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
         NBD_CMD_WRITE_ZEROES => {
             let at = extent(header)?;
             check(limits, &Request::Zero { at, fua, may_unmap })?;
+            if header.flags & NBD_CMD_FLAG_FAST_ZERO != 0 && !limits.zero_fast {
+                return Err(Kind::Unsupported);
+            }
             Ok(Action::Zero { at, fua, may_unmap })
         }
-        // BLOCK_STATUS needs a context that nobody could negotiate here.
+        NBD_CMD_BLOCK_STATUS => {
+            let one = header.flags & NBD_CMD_FLAG_REQ_ONE != 0;
+            inside(header, limits).map(|at| Action::Status { at, one })
+        }
         _ => Err(Kind::Invalid),
     }
 }
@@ -100,11 +127,18 @@ fn extent(header: &RequestHeader) -> Result<Extent, Kind> {
 /// The extent of a request that needs a buffer: checked before there is one.
 #[inline]
 fn transfer(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
+    if header.length > limits.io_max_bytes {
+        return Err(Kind::Invalid);
+    }
+    inside(header, limits)
+}
+
+/// The extent of a request that may be of any length.
+#[inline]
+fn inside(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     let at = extent(header)?;
     let unit = limits.block_logical_bytes;
-    let aligned =
-        header.offset.is_multiple_of(u64::from(unit)) && header.length.is_multiple_of(unit);
-    if !aligned || header.length > limits.io_max_bytes {
+    if !header.offset.is_multiple_of(u64::from(unit)) || !header.length.is_multiple_of(unit) {
         return Err(Kind::Invalid);
     }
     if at.first > limits.sectors || u64::from(at.count) > limits.sectors - at.first {
@@ -113,9 +147,13 @@ fn transfer(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     Ok(at)
 }
 
-/// Whether a refusal of this command reads as the refusal of a change.
-pub(crate) fn is_change(command: u16) -> bool {
-    matches!(command, NBD_CMD_WRITE | NBD_CMD_TRIM | NBD_CMD_WRITE_ZEROES)
+/// The protocol's number for a refusal of this command.
+pub(crate) fn refusal_error(kind: Kind, command: u16) -> u32 {
+    match kind {
+        // Nothing else is refused as unsupported before it is tried: this is a fast zero.
+        Kind::Unsupported => NBD_ENOTSUP,
+        _ => error_of(kind, matches!(command, NBD_CMD_WRITE | NBD_CMD_WRITE_ZEROES)),
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +166,14 @@ mod tests {
 
     fn of(command: u16, flags: u16, offset: u64, length: u32) -> Action {
         let limits = Limits { block_logical_bytes: 4096, ..Limits::plain(1 << 20, 512) };
-        understand(&header(command, flags, offset, length), &limits, false)
+        understand(&header(command, flags, offset, length), &limits, Features::default(), false)
+    }
+
+    const ALL: Features = Features { structured: true, status: true };
+
+    fn of_all(command: u16, flags: u16, offset: u64, length: u32) -> Action {
+        let limits = Limits { block_logical_bytes: 4096, ..Limits::plain(1 << 20, 512) };
+        understand(&header(command, flags, offset, length), &limits, ALL, false)
     }
 
     fn refused(kind: Kind, payload_bytes: u32) -> Action {
@@ -159,8 +204,6 @@ mod tests {
         assert_eq!(of(NBD_CMD_FLUSH, 0, 0, 1), invalid);
         assert_eq!(of(NBD_CMD_BLOCK_STATUS, 0, 0, 4096), invalid);
         assert_eq!(of(999, 0, 0, 4096), invalid);
-        let zeroes_fast = NBD_CMD_FLAG_FAST_ZERO;
-        assert_eq!(of(NBD_CMD_WRITE_ZEROES, zeroes_fast, 0, 4096), invalid);
         let beyond = u64::MAX - 4095;
         assert_eq!(of(NBD_CMD_READ, 0, beyond, 4096), refused(Kind::OutOfRange, 0));
         let beyond_write = refused(Kind::OutOfRange, 4096);
@@ -169,9 +212,54 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_negotiated_is_refused() {
+        let invalid = refused(Kind::Invalid, 0);
+        let at = Extent::new(8, 8);
+        assert_eq!(of(NBD_CMD_READ, NBD_CMD_FLAG_DF, 4096, 4096), invalid);
+        assert_eq!(of_all(NBD_CMD_READ, NBD_CMD_FLAG_DF, 4096, 4096), Action::Read { at });
+        assert_eq!(of(NBD_CMD_BLOCK_STATUS, 0, 4096, 4096), invalid);
+        let one = |one| Action::Status { at, one };
+        assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 4096, 4096), one(false));
+        let flags = NBD_CMD_FLAG_REQ_ONE | NBD_CMD_FLAG_FUA;
+        assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, flags, 4096, 4096), one(true));
+        assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, NBD_CMD_FLAG_DF, 4096, 4096), invalid);
+        assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 512, 4096), invalid);
+        let beyond = refused(Kind::OutOfRange, 0);
+        assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 512 << 20, 4096), beyond);
+        let long = 480 << 20;
+        let at = Extent::new(0, long / 512);
+        let status = Action::Status { at, one: false };
+        assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 0, long), status, "longer than any transfer");
+    }
+
+    #[test]
+    fn a_fast_zero_is_taken_only_where_zeros_are_fast() {
+        let fast = NBD_CMD_FLAG_FAST_ZERO;
+        let at = Extent::new(0, 8);
+        let zero = Action::Zero { at, fua: false, may_unmap: true };
+        assert_eq!(of(NBD_CMD_WRITE_ZEROES, fast, 0, 4096), zero);
+        let slow = Limits { zero_fast: false, ..Limits::plain(64, 512) };
+        let asked = header(NBD_CMD_WRITE_ZEROES, fast, 0, 4096);
+        let action = understand(&asked, &slow, ALL, false);
+        assert_eq!(action, refused(Kind::Unsupported, 0));
+        assert_eq!(refusal_error(Kind::Unsupported, NBD_CMD_WRITE_ZEROES), NBD_ENOTSUP);
+        assert_eq!(of(NBD_CMD_WRITE, fast, 0, 4096), refused(Kind::Invalid, 4096));
+    }
+
+    #[test]
+    fn beyond_the_end_there_is_no_space_for_what_is_stored() {
+        for command in [NBD_CMD_WRITE, NBD_CMD_WRITE_ZEROES] {
+            assert_eq!(refusal_error(Kind::OutOfRange, command), NBD_ENOSPC);
+        }
+        for command in [NBD_CMD_READ, NBD_CMD_TRIM, NBD_CMD_CACHE, NBD_CMD_BLOCK_STATUS] {
+            assert_eq!(refusal_error(Kind::OutOfRange, command), NBD_EINVAL);
+        }
+    }
+
+    #[test]
     fn a_stopping_server_takes_only_goodbyes() {
         let limits = Limits::plain(64, 512);
-        let action = |command| understand(&header(command, 0, 0, 512), &limits, true);
+        let action = |command| understand(&header(command, 0, 0, 512), &limits, ALL, true);
         assert_eq!(action(NBD_CMD_READ), refused(Kind::Stopping, 0));
         assert_eq!(action(NBD_CMD_WRITE), refused(Kind::Stopping, 512));
         assert_eq!(action(NBD_CMD_DISC), Action::Disconnect);

@@ -1,37 +1,57 @@
 //! What the receiver, the sender and the requests of one connection share.
 
+use crate::action::Features;
+use crate::behind;
+use crate::budget::Budget;
 use crate::codec::*;
 use crate::outbox::{Header, Outbox};
 use crate::pool::{self, Buffer, Pool};
 use crate::server::Options;
-use crate::stop::Stop;
+use crate::status;
+use crate::stop::{Stop, either};
 use crate::wire::Wire;
-use block::{Buf, Error, Extent, Limits, Request, Result, SECTOR, Stack};
+use block::{Buf, Error, Extent, Limits, Request, Result, SECTOR, Stack, Stretch};
 use lane::{Event, Lane};
 use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A request that has been let in and not been answered.
 pub(crate) struct Pending {
     pub(crate) cookie: u64,
-    /// For the error number.
-    pub(crate) change: bool,
-    /// A read's extent: its reply carries the buffer's data.
-    pub(crate) read: Option<Extent>,
+    pub(crate) wanted: Wanted,
     pub(crate) buffer: Option<Buffer>,
+}
+
+/// What a reply is to carry if all goes well.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    /// The data of this extent, which the request's buffer then holds.
+    Data(Extent),
+    /// What is known about this extent; `one`: about its beginning.
+    Status { at: Extent, one: bool },
+    /// That it is done.
+    Done,
+    /// That something is stored. Tells the error numbers apart.
+    Stored,
 }
 
 pub(crate) struct Connection<W> {
     pub(crate) lane: Lane,
     pub(crate) wire: W,
     pub(crate) stack: Stack,
+    /// The same stack, for requests that become tasks.
+    pub(crate) counting: Stack,
     pub(crate) limits: Limits,
+    pub(crate) features: Features,
     pub(crate) stop: Arc<Stop>,
     /// For how long replies may still be taken by a client after the end has come.
     pub(crate) drain_ms: Option<u64>,
-    structured: bool,
     simulated: bool,
+    budget: Arc<Budget>,
     in_flight_max: usize,
     in_flight_bytes_max: usize,
     pub(crate) outbox: RefCell<Outbox>,
@@ -59,19 +79,21 @@ impl<W: Wire> Connection<W> {
         wire: W,
         stack: Stack,
         limits: Limits,
-        structured: bool,
+        features: Features,
         options: &Options,
     ) -> Rc<Connection<W>> {
         let lane = stack.lane().clone();
         Rc::new(Connection {
             simulated: lane.is_simulated(),
+            counting: behind::counting(&stack, &options.budget),
+            budget: options.budget.clone(),
             lane,
             wire,
             stack,
             limits,
             stop: options.stop.clone(),
             drain_ms: options.drain_ms,
-            structured,
+            features,
             in_flight_max: options.in_flight_max,
             in_flight_bytes_max: options.in_flight_bytes_max,
             outbox: RefCell::new(Outbox::new(options.buffer_bytes, options.in_flight_max)),
@@ -114,7 +136,7 @@ impl<W: Wire> Connection<W> {
     /// How long the header of a read's reply is.
     #[inline]
     pub(crate) fn read_header_bytes(&self) -> usize {
-        if self.structured { DATA_CHUNK_BYTES } else { SIMPLE_REPLY_BYTES }
+        if self.features.structured { DATA_CHUNK_BYTES } else { SIMPLE_REPLY_BYTES }
     }
 
     /// The header of the reply to a read.
@@ -122,7 +144,7 @@ impl<W: Wire> Connection<W> {
     pub(crate) fn read_header(&self, cookie: u64, at: Extent, result: Result) -> Header {
         let error = result.err().map(|error| error_of(error.kind, false));
         match error {
-            _ if !self.structured => simple(cookie, error.unwrap_or(0)),
+            _ if !self.features.structured => simple(cookie, error.unwrap_or(0)),
             Some(error) => Header::new(&error_chunk(cookie, error)),
             None => {
                 let bytes = at.count * SECTOR as u32;
@@ -133,10 +155,23 @@ impl<W: Wire> Connection<W> {
 
     /// The header of the error reply to anything, by its command.
     pub(crate) fn refusal(&self, header: &RequestHeader, error: u32) -> Header {
-        if self.structured && header.command == NBD_CMD_READ {
+        let chunks = matches!(header.command, NBD_CMD_READ | NBD_CMD_BLOCK_STATUS);
+        if self.features.structured && chunks {
             return Header::new(&error_chunk(header.cookie, error));
         }
         simple(header.cookie, error)
+    }
+
+    /// The header of the reply to a request that was understood, and carries nothing.
+    fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
+        let stored = matches!(wanted, Wanted::Stored);
+        let error = result.err().map_or(0, |error| error_of(error.kind, stored));
+        match wanted {
+            Wanted::Data(_) | Wanted::Status { .. } if self.features.structured => {
+                Header::new(&error_chunk(cookie, error))
+            }
+            _ => simple(cookie, error),
+        }
     }
 
     fn fits(&self, bytes: usize) -> bool {
@@ -145,57 +180,101 @@ impl<W: Wire> Connection<W> {
         self.in_flight.get() < self.in_flight_max && bytes_fit
     }
 
+    /// Takes room for a request in what the connection and the server may have under way.
+    fn takes(&self, bytes: usize) -> bool {
+        let alone = self.in_flight.get() == 0;
+        if !self.fits(bytes) || !self.budget.take(bytes, alone) {
+            return false;
+        }
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.in_flight_bytes.set(self.in_flight_bytes.get() + bytes);
+        true
+    }
+
+    fn give(&self, requests: usize, bytes: usize) {
+        self.in_flight.set(self.in_flight.get() - requests);
+        self.in_flight_bytes.set(self.in_flight_bytes.get() - bytes);
+        self.budget.give(requests, bytes);
+    }
+
     /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room.
     /// Whoever is let in is answered by [`Connection::finish`], or leaves by
     /// [`Connection::withdraw`].
-    pub(crate) async fn admit(&self, bytes: usize) -> Option<Buffer> {
+    ///
+    /// # Errors
+    /// The backing has stalled, and as much as may wait for it does so already.
+    pub(crate) async fn admit(&self, bytes: usize) -> Result<Option<Buffer>> {
         let occupied = if bytes == 0 { 0 } else { pool::occupied(bytes) };
         loop {
-            let seen = self.room.seen();
-            if self.fits(occupied) {
+            let (room, freed) = (self.room.seen(), self.budget.freed().seen());
+            let stall = self.stack.stall().filter(|stall| stall.is_on());
+            if let Some(stall) = stall
+                && self.budget.is_overrun(occupied)
+            {
+                return Err(stall.error());
+            }
+            if self.takes(occupied) {
                 break;
             }
             self.send_ready().await;
-            if self.fits(occupied) {
+            if self.takes(occupied) {
                 break;
             }
-            self.room.after(seen).await;
+            either(self.room.after(room), self.budget.freed().after(freed)).await;
         }
-        self.in_flight.set(self.in_flight.get() + 1);
-        self.in_flight_bytes.set(self.in_flight_bytes.get() + occupied);
-        (bytes > 0).then(|| self.pool.borrow_mut().take(bytes))
+        Ok((bytes > 0).then(|| self.pool.borrow_mut().take(bytes)))
     }
 
     /// The request ends without a reply.
     pub(crate) fn withdraw(&self, buffer: Option<Buffer>) {
-        self.in_flight.set(self.in_flight.get() - 1);
+        self.give(1, 0);
         self.give_back(buffer);
     }
 
     fn give_back(&self, buffer: Option<Buffer>) {
         if let Some(buffer) = buffer {
-            self.in_flight_bytes.set(self.in_flight_bytes.get() - buffer.bytes());
+            self.give(0, buffer.bytes());
             self.pool.borrow_mut().give(buffer);
         }
     }
 
+    /// Answers a request that could not be let in.
+    pub(crate) async fn turn_away(&self, cookie: u64, wanted: Wanted, error: Error) {
+        self.answer(self.bare(cookie, wanted, Err(error))).await;
+    }
+
     /// Answers a request that was let in. The reply goes out with the next send.
     pub(crate) fn finish(&self, pending: Pending, result: Result) {
-        let mut buffer = pending.buffer;
-        let header = match pending.read {
-            Some(at) => self.read_header(pending.cookie, at, result),
-            None => {
-                let error = result.err().map(|error| error_of(error.kind, pending.change));
-                simple(pending.cookie, error.unwrap_or(0))
+        let Pending { cookie, wanted, buffer } = pending;
+        match (wanted, result) {
+            (Wanted::Data(at), Ok(())) => {
+                let header = self.read_header(cookie, at, result);
+                self.reply(&header, buffer, bytes_of(at));
             }
+            _ => self.reply(&self.bare(cookie, wanted, result), buffer, 0),
+        }
+    }
+
+    /// Answers a request for block status that was let in.
+    pub(crate) fn finish_status(&self, pending: Pending, result: Result<Vec<Stretch>>) {
+        let (Wanted::Status { at, one }, Ok(stretches)) = (pending.wanted, &result) else {
+            return self.finish(pending, result.map(|_| ()));
         };
-        let payload = match (pending.read, result) {
-            (Some(at), Ok(())) => buffer.take().map(|buffer| (buffer, bytes_of(at))),
-            _ => None,
-        };
+        let list = status::describe(stretches, at, one, &self.limits);
+        let buffer = pending.buffer.expect("a status was let in with a buffer");
+        for (index, descriptor) in list.iter().enumerate() {
+            buffer.memory().write(index * DESCRIPTOR_BYTES, &descriptor.encode());
+        }
+        let chunk = status_chunk(pending.cookie, status::ALLOCATION_ID, list.len() as u32);
+        self.reply(&Header::new(&chunk), Some(buffer), list.len() * DESCRIPTOR_BYTES);
+    }
+
+    /// The reply to a request that was let in, with so many bytes of its buffer.
+    fn reply(&self, header: &Header, mut buffer: Option<Buffer>, length: usize) {
+        let sent = if length > 0 { buffer.take() } else { None };
         self.give_back(buffer);
         let mut outbox = self.outbox.borrow_mut();
-        outbox.put(&header, payload);
+        outbox.put(header, sent.map(|buffer| (buffer, length)));
         outbox.count();
     }
 
@@ -238,9 +317,9 @@ impl<W: Wire> Connection<W> {
                 self.wire.shutdown();
             }
             // Only now: a client that does not read keeps its own requests in flight.
-            self.in_flight.set(self.in_flight.get() - side.counted);
+            let bytes = side.buffers.iter().map(Buffer::bytes).sum();
+            self.give(side.counted, bytes);
             while let Some(buffer) = side.buffers.pop() {
-                self.in_flight_bytes.set(self.in_flight_bytes.get() - buffer.bytes());
                 self.pool.borrow_mut().give(buffer);
             }
             self.outbox.borrow_mut().put_back(side);
@@ -248,9 +327,42 @@ impl<W: Wire> Connection<W> {
         self.sending.set(false);
     }
 
+    /// Sends what is ready beside a receive, so that both are handed to the system together, and the
+    /// next request does not wait for us to hear that the reply has gone. Ends when both have ended.
+    pub(crate) async fn send_beside<T>(&self, receive: impl Future<Output = T>) -> T {
+        let (mut send, mut receive) = (pin!(self.send_ready()), pin!(receive));
+        let (mut sent, mut received) = (false, None);
+        std::future::poll_fn(|context| {
+            if !sent && send.as_mut().poll(context).is_ready() {
+                sent = true;
+                // Whoever waits for the last replies to go out would not hear of it otherwise.
+                if self.stop.is_asked() {
+                    self.room.notify();
+                }
+            }
+            if received.is_none()
+                && let Poll::Ready(value) = receive.as_mut().poll(context)
+            {
+                received = Some(value);
+            }
+            match received.take_if(|_| sent) {
+                Some(value) => Poll::Ready(value),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
     /// Everything that was let in is answered, and the answers are sent.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.get() == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
+    }
+}
+
+impl<W> Drop for Connection<W> {
+    /// A connection whose world has died gives back what it had under way.
+    fn drop(&mut self) {
+        self.budget.give(self.in_flight.get(), self.in_flight_bytes.get());
     }
 }
 

@@ -1,8 +1,11 @@
 //! What is served: exports, and what they learn about their clients.
 
 use crate::codec::*;
+use crate::stop::Stop;
 use block::{Discard, Limits, Stack};
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What the owner of an export learns about one client. Made when the client enters transmission,
 /// dropped when the last of its requests has ended and it has gone.
@@ -30,6 +33,8 @@ pub struct Export {
     pub read_only: bool,
     /// A flush on one connection covers the others: clients may use several at once.
     pub multi_conn: bool,
+    /// Ends the connections of this export alone, in place of [`crate::Options::stop`].
+    pub stop: Option<Arc<Stop>>,
     /// Makes the session of a new client.
     pub session: Rc<dyn Fn() -> Box<dyn Session>>,
 }
@@ -43,6 +48,7 @@ impl Export {
             stack,
             read_only: false,
             multi_conn: true,
+            stop: None,
             session: Rc::new(|| Box::new(Unwatched)),
         }
     }
@@ -61,6 +67,7 @@ impl Export {
             | NBD_FLAG_SEND_FLUSH
             | NBD_FLAG_SEND_FUA
             | NBD_FLAG_SEND_WRITE_ZEROES
+            | NBD_FLAG_SEND_FAST_ZERO
             | NBD_FLAG_SEND_CACHE;
         let sometimes = [
             (limits.read_only, NBD_FLAG_READ_ONLY),
@@ -90,7 +97,7 @@ impl Export {
 /// The exports of a server. The first one is the default: it answers to the empty name, too.
 #[derive(Default)]
 pub struct Exports {
-    list: Vec<Rc<Export>>,
+    list: RefCell<Vec<Rc<Export>>>,
 }
 
 impl Exports {
@@ -108,17 +115,23 @@ impl Exports {
             let earlier = list[..index].iter().any(|other| other.name == export.name);
             assert!(!earlier, "two exports have the name '{}'", export.name);
         }
-        Exports { list }
+        Exports { list: RefCell::new(list) }
     }
 
     /// The export with this name.
-    pub fn find(&self, name: &str) -> Option<&Rc<Export>> {
-        let named = self.list.iter().find(|export| export.name == name);
-        named.or_else(|| self.list.first().filter(|_| name.is_empty()))
+    pub fn find(&self, name: &str) -> Option<Rc<Export>> {
+        let list = self.list.borrow();
+        let named = list.iter().find(|export| export.name == name);
+        named.or_else(|| list.first().filter(|_| name.is_empty())).cloned()
     }
 
     /// All exports, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Rc<Export>> {
-        self.list.iter()
+    pub fn all(&self) -> Vec<Rc<Export>> {
+        self.list.borrow().clone()
+    }
+
+    /// Takes an export off the list: new clients do not find it, connected ones keep it.
+    pub fn remove(&self, name: &str) {
+        self.list.borrow_mut().retain(|export| export.name != name);
     }
 }

@@ -1,34 +1,48 @@
 //! The server's side of the handshake: fixed newstyle.
 
+use crate::action::Features;
 use crate::codec::*;
 use crate::export::{Export, Exports};
 use crate::inbox::Inbox;
 use crate::server::End;
+use crate::status::ALLOCATION_ID;
 use crate::wire::Wire;
-use block::Memory;
-use block::Part;
+use block::{Memory, Part};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The receive buffer at first: what most clients ever say in a handshake. A longer option makes it
+/// grow, up to that option's length.
+const INBOX_BYTES: usize = 4096;
 
 type Step<T> = std::result::Result<T, End>;
 
 /// What both sides have agreed on.
 pub(crate) struct Agreed {
     pub(crate) export: Rc<Export>,
-    /// Reads are answered in chunks.
-    pub(crate) structured: bool,
+    pub(crate) features: Features,
+    /// With what the client may have sent behind its last option.
+    pub(crate) inbox: Inbox,
 }
 
 pub(crate) struct Handshake<'a, W> {
-    pub(crate) wire: &'a W,
-    pub(crate) inbox: &'a mut Inbox,
-    pub(crate) exports: &'a Exports,
-    pub(crate) structured: bool,
+    wire: &'a W,
+    inbox: Inbox,
+    exports: &'a Exports,
+    /// Replies come in chunks.
+    structured: bool,
+    /// The export, as the client called it, for which it has selected `base:allocation`.
+    selected: Option<String>,
     /// The client wants 124 zeros after the reply to `NBD_OPT_EXPORT_NAME`.
-    pub(crate) zeroes: bool,
+    zeroes: bool,
 }
 
-impl<W: Wire> Handshake<'_, W> {
+impl<'a, W: Wire> Handshake<'a, W> {
+    pub(crate) fn new(wire: &'a W, exports: &'a Exports) -> Handshake<'a, W> {
+        let inbox = Inbox::new(INBOX_BYTES);
+        Handshake { wire, inbox, exports, structured: false, selected: None, zeroes: true }
+    }
+
     /// Haggles until the client enters transmission.
     pub(crate) async fn run(mut self) -> Step<Agreed> {
         let flags = NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES;
@@ -38,23 +52,71 @@ impl<W: Wire> Handshake<'_, W> {
             return Err(End::Malformed("client flags that this server does not know"));
         }
         self.zeroes = flags & NBD_FLAG_C_NO_ZEROES == 0;
-        loop {
-            let header = OptionHeader::parse(&self.next().await?);
-            let header = header.ok_or(End::Malformed("an option without its magic number"))?;
-            let length = header.length as usize;
-            if length > OPTION_BYTES_MAX {
-                return Err(End::Malformed("an option of more than 64 KiB"));
-            }
-            self.want(length).await?;
-            let data = self.inbox.take(length);
-            if let Some(agreed) = self.answer(header.option, &data).await? {
-                return Ok(agreed);
+        for _ in 0..OPTIONS_MAX {
+            if let Some((export, features)) = self.serve_option().await? {
+                return Ok(Agreed { export, features, inbox: self.inbox });
             }
         }
+        Err(End::Malformed("more than 1000 options"))
+    }
+
+    /// Takes one option and answers it. Some: the client enters transmission.
+    async fn serve_option(&mut self) -> Step<Option<(Rc<Export>, Features)>> {
+        let header = OptionHeader::parse(&self.next().await?);
+        let header = header.ok_or(End::Malformed("an option without its magic number"))?;
+        let (option, length) = (header.option, header.length as usize);
+        let mut out = Vec::new();
+        if length > OPTION_BYTES_MAX {
+            self.refuse_long(option, length, &mut out).await?;
+            self.send(&out).await?;
+            return Ok(None);
+        }
+        self.want(length).await?;
+        let data = self.inbox.take(length);
+        let entered = self.answer(&mut out, option, &data)?;
+        let sent = self.send(&out).await;
+        if option == NBD_OPT_ABORT {
+            // The client may have gone without the answer; it has told us that it would.
+            return Err(End::Disconnected);
+        }
+        sent?;
+        Ok(entered.map(|(export, name)| {
+            let status = self.structured && self.selected.as_deref() == Some(name);
+            (export, Features { structured: self.structured, status })
+        }))
+    }
+
+    /// Skips the data of an option that is longer than any that makes sense.
+    async fn refuse_long(&mut self, option: u32, length: usize, out: &mut Vec<u8>) -> Step<()> {
+        if length > OPTION_SKIPPED_BYTES_MAX {
+            return Err(End::Malformed("an option of more than 16 MiB"));
+        }
+        let mut rest = length;
+        while rest > 0 {
+            self.want(1).await?;
+            let count = rest.min(self.inbox.available());
+            self.inbox.consume(count);
+            rest -= count;
+        }
+        match option {
+            NBD_OPT_EXPORT_NAME => return Err(End::Refused),
+            NBD_OPT_ABORT => return Err(End::Disconnected),
+            NBD_OPT_SET_META_CONTEXT => self.selected = None,
+            _ => (),
+        }
+        let known = NBD_OPT_LIST..=NBD_OPT_SET_META_CONTEXT;
+        let is_known = known.contains(&option) && option != NBD_OPT_STARTTLS && option != 4;
+        let refusal = if is_known { NBD_REP_ERR_TOO_BIG } else { NBD_REP_ERR_UNSUP };
+        put_reply(out, option, refusal, &[]);
+        Ok(())
     }
 
     /// Waits until so many bytes have come.
     async fn want(&mut self, bytes: usize) -> Step<()> {
+        if bytes > self.inbox.capacity() {
+            let small = std::mem::replace(&mut self.inbox, Inbox::new(0));
+            self.inbox = small.resized(bytes.next_power_of_two());
+        }
         while self.inbox.available() < bytes {
             match self.inbox.receive(self.wire).await {
                 Ok(0) => return Err(End::Closed),
@@ -79,60 +141,58 @@ impl<W: Wire> Handshake<'_, W> {
         self.wire.send(&[part]).await.map_err(End::Failed)
     }
 
-    /// Answers one option. Some: the client enters transmission with it.
-    async fn answer(&mut self, option: u32, data: &[u8]) -> Step<Option<Agreed>> {
-        let mut out = Vec::new();
-        let mut entered = None;
-        match option {
+    /// Answers one option. Some: the client enters transmission with this export, under this name.
+    fn answer<'d>(
+        &mut self,
+        out: &mut Vec<u8>,
+        option: u32,
+        data: &'d [u8],
+    ) -> Step<Option<(Rc<Export>, &'d str)>> {
+        let refusal = match option {
             NBD_OPT_EXPORT_NAME => {
-                let export = self.named(data).ok_or(End::Refused)?;
-                out = export_name_reply(&export.info(self.structured), self.zeroes);
-                entered = Some(export);
+                let name = export_name(data).map_err(|_| End::Refused)?;
+                let export = self.exports.find(name).ok_or(End::Refused)?;
+                *out = export_name_reply(&export.info(self.structured), self.zeroes);
+                return Ok(Some((export, name)));
             }
-            NBD_OPT_INFO | NBD_OPT_GO => match self.put_info(&mut out, option, data) {
-                Ok(export) => entered = Some(export).filter(|_| option == NBD_OPT_GO),
-                Err(refusal) => put_reply(&mut out, option, refusal, &[]),
+            NBD_OPT_INFO | NBD_OPT_GO => match self.put_info(out, option, data) {
+                Ok(entered) => return Ok(Some(entered).filter(|_| option == NBD_OPT_GO)),
+                Err(refusal) => Err(refusal),
             },
-            NBD_OPT_LIST | NBD_OPT_STARTTLS | NBD_OPT_STRUCTURED_REPLY if !data.is_empty() => {
-                put_reply(&mut out, option, NBD_REP_ERR_INVALID, &[]);
+            NBD_OPT_LIST | NBD_OPT_STRUCTURED_REPLY if !data.is_empty() => Err(NBD_REP_ERR_INVALID),
+            NBD_OPT_LIST => {
+                self.put_list(out);
+                Ok(())
             }
-            NBD_OPT_LIST => self.put_list(&mut out),
             NBD_OPT_STRUCTURED_REPLY => {
                 self.structured = true;
-                put_reply(&mut out, option, NBD_REP_ACK, &[]);
+                Ok(())
             }
-            NBD_OPT_ABORT => {
-                put_reply(&mut out, option, NBD_REP_ACK, &[]);
-                // The client may have gone already; it has told us that it would.
-                let _ = self.send(&out).await;
-                return Err(End::Disconnected);
-            }
-            _ => put_reply(&mut out, option, NBD_REP_ERR_UNSUP, &[]),
-        }
-        self.send(&out).await?;
-        Ok(entered.map(|export| Agreed { export, structured: self.structured }))
-    }
-
-    fn named(&self, data: &[u8]) -> Option<Rc<Export>> {
-        self.exports.find(export_name(data).ok()?).cloned()
+            NBD_OPT_LIST_META_CONTEXT => self.put_contexts(out, data),
+            NBD_OPT_SET_META_CONTEXT => self.select(out, data),
+            // Whatever comes with it.
+            NBD_OPT_ABORT => Ok(()),
+            _ => Err(NBD_REP_ERR_UNSUP),
+        };
+        put_reply(out, option, refusal.err().unwrap_or(NBD_REP_ACK), &[]);
+        Ok(None)
     }
 
     fn put_list(&self, out: &mut Vec<u8>) {
-        for export in self.exports.iter() {
+        for export in self.exports.all() {
             let data = listed(&export.name, &export.description);
             put_reply(out, NBD_OPT_LIST, NBD_REP_SERVER, &data);
         }
-        put_reply(out, NBD_OPT_LIST, NBD_REP_ACK, &[]);
     }
 
     /// Everything about an export. Its block sizes are told without being asked for: a request
     /// that is not a multiple of the smallest one is refused later.
-    fn put_info(
+    fn put_info<'d>(
         &self,
         out: &mut Vec<u8>,
         option: u32,
-        data: &[u8],
-    ) -> std::result::Result<Rc<Export>, u32> {
+        data: &'d [u8],
+    ) -> std::result::Result<(Rc<Export>, &'d str), u32> {
         let request = InfoRequest::parse(data)?;
         let export = self.exports.find(request.name).ok_or(NBD_REP_ERR_UNKNOWN)?;
         let mut put = |data: &[u8]| put_reply(out, option, NBD_REP_INFO, data);
@@ -145,6 +205,41 @@ impl<W: Wire> Handshake<'_, W> {
             put(&info_text(NBD_INFO_DESCRIPTION, &export.description));
         }
         put_reply(out, option, NBD_REP_ACK, &[]);
-        Ok(export.clone())
+        Ok((export.clone(), request.name))
+    }
+
+    /// The data of an option about metadata contexts, for an export that exists.
+    fn meta<'d>(&self, data: &'d [u8]) -> std::result::Result<MetaRequest<'d>, u32> {
+        if !self.structured {
+            return Err(NBD_REP_ERR_INVALID);
+        }
+        let request = MetaRequest::parse(data)?;
+        self.exports.find(request.name).ok_or(NBD_REP_ERR_UNKNOWN)?;
+        Ok(request)
+    }
+
+    /// Lists the contexts that are asked for. What is not known is nobody's mistake.
+    fn put_contexts(&self, out: &mut Vec<u8>, data: &[u8]) -> std::result::Result<(), u32> {
+        let request = self.meta(data)?;
+        let everything = request.queries().next().is_none();
+        let known = [BASE_WILDCARD, ALLOCATION_CONTEXT];
+        if everything || request.queries().any(|query| known.contains(&query)) {
+            // The number is reserved here.
+            let data = meta_context(0, ALLOCATION_CONTEXT);
+            put_reply(out, NBD_OPT_LIST_META_CONTEXT, NBD_REP_META_CONTEXT, &data);
+        }
+        Ok(())
+    }
+
+    /// Selects contexts, instead of those selected before: also if this fails.
+    fn select(&mut self, out: &mut Vec<u8>, data: &[u8]) -> std::result::Result<(), u32> {
+        self.selected = None;
+        let request = self.meta(data)?;
+        if request.queries().any(|query| query == ALLOCATION_CONTEXT) {
+            self.selected = Some(request.name.to_owned());
+            let data = meta_context(ALLOCATION_ID, ALLOCATION_CONTEXT);
+            put_reply(out, NBD_OPT_SET_META_CONTEXT, NBD_REP_META_CONTEXT, &data);
+        }
+        Ok(())
     }
 }

@@ -19,6 +19,20 @@ impl Inbox {
         Inbox { windows: Windows::new(memory.clone()), memory, start: 0, end: 0 }
     }
 
+    /// The same bytes in a buffer of another size, in which they have room.
+    pub(crate) fn resized(self, bytes: usize) -> Inbox {
+        let mut resized = Inbox::new(bytes);
+        let length = self.available();
+        self.memory.copy(self.start, &resized.memory, 0, length);
+        resized.end = length;
+        resized
+    }
+
+    /// Bytes that may wait at most.
+    pub(crate) fn capacity(&self) -> usize {
+        self.memory.bytes()
+    }
+
     /// Bytes that wait.
     pub(crate) fn available(&self) -> usize {
         self.end - self.start

@@ -9,9 +9,17 @@
 //! requests; each is checked and answered by `try_now`, with the data copied once, to the place
 //! behind its header from where it is sent; one `send` takes all replies. No task switch and no
 //! memory from the system. Only what `try_now` does not answer becomes a task of its own.
+//!
+//! What is under way is bounded for each connection and for all of a server ([`Budget`]). A request
+//! whose backing has stalled is answered with EIO and goes on behind, with its buffer.
+//!
+//! PROTOCOL.md, beside the sources, ties each demand of the protocol document to the test that
+//! holds it.
 #![forbid(unsafe_code)]
 
 mod action;
+mod behind;
+mod budget;
 pub mod codec;
 mod connection;
 mod export;
@@ -23,10 +31,12 @@ mod pool;
 mod receiver;
 mod sender;
 mod server;
+mod status;
 mod stop;
 mod windows;
 mod wire;
 
+pub use budget::{Budget, Load};
 pub use export::{Export, Exports, Session, Unwatched};
 pub use pipe::{Pipe, pipe};
 pub use server::{End, Options, serve};

@@ -1,18 +1,21 @@
 //! The receiving task of a connection in transmission: it takes requests, answers what can be
 //! answered at once, and starts tasks for the rest.
 
-use crate::action::{Action, is_change, understand};
+use crate::action::{Action, refusal_error, understand};
+use crate::behind::status_unless_stalled;
 use crate::codec::*;
-use crate::connection::{Connection, Pending, bytes_of, window};
+use crate::connection::{Connection, Pending, Wanted, bytes_of, window};
 use crate::export::Session;
 use crate::inbox::Inbox;
 use crate::outbox::Slot;
 use crate::pool::Buffer;
 use crate::server::End;
+use crate::status;
 use crate::stop::{Deadline, either};
 use crate::wire::Wire;
 use block::{Extent, Request, Result};
 use lane::TASKS_MAX;
+use std::future::Future;
 use std::rc::Rc;
 
 /// Reads that are looked up together: enough for the prefetch to hide memory's latency, few enough
@@ -72,15 +75,19 @@ impl<W: Wire> Receiver<W> {
         end
     }
 
-    /// Sends what is ready, then waits for the client.
+    /// Sends what is ready, and waits for the client.
     async fn receive(&mut self) -> std::result::Result<(), End> {
         let connection = self.connection.clone();
-        connection.send_ready().await;
-        if connection.stop.is_asked() && connection.is_idle() {
-            return Err(End::Stopped);
+        if connection.stop.is_asked() {
+            // One after the other: if this was all, nothing more is waited for.
+            connection.send_ready().await;
+            if connection.is_idle() {
+                return Err(End::Stopped);
+            }
         }
         connection.receiving.set(true);
-        let received = self.inbox.receive(&connection.wire).await;
+        let receive = self.inbox.receive(&connection.wire);
+        let received = connection.send_beside(receive).await;
         connection.receiving.set(false);
         self.arrived(received)
     }
@@ -106,7 +113,8 @@ impl<W: Wire> Receiver<W> {
             };
             self.inbox.consume(REQUEST_BYTES);
             let connection = &self.connection;
-            let action = understand(&header, &connection.limits, connection.stop.is_asked());
+            let (limits, stopping) = (&connection.limits, connection.stop.is_asked());
+            let action = understand(&header, limits, connection.features, stopping);
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {
@@ -127,7 +135,7 @@ impl<W: Wire> Receiver<W> {
         let (request, then_flush) = match action {
             Action::Disconnect => return Err(End::Disconnected),
             Action::Refuse { kind, payload_bytes } => {
-                let error = error_of(kind, is_change(header.command));
+                let error = refusal_error(kind, header.command);
                 let reply = self.connection.refusal(header, error);
                 self.connection.answer(reply).await;
                 return self.skip(payload_bytes as usize).await;
@@ -138,6 +146,10 @@ impl<W: Wire> Receiver<W> {
             }
             Action::Cache { at } => {
                 self.bring_near(header.cookie, at).await;
+                return Ok(());
+            }
+            Action::Status { at, one } => {
+                self.status(header.cookie, at, one).await;
                 return Ok(());
             }
             Action::Write { at, fua } => return self.write(header.cookie, at, fua).await,
@@ -221,7 +233,8 @@ impl<W: Wire> Receiver<W> {
         connection.outbox.borrow_mut().release();
         for index in 0..self.missed.len() {
             let (cookie, at) = self.missed[index];
-            let pending = self.let_in(cookie, Some(at), bytes_of(at)).await;
+            let wanted = Wanted::Data(at);
+            let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { continue };
             let into = window(&pending.buffer, at);
             self.start(pending, Request::Read { at, into }, false).await;
         }
@@ -229,22 +242,38 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        let pending = self.let_in(cookie, Some(at), bytes_of(at)).await;
-        let into = window(&pending.buffer, at);
-        self.ask_or_start(pending, Request::Read { at, into }).await;
+        self.read_into_own(cookie, at, Wanted::Data(at)).await;
     }
 
     /// A read whose data the client does not want, but wants near.
     async fn bring_near(&mut self, cookie: u64, at: Extent) {
-        let pending = self.let_in(cookie, None, bytes_of(at)).await;
+        self.read_into_own(cookie, at, Wanted::Done).await;
+    }
+
+    async fn read_into_own(&mut self, cookie: u64, at: Extent, wanted: Wanted) {
+        let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { return };
         let into = window(&pending.buffer, at);
         self.ask_or_start(pending, Request::Read { at, into }).await;
     }
 
+    /// What is known of the contents. Its descriptors are let in like a payload.
+    async fn status(&mut self, cookie: u64, at: Extent, one: bool) {
+        let bytes = status::reply_bytes_max(at, one);
+        let wanted = Wanted::Status { at, one };
+        let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
+        let connection = self.connection.clone();
+        let asking = async move {
+            let result = status_unless_stalled(&connection.counting, at).await;
+            connection.finish_status(pending, result);
+            connection.work.notify();
+        };
+        self.launch(asking).await;
+    }
+
     /// A change without payload, or a flush.
     async fn change(&mut self, cookie: u64, request: Request, then_flush: bool) {
-        let pending = self.let_in(cookie, None, 0).await;
-        let pending = Pending { change: request.is_change(), ..pending };
+        let wanted = if request.is_change() { Wanted::Stored } else { Wanted::Done };
+        let Some(pending) = self.let_in(cookie, wanted, 0).await else { return };
         if then_flush {
             self.start(pending, request, true).await;
         } else {
@@ -272,8 +301,9 @@ impl<W: Wire> Receiver<W> {
             }
             asked = true;
         }
-        let mut pending = self.let_in(cookie, None, bytes_of(at)).await;
-        pending.change = true;
+        let Some(pending) = self.let_in(cookie, Wanted::Stored, bytes_of(at)).await else {
+            return self.skip(bytes_of(at)).await;
+        };
         if let Err(end) = self.take_payload(&pending.buffer, bytes_of(at)).await {
             connection.withdraw(pending.buffer);
             return Err(end);
@@ -306,8 +336,8 @@ impl<W: Wire> Receiver<W> {
                 filled += self.inbox.copy_out(memory, filled, rest);
                 continue;
             }
-            self.connection.send_ready().await;
-            let received = self.connection.wire.receive(memory, filled, rest).await;
+            let receive = self.connection.wire.receive(memory, filled, rest);
+            let received = self.connection.send_beside(receive).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);
         }
@@ -328,8 +358,15 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    async fn let_in(&mut self, cookie: u64, read: Option<Extent>, bytes: usize) -> Pending {
-        Pending { cookie, change: false, read, buffer: self.connection.admit(bytes).await }
+    /// None: it could not be let in, and has been answered.
+    async fn let_in(&mut self, cookie: u64, wanted: Wanted, bytes: usize) -> Option<Pending> {
+        match self.connection.admit(bytes).await {
+            Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
+            Err(error) => {
+                self.connection.turn_away(cookie, wanted, error).await;
+                None
+            }
+        }
     }
 
     async fn ask_or_start(&mut self, pending: Pending, request: Request) {
@@ -344,18 +381,24 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// Makes a task of a request; on a lane without a free task slot the receiver does it itself.
+    /// Makes a task of a request.
     async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
         let connection = self.connection.clone();
-        let lane = connection.lane.clone();
-        let task = async move {
-            let mut result = connection.stack.run(request).await;
+        let running = async move {
+            let stack = &connection.counting;
+            let mut result = stack.run_unless_stalled(request).await;
             if result.is_ok() && then_flush {
-                result = connection.stack.run(Request::Flush).await;
+                result = stack.run_unless_stalled(Request::Flush).await;
             }
             connection.finish(pending, result);
             connection.work.notify();
         };
+        self.launch(running).await;
+    }
+
+    /// Starts a task; on a lane without a free task slot the receiver does it itself.
+    async fn launch(&self, task: impl Future<Output = ()> + 'static) {
+        let lane = &self.connection.lane;
         if lane.tasks() < TASKS_MAX {
             lane.spawn(task).expect("a task slot was free");
         } else {
@@ -364,7 +407,8 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// Waits until everything that was let in is answered, then lets the sender go. The engine's
-    /// requests are always waited for; a client that takes no replies is not, after a while.
+    /// requests are waited for, unless their backing has stalled; a client that takes no replies
+    /// is not, after a while.
     async fn leave(&mut self) {
         let connection = &self.connection;
         let deadline = Deadline::new(&connection.lane, connection.drain_ms);

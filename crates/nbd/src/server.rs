@@ -1,9 +1,9 @@
 //! The server: one call serves one connection.
 
+use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::export::Exports;
 use crate::handshake::{Agreed, Handshake};
-use crate::inbox::Inbox;
 use crate::receiver::Receiver;
 use crate::sender;
 use crate::stop::{Deadline, Stop};
@@ -31,7 +31,10 @@ pub struct Options {
     /// Memory for their payloads, in bytes. One request is always let in.
     pub in_flight_bytes_max: usize,
     /// Size of the receive buffer and of each of two send buffers, in bytes: 128 KiB to 16 MiB.
+    /// They come when the handshake has ended; until then a client costs a few KiB.
     pub buffer_bytes: usize,
+    /// What all connections with clones of these options may have under way together.
+    pub budget: Arc<Budget>,
     /// Ends the connection when it is asked.
     pub stop: Arc<Stop>,
 }
@@ -44,6 +47,7 @@ impl Default for Options {
             in_flight_max: 128,
             in_flight_bytes_max: 64 << 20,
             buffer_bytes: 256 << 10,
+            budget: Arc::default(),
             stop: Arc::new(Stop::new()),
         }
     }
@@ -95,20 +99,14 @@ impl fmt::Display for End {
 }
 
 /// Serves one connection until it has ended. When this returns, every request that was started has
-/// ended, and the session and the wire have been dropped.
+/// ended, and the session and the wire have been dropped. Only what a stalled backing keeps goes on
+/// behind, as tasks of the lane that know nothing of the connection.
 ///
 /// To be run as a task of `lane`, which is the lane of every export's stack. It takes one more task
 /// slot for sending, and one for each request that is under way.
 pub async fn serve<W: Wire>(lane: Lane, wire: W, exports: Rc<Exports>, options: Options) -> End {
     let options = options.bounded();
-    let mut inbox = Inbox::new(options.buffer_bytes);
-    let handshake = Handshake {
-        wire: &wire,
-        inbox: &mut inbox,
-        exports: &exports,
-        structured: false,
-        zeroes: true,
-    };
+    let handshake = Handshake::new(&wire, &exports);
     let deadline = Deadline::new(&lane, options.handshake_ms);
     let agreed = in_time(&wire, &options.stop, deadline, handshake.run()).await;
     let agreed = match agreed {
@@ -119,20 +117,18 @@ pub async fn serve<W: Wire>(lane: Lane, wire: W, exports: Rc<Exports>, options: 
     if lane.tasks() >= TASKS_MAX {
         return End::Busy;
     }
-    transmit(&lane, wire, inbox, agreed, options).await
+    transmit(&lane, wire, agreed, options).await
 }
 
-async fn transmit<W: Wire>(
-    lane: &Lane,
-    wire: W,
-    inbox: Inbox,
-    agreed: Agreed,
-    options: Options,
-) -> End {
-    let Agreed { export, structured } = agreed;
+async fn transmit<W: Wire>(lane: &Lane, wire: W, agreed: Agreed, mut options: Options) -> End {
+    let Agreed { export, features, inbox } = agreed;
+    if let Some(stop) = &export.stop {
+        options.stop = stop.clone();
+    }
     let limits: Limits = export.limits();
     let session = (export.session)();
-    let connection = Connection::new(wire, export.stack.clone(), limits, structured, &options);
+    let inbox = inbox.resized(options.buffer_bytes);
+    let connection = Connection::new(wire, export.stack.clone(), limits, features, &options);
     drop(export);
     if lane.spawn(sender::run(connection.clone())).is_err() {
         return End::Busy;

@@ -73,6 +73,7 @@ proptest! {
     fn bytes_that_make_no_sense_are_refused_quietly(data: Vec<u8>, head: [u8; 28]) {
         let _ = (InfoRequest::parse(&data), export_name(&data), parse_listed(&data));
         let _ = (ExportInfo::parse(&data), BlockSizes::parse(&data));
+        let _ = (MetaRequest::parse(&data), parse_meta_context(&data), parse_status(&data));
         if !head.starts_with(&NBD_REQUEST_MAGIC.to_be_bytes()) {
             prop_assert_eq!(RequestHeader::parse(&head), None);
         }
@@ -113,4 +114,38 @@ fn the_simple_reply_with_the_export_is_134_or_10_bytes() {
     let info = ExportInfo { bytes: 5, flags: 1 };
     assert_eq!(export_name_reply(&info, true).len(), 134);
     assert_eq!(export_name_reply(&info, false).len(), 10);
+}
+
+#[test]
+fn contexts_survive_the_trip() {
+    let queries = ["base:", "base:allocation", "x-ü:"];
+    let data = MetaRequest::encode("disk", &queries);
+    let request = MetaRequest::parse(&data).expect("well-formed");
+    assert_eq!(request.name, "disk");
+    assert!(request.queries().eq(queries));
+    assert_eq!(
+        parse_meta_context(&meta_context(7, "base:allocation")),
+        Some((7, "base:allocation"))
+    );
+    assert_eq!(parse_meta_context(&[0; 3]), None);
+    assert_eq!(parse_meta_context(&[0, 0, 0, 1, 0xff]), None);
+    let many = [&[0, 0, 0, 0][..], &u32::MAX.to_be_bytes()].concat();
+    assert_eq!(MetaRequest::parse(&many), Err(NBD_REP_ERR_INVALID), "claimed, but not there");
+}
+
+#[test]
+fn block_status_survives_the_trip() {
+    let list = [(4096, 0), (512, NBD_STATE_ZERO), (1 << 30, NBD_STATE_HOLE | NBD_STATE_ZERO)];
+    let list = list.map(|(length, flags)| Descriptor { length, flags });
+    let head = status_chunk(99, 7, 3);
+    let chunk = Chunk::parse(head.first_chunk().expect("a header")).expect("its magic");
+    assert_eq!((chunk.cookie, chunk.kind), (99, NBD_REPLY_TYPE_BLOCK_STATUS));
+    assert_eq!((chunk.flags, chunk.length), (NBD_REPLY_FLAG_DONE, 4 + 3 * 8));
+    let mut body = head[CHUNK_HEADER_BYTES..].to_vec();
+    assert_eq!(parse_status(&body), None, "at least one");
+    list.iter().for_each(|next| body.extend(next.encode()));
+    assert_eq!(parse_status(&body), Some((7, list.to_vec())));
+    assert_eq!(parse_status(&body[..body.len() - 1]), None, "a half one");
+    body[4..8].fill(0);
+    assert_eq!(parse_status(&body), None, "an empty one");
 }

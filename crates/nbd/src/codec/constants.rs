@@ -16,8 +16,12 @@ pub const NBD_STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
 /// The longest string the protocol allows, in bytes.
 pub const STRING_BYTES_MAX: usize = 4096;
-/// The most option data we listen to, in bytes. Larger options end the connection.
+/// The most option data we listen to, in bytes. Larger options are skipped and refused.
 pub const OPTION_BYTES_MAX: usize = 64 << 10;
+/// The most option data we skip, in bytes. Larger options end the connection.
+pub const OPTION_SKIPPED_BYTES_MAX: usize = 16 << 20;
+/// The most options we listen to. One more ends the connection.
+pub const OPTIONS_MAX: usize = 1000;
 /// The largest payload of a read or a write, in bytes: what clients that know no better assume.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
@@ -97,8 +101,13 @@ pub const NBD_REPLY_FLAG_DONE: u16 = 1 << 0;
 pub const NBD_REPLY_TYPE_NONE: u16 = 0;
 pub const NBD_REPLY_TYPE_OFFSET_DATA: u16 = 1;
 pub const NBD_REPLY_TYPE_OFFSET_HOLE: u16 = 2;
+pub const NBD_REPLY_TYPE_BLOCK_STATUS: u16 = 5;
 pub const NBD_REPLY_TYPE_ERROR: u16 = (1 << 15) + 1;
 pub const NBD_REPLY_TYPE_ERROR_OFFSET: u16 = (1 << 15) + 2;
+
+// Flags of the context `base:allocation`.
+pub const NBD_STATE_HOLE: u32 = 1 << 0;
+pub const NBD_STATE_ZERO: u32 = 1 << 1;
 
 // Errors. The numbers are Linux's, on every system.
 pub const NBD_EPERM: u32 = 1;

@@ -3,16 +3,18 @@
 use super::constants::*;
 use block::Kind;
 
-/// The protocol's number for a failed request; `change` says whether the request was a change
-/// (write, write-zeroes, trim), for which reaching beyond the end reads as "no space".
+/// The protocol's number for a failed request; `change` says whether the request stores something
+/// (write, write-zeroes), for which reaching beyond the end reads as "no space".
+///
+/// `NBD_ENOTSUP` is never among them: the protocol keeps that for write-zeroes that would not be
+/// fast, and forbids it for those that need not be.
 pub fn error_of(kind: Kind, change: bool) -> u32 {
     match kind {
         Kind::NoSpace => NBD_ENOSPC,
-        Kind::Invalid => NBD_EINVAL,
+        Kind::Invalid | Kind::Unsupported => NBD_EINVAL,
         Kind::OutOfRange if change => NBD_ENOSPC,
         Kind::OutOfRange => NBD_EINVAL,
         Kind::ReadOnly => NBD_EPERM,
-        Kind::Unsupported => NBD_ENOTSUP,
         Kind::Stopping => NBD_ESHUTDOWN,
         // `Kind` may grow: what is not known here is a plain failure.
         _ => NBD_EIO,
@@ -44,18 +46,13 @@ mod tests {
 
     #[test]
     fn kinds_survive_the_trip() {
-        let kinds = [
-            Kind::Io,
-            Kind::NoSpace,
-            Kind::Invalid,
-            Kind::ReadOnly,
-            Kind::Unsupported,
-            Kind::Stopping,
-        ];
+        let kinds = [Kind::Io, Kind::NoSpace, Kind::Invalid, Kind::ReadOnly, Kind::Stopping];
         for kind in kinds {
             assert_eq!(kind_of(error_of(kind, true)), Some(kind));
         }
         assert_eq!(kind_of(0), None);
+        assert_eq!(error_of(Kind::Unsupported, true), NBD_EINVAL, "ENOTSUP is for fast zeros");
+        assert_eq!(kind_of(NBD_ENOTSUP), Some(Kind::Unsupported));
         assert_eq!(kind_of(9999), Some(Kind::Io));
     }
 }

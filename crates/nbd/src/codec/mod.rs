@@ -8,6 +8,7 @@
 mod constants;
 mod errno;
 mod info;
+mod meta;
 mod options;
 mod transmission;
 
@@ -15,6 +16,10 @@ pub use constants::*;
 pub use errno::{error_of, kind_of};
 pub use info::{
     BlockSizes, ExportInfo, export_name_reply, info_block_size, info_export, info_text,
+};
+pub use meta::{
+    ALLOCATION_CONTEXT, BASE_WILDCARD, DESCRIPTOR_BYTES, Descriptor, MetaRequest,
+    STATUS_CHUNK_BYTES, meta_context, parse_meta_context, parse_status, status_chunk,
 };
 pub use options::{
     GREETING_BYTES, Greeting, InfoRequest, OPTION_HEADER_BYTES, OPTION_REPLY_HEADER_BYTES,

@@ -107,12 +107,22 @@ impl Client {
 
     /// Greets, and enters transmission with the default export.
     pub(crate) async fn go(&self) -> (ExportInfo, BlockSizes) {
+        self.haggle().await;
+        self.enter("").await
+    }
+
+    /// Greets, and asks for structured replies if it wants them.
+    pub(crate) async fn haggle(&self) {
         self.greet(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES).await;
         if self.structured {
             let replies = self.option(NBD_OPT_STRUCTURED_REPLY, &[]).await;
             assert_eq!(replies, [(NBD_REP_ACK, vec![])]);
         }
-        let data = InfoRequest::encode("", &[NBD_INFO_BLOCK_SIZE]);
+    }
+
+    /// Enters transmission with an export.
+    pub(crate) async fn enter(&self, name: &str) -> (ExportInfo, BlockSizes) {
+        let data = InfoRequest::encode(name, &[NBD_INFO_BLOCK_SIZE]);
         let replies = self.option(NBD_OPT_GO, &data).await;
         assert_eq!(replies.last(), Some(&(NBD_REP_ACK, vec![])));
         let infos = || replies.iter().filter(|(kind, _)| *kind == NBD_REP_INFO);
@@ -142,6 +152,10 @@ impl Client {
         let body = self.receive(chunk.length as usize).await?;
         let (error, data) = match chunk.kind {
             NBD_REPLY_TYPE_OFFSET_DATA => (0, body[8..].to_vec()),
+            NBD_REPLY_TYPE_BLOCK_STATUS => {
+                let data = body;
+                return Some(Reply { cookie: chunk.cookie, error: 0, data });
+            }
             NBD_REPLY_TYPE_ERROR => {
                 let error = body[..4].try_into().expect("4 bytes");
                 (u32::from_be_bytes(error), vec![])
@@ -181,6 +195,30 @@ impl Client {
         let mut header = request(command, offset ^ 79, offset, length);
         header.flags = flags;
         self.ask(header, &[]).await.0
+    }
+
+    /// Selects contexts for an export; the replies.
+    pub(crate) async fn select(&self, name: &str, queries: &[&str]) -> Vec<(u32, Vec<u8>)> {
+        let data = MetaRequest::encode(name, queries);
+        self.option(NBD_OPT_SET_META_CONTEXT, &data).await
+    }
+
+    /// Block status: the error, and lengths with flags.
+    pub(crate) async fn status(
+        &self,
+        flags: u16,
+        offset: u64,
+        length: u32,
+    ) -> (u32, Vec<(u32, u32)>) {
+        let mut header = request(NBD_CMD_BLOCK_STATUS, offset ^ 80, offset, length);
+        header.flags = flags;
+        let (error, body) = self.ask(header, &[]).await;
+        if error != 0 {
+            return (error, vec![]);
+        }
+        let (context, list) = parse_status(&body).expect("descriptors");
+        assert_eq!(context, 1, "the number that was told");
+        (0, list.iter().map(|next| (next.length, next.flags)).collect())
     }
 
     pub(crate) async fn goodbye(&self) {

@@ -1,9 +1,12 @@
 //! Whole connections: a client and the server on one simulated lane, joined by a pipe.
 
+mod budget;
 mod client;
+mod contexts;
 mod handshake;
 mod hostile;
 mod limits;
 mod scene;
 mod stack;
+mod stalled;
 mod transmission;

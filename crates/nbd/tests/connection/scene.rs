@@ -5,11 +5,12 @@ use crate::stack::{Device, Log};
 use block::Part;
 use block::{Memory, Result, Stack};
 use lane::{Lane, Lock, Prices, World};
-use nbd::{End, Export, Exports, Options, Pipe, Session, Wire, pipe, serve};
+use nbd::{End, Export, Exports, Load, Options, Pipe, Session, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A session that writes down what it learns.
 struct Watched(Log, Rc<Lock<()>>);
@@ -33,13 +34,30 @@ pub(crate) struct Counts {
     pub(crate) receives: Cell<usize>,
     pub(crate) sends: Cell<usize>,
     pub(crate) parts_max: Cell<usize>,
+    /// The largest memory that was received into, in bytes.
+    pub(crate) memory_max: Cell<usize>,
+    /// Sends take a moment.
+    pub(crate) slow: Cell<bool>,
+    /// Sends during which a receive began.
+    pub(crate) together: Cell<usize>,
 }
 
 struct Counted(Pipe, Rc<Counts>);
 
+/// Lets everything else go on once.
+async fn moment() {
+    let mut over = false;
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut over, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 impl Wire for Counted {
     async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
         self.1.receives.set(self.1.receives.get() + 1);
+        self.1.memory_max.set(self.1.memory_max.get().max(memory.bytes()));
         self.0.receive(memory, offset, length).await
     }
 
@@ -48,6 +66,12 @@ impl Wire for Counted {
         let most = self.1.parts_max.get().max(parts.len());
         self.1.parts_max.set(most);
         assert!(parts.iter().all(|part| part.length > 0) && !parts.is_empty());
+        let receives = self.1.receives.get();
+        if self.1.slow.get() {
+            moment().await;
+        }
+        let began = self.1.receives.get() > receives;
+        self.1.together.set(self.1.together.get() + usize::from(began));
         self.0.send(parts).await
     }
 
@@ -101,14 +125,46 @@ impl Scene {
     }
 
     /// Plays until nothing happens any more. The connection must have ended by then.
-    pub(crate) fn play<F, T>(mut self, act: impl FnOnce(Client) -> F + 'static) -> (End, T)
+    pub(crate) fn play<F, T>(self, act: impl FnOnce(Client) -> F + 'static) -> (End, T)
+    where
+        F: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        self.play_all([act]).remove(0)
+    }
+
+    /// The same with several connections at a time.
+    pub(crate) fn play_all<F, T>(
+        mut self,
+        acts: impl IntoIterator<Item = impl FnOnce(Client) -> F + 'static>,
+    ) -> Vec<(End, T)>
+    where
+        F: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        let playing: Vec<_> = acts.into_iter().map(|act| self.begin(act)).collect();
+        self.watch_stall(playing.iter().map(|play| play.end.clone()).collect());
+        while self.world.step() {
+            assert!(self.world.steps() < 50_000_000, "the scene never ends");
+        }
+        assert_eq!(self.lane.tasks(), 0, "a task was left behind");
+        assert_eq!(self.options.budget.used(), Load::default(), "something was not given back");
+        assert_eq!(self.options.budget.running(), Load::default());
+        let ended = playing.into_iter().map(|play| {
+            let said = play.said.take().expect("the client hangs");
+            (play.end.get().expect("the server hangs"), said)
+        });
+        ended.collect()
+    }
+
+    /// Starts a connection: a task for the server, one for the client.
+    fn begin<F, T>(&mut self, act: impl FnOnce(Client) -> F + 'static) -> Playing<T>
     where
         F: Future<Output = T> + 'static,
         T: 'static,
     {
         let (server_end, client_end) = pipe(self.capacity);
-        let ended = Rc::new(Cell::new(None));
-        let said = Rc::new(RefCell::new(None));
+        let playing = Playing { end: Rc::default(), said: Rc::new(RefCell::new(None)) };
         let (log, shard) = (self.log(), self.device.shard.clone());
         let mut export = Export::new("disk", Stack::new(&self.lane, self.device.clone()));
         export.description = "a disk of the test".to_owned();
@@ -117,19 +173,33 @@ impl Scene {
         let other = Export::new("other", Stack::new(&self.lane, block::Null::new(64, 512)));
         let exports = Rc::new(Exports::new([export, other]));
         let wire = Counted(server_end, self.counts.clone());
-        let (lane, options, end) = (self.lane.clone(), self.options.clone(), ended.clone());
-        let serving = async move { end.set(Some(serve(lane, wire, exports, options).await)) };
+        let (lane, options) = (self.lane.clone(), self.options.clone());
+        let (end, stall) = (playing.end.clone(), self.device.stall.clone());
+        let serving = async move {
+            end.set(Some(serve(lane, wire, exports, options).await));
+            stall.iter().for_each(|stall| stall.nudge());
+        };
         self.lane.spawn(serving).expect("a slot is free");
         let client = Client { wire: client_end, structured: self.structured };
-        let result = said.clone();
-        let acting = async move { *result.borrow_mut() = Some(act(client).await) };
+        let said = playing.said.clone();
+        let acting = async move { *said.borrow_mut() = Some(act(client).await) };
         self.lane.spawn(acting).expect("a slot is free");
-        while self.world.step() {
-            assert!(self.world.steps() < 50_000_000, "the scene never ends");
-        }
-        let said = said.take().expect("the client hangs");
-        let end = ended.get().expect("the server hangs");
-        assert_eq!(self.lane.tasks(), 0, "a task was left behind");
-        (end, said)
+        playing
     }
+
+    /// Makes the lane look up when the backing stalls, until the connections have ended.
+    fn watch_stall(&self, ends: Vec<Rc<Cell<Option<End>>>>) {
+        let Some(stall) = self.device.stall.clone() else { return };
+        let lane = self.lane.clone();
+        let relaying = async move {
+            stall.relay(&lane, || ends.iter().all(|end| end.get().is_some())).await;
+        };
+        self.lane.spawn(relaying).expect("a slot is free");
+    }
+}
+
+/// A connection in play: how it ended, and what the client has brought back.
+struct Playing<T> {
+    end: Rc<Cell<Option<End>>>,
+    said: Rc<RefCell<Option<T>>>,
 }

@@ -1,12 +1,47 @@
 //! A device whose manners can be chosen.
 
-use block::{Block, Error, Kind, Limits, Ram, Request, Result};
-use lane::{Lane, Lock, Random};
+use block::{Block, Buf, Error, Extent, Kind, Limits, Ram, Request, Result, Stall, Stretch};
+use lane::{Event, Lane, Lock, Random};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What happened, in order.
 pub(crate) type Log = Rc<RefCell<Vec<String>>>;
+
+/// Whether a device answers anything at all.
+#[derive(Default)]
+pub(crate) struct Hang {
+    on: Cell<bool>,
+    changed: Event,
+    /// Buffers of the requests that hang.
+    pub(crate) held: RefCell<Vec<Buf>>,
+}
+
+impl Hang {
+    pub(crate) fn set(&self, on: bool) {
+        self.on.set(on);
+        self.changed.notify();
+    }
+
+    async fn wait(&self, request: Option<&Request>) {
+        let buf = request.and_then(|request| match request {
+            Request::Read { into: buf, .. } | Request::Write { from: buf, .. } => Some(buf),
+            _ => None,
+        });
+        if self.on.get() {
+            self.held.borrow_mut().extend(buf.cloned());
+        }
+        loop {
+            let seen = self.changed.seen();
+            if !self.on.get() {
+                self.held.borrow_mut().clear();
+                return;
+            }
+            self.changed.after(seen).await;
+        }
+    }
+}
 
 #[derive(Clone)]
 pub(crate) struct Device {
@@ -20,6 +55,10 @@ pub(crate) struct Device {
     pub(crate) delay_ns: u64,
     /// Requests that touch this sector fail.
     pub(crate) fails: Option<(u64, Kind)>,
+    /// What is known of the contents, from the first sector on.
+    pub(crate) known: Rc<RefCell<Vec<Stretch>>>,
+    pub(crate) hang: Rc<Hang>,
+    pub(crate) stall: Option<Arc<Stall>>,
     pub(crate) log: Log,
     /// Entered in every step, as a cache would: simulated worlds forbid two steps without an await.
     pub(crate) shard: Rc<Lock<()>>,
@@ -38,6 +77,9 @@ impl Device {
             random: Rc::new(RefCell::new(Random::new(seed))),
             delay_ns: 1000,
             fails: None,
+            known: Rc::default(),
+            hang: Rc::default(),
+            stall: None,
             log: Log::default(),
             shard: Rc::default(),
             running: Rc::default(),
@@ -86,11 +128,37 @@ impl Block for Device {
         self.running.set(self.running.get() + 1);
         let most = self.running_max.get().max(self.running.get());
         self.running_max.set(most);
+        self.hang.wait(Some(&request)).await;
         let delay = self.random.borrow_mut().below(self.delay_ns.max(1));
         self.lane.sleep_until(self.lane.now() + delay).await;
         self.shard.with(|()| ());
         let result = self.serve(&request);
         self.running.set(self.running.get() - 1);
         result
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.hang.wait(None).await;
+        self.lane.turn().await;
+        self.shard.with(|()| ());
+        self.log.borrow_mut().push("status".to_owned());
+        if let Some((sector, kind)) = self.fails
+            && (at.first..at.end()).contains(&sector)
+        {
+            return Err(Error::new(kind, "tell what the test forbids"));
+        }
+        let mut list = Vec::new();
+        let mut end = 0;
+        for stretch in self.known.borrow().iter() {
+            let start: u64 = end;
+            end += stretch.sectors;
+            let from = start.max(at.first);
+            list.extend((from < end).then(|| stretch.resized(end - from)));
+        }
+        Ok(if list.is_empty() { vec![Stretch::data(at.count)] } else { list })
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.stall.as_ref()
     }
 }

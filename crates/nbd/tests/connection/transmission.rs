@@ -69,6 +69,95 @@ fn a_hit_costs_one_receive_and_one_send() {
 }
 
 #[test]
+fn the_next_receive_begins_while_the_reply_is_sent() {
+    for stops in [false, true] {
+        let scene = Scene::timed();
+        let (counts, stop) = (scene.counts.clone(), scene.options.stop.clone());
+        let (end, calls) = scene.play(async move |client: Client| {
+            client.go().await;
+            assert_eq!(client.read(0, 4096).await.0, 0);
+            counts.slow.set(true);
+            let before = (counts.receives.get(), counts.sends.get());
+            for offset in 0..50 {
+                assert_eq!(client.read(offset * 512, 4096).await.0, 0);
+            }
+            let after = (counts.receives.get(), counts.sends.get());
+            if stops {
+                stop.ask();
+            } else {
+                client.send(&request(NBD_CMD_DISC, 0, 0, 0).encode()).await;
+            }
+            assert_eq!(client.receive(1).await, None);
+            (after.0 - before.0, after.1 - before.1, counts.together.get())
+        });
+        assert_eq!(end, if stops { End::Stopped } else { End::Disconnected });
+        assert_eq!(calls, (50, 50, 50));
+    }
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_send_is_noticed() {
+    for seed in 0..60 {
+        let mut scene = Scene::chosen(seed);
+        scene.counts.slow.set(true);
+        scene.device.at_once = seed % 5;
+        let (stop, lane) = (scene.options.stop.clone(), scene.lane.clone());
+        let (end, ()) = scene.play(async move |client: Client| {
+            client.go().await;
+            for cookie in 0..4 {
+                client.send(&request(NBD_CMD_READ, cookie, 0, 4096).encode()).await;
+            }
+            for _ in 0..seed % 7 {
+                lane.turn().await;
+            }
+            stop.ask();
+            while client.receive(1).await.is_some() {}
+        });
+        assert_eq!(end, End::Stopped);
+    }
+}
+
+#[test]
+fn zeros_that_must_be_fast_are_refused_where_they_are_not() {
+    for at_once in [0, 4] {
+        let mut scene = Scene::timed();
+        scene.device.at_once = at_once;
+        scene.device.limits.zero_fast = false;
+        let log = scene.log();
+        scene.play(async |client: Client| {
+            client.go().await;
+            assert_eq!(client.write(0, 0, &[5; 4096]).await, 0);
+            let (fast, kept) = (NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_FLAG_NO_HOLE);
+            for flags in [fast, fast | kept, fast | NBD_CMD_FLAG_FUA] {
+                let answer = client.plain(NBD_CMD_WRITE_ZEROES, flags, 0, 4096).await;
+                assert_eq!(answer, NBD_ENOTSUP);
+            }
+            assert_eq!(client.plain(NBD_CMD_WRITE_ZEROES, fast, 80 << 20, 512).await, NBD_ENOSPC);
+            assert_eq!(client.read(0, 4096).await.1, vec![5; 4096], "nothing was done");
+            assert_eq!(client.plain(NBD_CMD_WRITE_ZEROES, 0, 0, 4096).await, 0);
+            assert_eq!(client.read(0, 4096).await.1, vec![0; 4096]);
+            client.goodbye().await;
+        });
+        assert_eq!(log.borrow().join(","), "write,read,zero unmap,read,gone");
+    }
+}
+
+#[test]
+fn zeros_that_must_be_fast_are_done_where_they_are() {
+    let scene = Scene::timed();
+    let log = scene.log();
+    scene.play(async |client: Client| {
+        client.go().await;
+        let fast = NBD_CMD_FLAG_FAST_ZERO;
+        assert_eq!(client.plain(NBD_CMD_WRITE_ZEROES, fast, 0, 4096).await, 0);
+        let flags = fast | NBD_CMD_FLAG_NO_HOLE;
+        assert_eq!(client.plain(NBD_CMD_WRITE_ZEROES, flags, 0, 4096).await, 0);
+        client.goodbye().await;
+    });
+    assert_eq!(log.borrow().join(","), "zero unmap,zero,gone");
+}
+
+#[test]
 fn what_is_received_together_is_answered_together() {
     let scene = Scene::timed();
     let counts = scene.counts.clone();
@@ -140,7 +229,7 @@ fn errors_have_the_numbers_of_the_protocol() {
     let kinds = [
         (Kind::Io, NBD_EIO),
         (Kind::NoSpace, NBD_ENOSPC),
-        (Kind::Unsupported, NBD_ENOTSUP),
+        (Kind::Unsupported, NBD_EINVAL),
         (Kind::Stopping, NBD_ESHUTDOWN),
     ];
     for (index, (kind, error)) in kinds.into_iter().enumerate() {
@@ -183,9 +272,10 @@ fn malformed_requests_are_refused_and_the_stream_stays_whole() {
             assert_eq!(client.plain(NBD_CMD_BLOCK_STATUS, 0, 0, 512).await, NBD_EINVAL);
             assert_eq!(client.plain(NBD_CMD_RESIZE, 0, 512, 0).await, NBD_EINVAL);
             assert_eq!(client.plain(NBD_CMD_FLUSH, 0, 512, 0).await, NBD_EINVAL);
-            assert_eq!(client.plain(NBD_CMD_TRIM, 0, end, 512).await, NBD_ENOSPC);
+            assert_eq!(client.plain(NBD_CMD_TRIM, 0, end, 512).await, NBD_EINVAL);
+            assert_eq!(client.plain(NBD_CMD_WRITE_ZEROES, 0, end, 512).await, NBD_ENOSPC);
             let fast = NBD_CMD_FLAG_FAST_ZERO;
-            assert_eq!(client.plain(NBD_CMD_WRITE_ZEROES, fast, 0, 512).await, NBD_EINVAL);
+            assert_eq!(client.plain(NBD_CMD_TRIM, fast, 0, 512).await, NBD_EINVAL);
             assert_eq!(client.plain(777, 0, 0, 512).await, NBD_EINVAL);
             assert_eq!(client.read(0, 4096).await, (0, vec![0; 4096]));
             client.send(&[0; REQUEST_BYTES]).await;

@@ -1,0 +1,142 @@
+//! Block status: from what a stack knows of its contents to what a client is told.
+
+use crate::codec::*;
+use block::{Extent, Limits, SECTOR, Stretch};
+
+/// The number of `base:allocation` in replies.
+pub(crate) const ALLOCATION_ID: u32 = 1;
+/// Descriptors in a reply. Who wants more asks again from where the reply ended.
+const DESCRIPTORS_MAX: usize = 4096;
+/// The longest extent, in sectors: what fits 32 bits and is a multiple of every block size.
+const SECTORS_MAX: u64 = ((1 << 32) - (64 << 10)) / SECTOR;
+
+/// Bytes that the descriptors of a reply may take: known before there is a buffer for them.
+pub(crate) fn reply_bytes_max(at: Extent, one: bool) -> usize {
+    let most = if one { 1 } else { DESCRIPTORS_MAX.min(at.count as usize) };
+    most * DESCRIPTOR_BYTES
+}
+
+/// What to tell about `at`: at least one descriptor, none of them empty, neighbours different. The
+/// last one may reach beyond `at` unless only `one` is wanted.
+pub(crate) fn describe(
+    stretches: &[Stretch],
+    at: Extent,
+    one: bool,
+    limits: &Limits,
+) -> Vec<Descriptor> {
+    let unit = u64::from(limits.block_logical_bytes) / SECTOR;
+    let wanted = u64::from(at.count);
+    // Beyond the end there is nothing, whatever the stack says.
+    let most = if one { wanted } else { (limits.sectors - at.first) / unit * unit };
+    let mut list = Vec::with_capacity(if one { 1 } else { 16 });
+    let mut told = 0;
+    for stretch in in_units(stretches, unit) {
+        let sectors = stretch.sectors.min(most - told).min(SECTORS_MAX);
+        if sectors == 0 || list.len() == reply_bytes_max(at, one) / DESCRIPTOR_BYTES {
+            break;
+        }
+        list.push(descriptor(stretch.resized(sectors)));
+        told += sectors;
+        if told >= wanted || sectors < stretch.sectors {
+            break;
+        }
+    }
+    if list.is_empty() {
+        list.push(descriptor(Stretch::data(unit)));
+    }
+    list
+}
+
+/// The same stretches, cut at whole blocks. A block that is not all alike is only what all of it is.
+fn in_units(stretches: &[Stretch], unit: u64) -> Vec<Stretch> {
+    let mut list = Vec::with_capacity(stretches.len());
+    let mut block = Stretch::data(0u32);
+    for stretch in stretches {
+        let mut rest = stretch.sectors;
+        if block.sectors > 0 {
+            let more = rest.min(unit - block.sectors);
+            block.sectors += more;
+            block.hole &= stretch.hole;
+            block.zero &= stretch.zero;
+            rest -= more;
+            if block.sectors < unit {
+                continue;
+            }
+            Stretch::push(&mut list, block);
+        }
+        Stretch::push(&mut list, stretch.resized(rest - rest % unit));
+        block = stretch.resized(rest % unit);
+    }
+    list
+}
+
+fn descriptor(stretch: Stretch) -> Descriptor {
+    let hole = if stretch.hole { NBD_STATE_HOLE } else { 0 };
+    let zero = if stretch.zero { NBD_STATE_ZERO } else { 0 };
+    Descriptor { length: (stretch.sectors * SECTOR) as u32, flags: hole | zero }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(sectors: u64, unit: u32) -> Limits {
+        Limits { block_logical_bytes: unit, ..Limits::plain(sectors, 512) }
+    }
+
+    const HOLE: u32 = NBD_STATE_HOLE | NBD_STATE_ZERO;
+
+    fn hole(sectors: u64) -> Stretch {
+        Stretch { sectors, hole: true, zero: true }
+    }
+
+    fn told(stretches: &[Stretch], at: Extent, one: bool, limits: &Limits) -> Vec<(u32, u32)> {
+        let list = describe(stretches, at, one, limits);
+        list.iter().map(|next| (next.length, next.flags)).collect()
+    }
+
+    #[test]
+    fn neighbours_that_are_alike_become_one() {
+        let stretches = [hole(8), hole(8), Stretch::data(8u32), Stretch::data(4u32)];
+        let at = Extent::new(0, 64);
+        let list = told(&stretches, at, false, &limits(64, 512));
+        assert_eq!(list, [(8192, HOLE), (6144, 0)]);
+    }
+
+    #[test]
+    fn one_descriptor_ends_with_the_request_and_the_last_of_several_may_not() {
+        let stretches = [Stretch::data(8u32), hole(100)];
+        let at = Extent::new(0, 16);
+        let limits = limits(64, 512);
+        assert_eq!(told(&stretches, at, false, &limits), [(4096, 0), (56 * 512, HOLE)]);
+        assert_eq!(told(&stretches, at, true, &limits), [(4096, 0)]);
+        let at = Extent::new(0, 4);
+        assert_eq!(told(&stretches, at, true, &limits), [(2048, 0)]);
+        assert_eq!(told(&stretches, at, false, &limits), [(4096, 0)], "all that is asked for");
+    }
+
+    #[test]
+    fn descriptors_are_whole_blocks() {
+        let stretches = [hole(12), Stretch::data(1u32), hole(11), hole(3)];
+        let list = told(&stretches, Extent::new(0, 64), false, &limits(64, 4096));
+        assert_eq!(list, [(4096, HOLE), (4096, 0), (4096, HOLE)]);
+        let short = told(&[hole(3)], Extent::new(0, 64), false, &limits(64, 4096));
+        assert_eq!(short, [(4096, 0)], "what is not known of a whole block is data");
+    }
+
+    #[test]
+    fn a_reply_is_never_empty_and_never_long() {
+        let at = Extent::new(8, 1 << 20);
+        let limits = limits(1 << 40, 512);
+        assert_eq!(told(&[], at, false, &limits), [(512, 0)]);
+        let many: Vec<_> =
+            (0..10_000).flat_map(|_| [Stretch::data(1u32), hole(1), hole(0)]).collect();
+        assert_eq!(told(&many, at, false, &limits).len(), DESCRIPTORS_MAX);
+        assert_eq!(told(&many, at, true, &limits).len(), 1);
+        let huge = told(&[hole(1 << 39), hole(5)], at, false, &limits);
+        assert_eq!(huge, [(0xffff_0000, HOLE)]);
+        let all = Extent::new(0, u32::MAX / 512);
+        let list = told(&[hole(1 << 39)], all, true, &limits);
+        assert_eq!(list, [(0xffff_0000, HOLE)], "shorter than asked for is allowed");
+    }
+}

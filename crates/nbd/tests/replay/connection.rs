@@ -1,0 +1,276 @@
+//! Any bytes against a server: what must hold whatever they are. The fuzzer and the replay of its
+//! corpus call the same function.
+//!
+//! The first two bytes of an input are no client's: the first holds the manners of the device and
+//! of the wire, the second is the world's seed.
+
+use block::{Block, Extent, Limits, Memory, Part, Ram, Request, Result, Stack, Stretch};
+use lane::{Lane, Random, World};
+use nbd::codec::*;
+use nbd::{End, Export, Exports, Load, Options, Pipe, Wire, pipe, serve};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Sectors of the volume.
+const SECTORS: u64 = 512;
+const VOLUME_BYTES: usize = SECTORS as usize * 512;
+/// Payloads that may be under way.
+const IN_FLIGHT_BYTES_MAX: usize = 512 << 10;
+/// No connection takes so many steps.
+const STEPS_MAX: u64 = 20_000_000;
+
+/// The device answers everything at once.
+pub(crate) const AT_ONCE: u8 = 1;
+/// It answers half of everything at once.
+pub(crate) const HALF_AT_ONCE: u8 = 2;
+/// The wire holds little, so that everything comes and goes in pieces.
+pub(crate) const NARROW: u8 = 4;
+/// The bytes come after a handshake with chunks and block status.
+pub(crate) const ENTERED: u8 = 8;
+/// The device wants whole 4096-byte blocks.
+pub(crate) const LARGE_BLOCKS: u8 = 16;
+/// The device has no FUA of its own.
+pub(crate) const WITHOUT_FUA: u8 = 32;
+
+#[derive(Clone)]
+struct Device {
+    ram: Ram,
+    limits: Limits,
+    lane: Lane,
+    random: Rc<RefCell<Random>>,
+    knobs: u8,
+    running_bytes: Rc<Cell<usize>>,
+    running_bytes_max: Rc<Cell<usize>>,
+}
+
+impl Block for Device {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        let half = self.knobs & HALF_AT_ONCE != 0 && self.random.borrow_mut().below(2) == 0;
+        let answers = self.knobs & AT_ONCE != 0 || half;
+        if answers { self.ram.try_now(request) } else { None }
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let bytes = match &request {
+            Request::Read { into: buf, .. } | Request::Write { from: buf, .. } => buf.bytes(),
+            _ => 0,
+        };
+        self.running_bytes.set(self.running_bytes.get() + bytes);
+        let most = self.running_bytes_max.get().max(self.running_bytes.get());
+        self.running_bytes_max.set(most);
+        let delay = self.random.borrow_mut().below(1000);
+        self.lane.sleep_until(self.lane.now() + delay).await;
+        let result = self.ram.try_now(&request).expect("memory always answers");
+        self.running_bytes.set(self.running_bytes.get() - bytes);
+        result
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.lane.turn().await;
+        let mut random = self.random.borrow_mut();
+        let stretches = (0..random.below(u64::from(at.count) + 2)).map(|_| Stretch {
+            sectors: random.below(20),
+            hole: random.one_in(2),
+            zero: random.one_in(2),
+        });
+        Ok(stretches.collect())
+    }
+}
+
+fn pattern() -> Vec<u8> {
+    (0..VOLUME_BYTES).map(|index| (index / 512 % 251) as u8 | 1).collect()
+}
+
+/// What a client says before the input if that begins behind the handshake.
+fn prelude() -> Vec<u8> {
+    let mut bytes = (NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES).to_be_bytes().to_vec();
+    put_option(&mut bytes, NBD_OPT_STRUCTURED_REPLY, &[]);
+    let contexts = MetaRequest::encode("disk", &[ALLOCATION_CONTEXT]);
+    put_option(&mut bytes, NBD_OPT_SET_META_CONTEXT, &contexts);
+    put_option(&mut bytes, NBD_OPT_GO, &InfoRequest::encode("disk", &[NBD_INFO_BLOCK_SIZE]));
+    bytes
+}
+
+/// Feeds the bytes to a connection. It must end, change nothing but what the bytes ask for, and
+/// give everything back.
+pub(crate) fn connection(input: &[u8]) {
+    let [knobs, seed, said @ ..] = input else { return };
+    let mut bytes = if knobs & ENTERED != 0 { prelude() } else { Vec::new() };
+    bytes.extend_from_slice(said);
+    let memory = Arc::new(Memory::heap(VOLUME_BYTES));
+    memory.write(0, &pattern());
+    let (end, heard) = play(*knobs, *seed, bytes, &memory);
+    assert!(!matches!(end, End::Busy | End::TimedOut | End::Stopped), "{end:?}");
+    let mut contents = vec![0; VOLUME_BYTES];
+    memory.read(0, &mut contents);
+    check_contents(&contents, said);
+    if knobs & ENTERED != 0 {
+        check_replies(&heard);
+    }
+}
+
+fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<u8>) {
+    let mut world = World::chosen(u64::from(seed));
+    let lane = world.lane();
+    let ram = Ram::over(memory.clone(), SECTORS, 512);
+    let mut limits = ram.limits().clone();
+    limits.block_logical_bytes = if knobs & LARGE_BLOCKS != 0 { 4096 } else { 512 };
+    if knobs & WITHOUT_FUA != 0 {
+        (limits.flush_needed, limits.fua) = (true, block::Fua::None);
+    }
+    let device = Device {
+        ram,
+        limits,
+        lane: lane.clone(),
+        random: Rc::new(RefCell::new(Random::new(u64::from(seed)))),
+        knobs,
+        running_bytes: Rc::default(),
+        running_bytes_max: Rc::default(),
+    };
+    let peak = device.running_bytes_max.clone();
+    let (server, client) = pipe(if knobs & NARROW != 0 { 333 } else { 1 << 20 });
+    let options = Options {
+        handshake_ms: None,
+        drain_ms: None,
+        in_flight_max: 16,
+        in_flight_bytes_max: IN_FLIGHT_BYTES_MAX,
+        buffer_bytes: 128 << 10,
+        ..Options::default()
+    };
+    let budget = options.budget.clone();
+    let ended = Rc::new(Cell::new(None));
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    let (end, serving_lane) = (ended.clone(), lane.clone());
+    lane.spawn(async move {
+        end.set(Some(serve(serving_lane, server, exports(device), options).await));
+    })
+    .expect("a slot is free");
+    let hearing = heard.clone();
+    lane.spawn(async move { talk(&client, &bytes, &hearing).await }).expect("a slot is free");
+    while world.step() {
+        assert!(world.steps() < STEPS_MAX, "the connection never ends");
+    }
+    let end = ended.get().expect("the connection hangs");
+    assert_eq!(lane.tasks(), 0, "a task was left behind");
+    assert_eq!(budget.used(), Load::default(), "something was not given back");
+    // One alone is always let in; none is larger than the volume.
+    assert!(peak.get() <= IN_FLIGHT_BYTES_MAX.max(VOLUME_BYTES), "{} bytes", peak.get());
+    (end, heard.take())
+}
+
+fn exports(device: Device) -> Rc<Exports> {
+    let lane = device.lane.clone();
+    let mut locked = Export::new("locked", Stack::new(&lane, device.clone()));
+    locked.read_only = true;
+    locked.description = "the same, but nobody may change it".to_owned();
+    Rc::new(Exports::new([Export::new("disk", Stack::new(&lane, device)), locked]))
+}
+
+/// Says everything, then nothing more, and listens until the server hangs up.
+async fn talk(client: &Pipe, bytes: &[u8], heard: &RefCell<Vec<u8>>) {
+    let saying = async {
+        let memory = Arc::new(Memory::heap(bytes.len()));
+        memory.write(0, bytes);
+        let part = Part { memory, offset: 0, length: bytes.len() };
+        // A server that has hung up is noticed by what does not come back.
+        let _ = client.send(&[part]).await;
+        client.finish();
+    };
+    let hearing = async {
+        let memory = Arc::new(Memory::heap(8192));
+        while let Ok(count @ 1..) = client.receive(&memory, 0, 8192).await {
+            let mut piece = vec![0; count];
+            memory.read(0, &mut piece);
+            heard.borrow_mut().extend(piece);
+        }
+    };
+    let (mut saying, mut hearing) = (pin!(saying), pin!(hearing));
+    let (mut said, mut ended) = (false, false);
+    std::future::poll_fn(|context| {
+        said = said || saying.as_mut().poll(context).is_ready();
+        ended = ended || hearing.as_mut().poll(context).is_ready();
+        if said && ended { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Every change that the bytes could mean, wherever in them: more than a server may find.
+fn changes(said: &[u8]) -> Vec<(RequestHeader, &[u8])> {
+    let starts = 0..said.len().saturating_sub(REQUEST_BYTES - 1);
+    let headers = starts.filter_map(|start| {
+        let header = RequestHeader::parse(said[start..].first_chunk()?)?;
+        Some((header, &said[start + REQUEST_BYTES..]))
+    });
+    let is_change =
+        |command| [NBD_CMD_WRITE, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM].contains(&command);
+    headers.filter(|(header, _)| is_change(header.command)).collect()
+}
+
+/// A sector holds what it held, or what a change brought there.
+fn check_contents(contents: &[u8], said: &[u8]) {
+    let changes = changes(said);
+    for ((index, now), before) in contents.chunks(512).enumerate().zip(pattern().chunks(512)) {
+        let at = index as u64 * 512;
+        let brought = changes.iter().any(|(header, payload)| {
+            let Some(inside) = at.checked_sub(header.offset) else { return false };
+            if inside + 512 > u64::from(header.length) {
+                return false;
+            }
+            let from = inside as usize;
+            match header.command {
+                NBD_CMD_WRITE => payload.get(from..from + 512) == Some(now),
+                _ => now.iter().all(|&byte| byte == 0),
+            }
+        });
+        assert!(now == before || brought, "sector {index} holds what nobody brought there");
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (taken, left) = rest.split_at_checked(count).expect("a reply that was cut off");
+    *rest = left;
+    taken
+}
+
+/// With chunks, all that a server says can be understood without knowing what it was asked.
+fn check_replies(heard: &[u8]) {
+    let mut rest = heard;
+    take(&mut rest, GREETING_BYTES);
+    loop {
+        let bytes = take(&mut rest, OPTION_REPLY_HEADER_BYTES).first_chunk();
+        let header = bytes.and_then(OptionReplyHeader::parse).expect("its magic number");
+        take(&mut rest, header.length as usize);
+        if (header.option, header.kind) == (NBD_OPT_GO, NBD_REP_ACK) {
+            break;
+        }
+    }
+    while !rest.is_empty() {
+        let simple = rest.first_chunk().and_then(SimpleReply::parse);
+        if simple.is_some() {
+            take(&mut rest, SIMPLE_REPLY_BYTES);
+            continue;
+        }
+        let bytes = take(&mut rest, CHUNK_HEADER_BYTES).first_chunk();
+        let chunk = bytes.and_then(Chunk::parse).expect("its magic number");
+        assert_eq!(chunk.flags, NBD_REPLY_FLAG_DONE);
+        let body = take(&mut rest, chunk.length as usize);
+        match chunk.kind {
+            NBD_REPLY_TYPE_OFFSET_DATA => assert!(body.len() > 8 && body.len() % 512 == 8),
+            NBD_REPLY_TYPE_BLOCK_STATUS => {
+                let (context, list) = parse_status(body).expect("descriptors");
+                assert!(context == 1 && list.len() <= 4096);
+                assert!(list.iter().all(|next| next.length % 512 == 0 && next.flags < 4));
+            }
+            NBD_REPLY_TYPE_ERROR => assert!(body.len() == 6 && body[..4] != [0; 4]),
+            kind => panic!("a chunk of type {kind}"),
+        }
+    }
+}

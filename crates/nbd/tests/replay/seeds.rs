@@ -1,0 +1,178 @@
+//! Where the fuzzer starts from: what clients really say.
+
+use crate::connection::*;
+use nbd::codec::*;
+
+fn request(flags: u16, command: u16, offset: u64, length: u32) -> Vec<u8> {
+    let cookie = offset << 8 | u64::from(command);
+    RequestHeader { flags, command, cookie, offset, length }.encode().to_vec()
+}
+
+fn write(flags: u16, offset: u64, byte: u8, length: u32) -> Vec<u8> {
+    let mut bytes = request(flags, NBD_CMD_WRITE, offset, length);
+    bytes.resize(bytes.len() + length as usize, byte);
+    bytes
+}
+
+fn goodbye() -> Vec<u8> {
+    request(0, NBD_CMD_DISC, 0, 0)
+}
+
+fn option(option: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_option(&mut bytes, option, data);
+    bytes
+}
+
+fn flags(flags: u32) -> Vec<u8> {
+    flags.to_be_bytes().to_vec()
+}
+
+fn go(name: &str, wanted: &[u16]) -> Vec<u8> {
+    option(NBD_OPT_GO, &InfoRequest::encode(name, wanted))
+}
+
+fn with(knobs: u8, seed: u8, parts: &[Vec<u8>]) -> Vec<u8> {
+    [&[knobs, seed][..], &parts.concat()].concat()
+}
+
+/// Handshakes, each with a request or two behind it.
+fn handshakes() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let both = || flags(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
+    let structured = || option(NBD_OPT_STRUCTURED_REPLY, &[]);
+    let select = |name| {
+        let data = MetaRequest::encode(name, &["base:allocation", "qemu:dirty-bitmap:x"]);
+        option(NBD_OPT_SET_META_CONTEXT, &data)
+    };
+    let list_contexts =
+        |queries: &[&str]| option(NBD_OPT_LIST_META_CONTEXT, &MetaRequest::encode("disk", queries));
+    let read = || request(0, NBD_CMD_READ, 4096, 4096);
+    vec![
+        ("kernel-like", vec![both(), go("disk", &[NBD_INFO_BLOCK_SIZE]), read(), goodbye()]),
+        ("by-name", vec![flags(0), option(NBD_OPT_EXPORT_NAME, b"disk"), read(), goodbye()]),
+        ("by-unknown-name", vec![both(), option(NBD_OPT_EXPORT_NAME, b"nothing")]),
+        (
+            "copier-like",
+            vec![
+                both(),
+                option(NBD_OPT_STARTTLS, &[]),
+                structured(),
+                select(""),
+                go("", &[NBD_INFO_NAME, NBD_INFO_DESCRIPTION, NBD_INFO_BLOCK_SIZE]),
+                request(0, NBD_CMD_BLOCK_STATUS, 0, 65536),
+                read(),
+                goodbye(),
+            ],
+        ),
+        (
+            "lister-like",
+            vec![
+                both(),
+                option(NBD_OPT_LIST, &[]),
+                structured(),
+                option(NBD_OPT_INFO, &InfoRequest::encode("locked", &[1, 2, 3])),
+                list_contexts(&[]),
+                list_contexts(&["base:"]),
+                option(NBD_OPT_ABORT, &[]),
+            ],
+        ),
+        (
+            "refusals",
+            vec![
+                both(),
+                option(4711, &[7; 100]),
+                option(NBD_OPT_LIST, b"x"),
+                select("disk"),
+                go("nothing", &[]),
+                option(NBD_OPT_EXTENDED_HEADERS, &[]),
+                go("locked", &[]),
+                write(0, 0, 1, 512),
+                request(0, NBD_CMD_TRIM, 0, 512),
+            ],
+        ),
+    ]
+}
+
+/// Requests behind a handshake.
+fn requests() -> Vec<(&'static str, Vec<u8>)> {
+    let (fua, kept) = (NBD_CMD_FLAG_FUA, NBD_CMD_FLAG_NO_HOLE);
+    let flush = || request(0, NBD_CMD_FLUSH, 0, 0);
+    let mixed = vec![
+        write(0, 0, 1, 4096),
+        write(fua, 8192, 2, 512),
+        request(NBD_CMD_FLAG_DF, NBD_CMD_READ, 0, 16384),
+        request(0, NBD_CMD_CACHE, 4096, 8192),
+        request(fua, NBD_CMD_TRIM, 4096, 4096),
+        request(kept, NBD_CMD_WRITE_ZEROES, 8192, 4096),
+        request(fua | NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_WRITE_ZEROES, 12288, 4096),
+        flush(),
+        request(0, NBD_CMD_BLOCK_STATUS, 0, 262_144),
+        request(NBD_CMD_FLAG_REQ_ONE, NBD_CMD_BLOCK_STATUS, 4096, 4096),
+        goodbye(),
+    ];
+    let reads = (0..20).map(|index| request(0, NBD_CMD_READ, index * 4096, 4096));
+    let wrong = vec![
+        request(0, NBD_CMD_READ, 1, 511),
+        request(0, NBD_CMD_READ, u64::MAX - 511, 512),
+        write(1 << 9, 0, 3, 512),
+        write(0, 1, 3, 600),
+        request(0, NBD_CMD_WRITE_ZEROES, 0, u32::MAX),
+        request(0, NBD_CMD_BLOCK_STATUS, 1 << 40, 512),
+        request(0, NBD_CMD_RESIZE, 0, 0),
+        request(0, 999, 0, 0),
+        vec![0; 28],
+    ];
+    vec![
+        ("mixed", mixed.concat()),
+        ("reads", reads.flatten().collect()),
+        ("wrong", wrong.concat()),
+        ("large-write", write(0, 4096, 9, 20_480)),
+        ("half-a-write", write(0, 0, 9, 4096)[..2000].to_vec()),
+        ("claims", request(0, NBD_CMD_WRITE, 0, u32::MAX)),
+    ]
+}
+
+/// What the corpus of connections holds at least.
+pub(crate) fn connections() -> Vec<(String, Vec<u8>)> {
+    let mut list = Vec::new();
+    for (name, parts) in handshakes() {
+        list.push((name.to_owned(), with(AT_ONCE, 1, &parts)));
+        list.push((format!("{name}-narrow"), with(NARROW, 2, &parts)));
+    }
+    for (name, bytes) in requests() {
+        let bytes = [bytes];
+        list.push((name.to_owned(), with(ENTERED | AT_ONCE, 3, &bytes)));
+        let slow = ENTERED | HALF_AT_ONCE | NARROW | WITHOUT_FUA;
+        list.push((format!("{name}-slow"), with(slow, 4, &bytes)));
+        list.push((format!("{name}-blocks"), with(ENTERED | LARGE_BLOCKS, 5, &bytes)));
+    }
+    list
+}
+
+/// What the corpus of the codec holds at least.
+pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
+    let info = ExportInfo { bytes: 1 << 30, flags: 0x56d };
+    let sizes = BlockSizes { min: 512, preferred: 4096, max: 32 << 20 };
+    let descriptors = [(4096, 0), (8192, 3)].map(|(length, flags)| Descriptor { length, flags });
+    let mut status = status_chunk(5, 1, 2)[CHUNK_HEADER_BYTES..].to_vec();
+    descriptors.iter().for_each(|next| status.extend(next.encode()));
+    let mut reply = Vec::new();
+    put_reply(&mut reply, NBD_OPT_GO, NBD_REP_INFO, &info_export(&info));
+    let named = [
+        ("request", request(1, NBD_CMD_WRITE, 4096, 512)),
+        ("simple-reply", SimpleReply { error: 5, cookie: 7 }.encode().to_vec()),
+        ("chunk", data_chunk(7, 4096, 512).to_vec()),
+        ("error-chunk", error_chunk(7, NBD_EIO).to_vec()),
+        ("status", status),
+        ("greeting", Greeting { flags: 3 }.encode().to_vec()),
+        ("option", option(NBD_OPT_LIST, &[])),
+        ("option-reply", reply),
+        ("go", InfoRequest::encode("disk", &[1, 2, 3])),
+        ("contexts", MetaRequest::encode("disk", &["base:", "base:allocation"])),
+        ("context", meta_context(1, ALLOCATION_CONTEXT)),
+        ("listed", listed("disk", "a text")),
+        ("export", info_export(&info).to_vec()),
+        ("sizes", info_block_size(&sizes).to_vec()),
+    ];
+    named.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+}
