@@ -3,9 +3,8 @@
 //! It lies in shared memory, so that it outlives the process; it holds no pointer, lock or index.
 //!
 //! ```text
-//! offset 0      superblock   8 words: magic, version | grain, slots, shards | region, extents,
-//!                                     volume sectors, checksum of these; the open epoch's number
-//! offset 64     headers      2 words a slot:
+//! offset 0      superblock   16 words (superblock.rs): what this is, whose, how the volume stands
+//! offset 128    headers      2 words a slot:
 //!                              place  | block 40 | mask 8 | epoch 16 |
 //!                              life   | sequence 44 | state 4 | check 16 |
 //!               extents      4 words each: first block, blocks | unmap, epoch, life (as above)
@@ -19,15 +18,13 @@
 //! what is dirty at one time is near).
 
 use crate::BLOCK_SECTORS;
+use crate::planted::{in_halves, stored};
 use crate::settings::Geometry;
+use crate::superblock;
 use alloc::sync::Arc;
 use block::{Buf, Memory};
 use core::sync::atomic::Ordering;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
-const VERSION: u64 = 1;
-const SUPERBLOCK_BYTES: usize = 64;
-const EPOCH_AT: usize = 56;
 const HEADER_BYTES: usize = 16;
 const EXTENT_BYTES: usize = 32;
 const PREFETCH_BYTES: usize = 256;
@@ -36,7 +33,7 @@ const PREFETCH_BYTES: usize = 256;
 /// bits are noticed), eight bytes at a step.
 /// Source: M. Kounavis, F. Berry, "A Systematic Approach to Building High Performance
 /// Software-Based CRC Generators", ISCC 2005 (slicing).
-mod crc {
+pub(crate) mod crc {
     const fn tables() -> [[u16; 256]; 8] {
         let mut tables = [[0u16; 256]; 8];
         let mut byte = 0;
@@ -66,7 +63,7 @@ mod crc {
     static TABLES: [[u16; 256]; 8] = tables();
 
     #[inline]
-    pub(super) fn step(crc: u16, word: u64) -> u16 {
+    pub(crate) fn step(crc: u16, word: u64) -> u16 {
         let bytes = (word ^ u64::from(crc) << 48).to_be_bytes();
         let mut next = 0;
         for (index, byte) in bytes.into_iter().enumerate() {
@@ -187,7 +184,7 @@ pub struct Arena {
 
 impl Arena {
     fn offsets(geometry: &Geometry, grain: u32) -> (usize, usize, usize) {
-        let extents_at = SUPERBLOCK_BYTES + geometry.slots as usize * HEADER_BYTES;
+        let extents_at = superblock::BYTES + geometry.slots as usize * HEADER_BYTES;
         let extents = geometry.shards as usize * geometry.extents as usize;
         let end = extents_at + extents * EXTENT_BYTES;
         let slots_at = if grain == 512 { end.next_multiple_of(4096) } else { end };
@@ -211,50 +208,16 @@ impl Arena {
         Arena { memory, grain, extents_at, slots_at, slot_bytes }
     }
 
-    fn superblock(&self, geometry: &Geometry, sectors: u64) -> [u64; 7] {
-        let mut words = [
-            MAGIC,
-            VERSION << 32 | u64::from(self.grain),
-            u64::from(geometry.slots),
-            u64::from(geometry.shards) << 32 | u64::from(geometry.region_blocks),
-            u64::from(geometry.extents),
-            sectors,
-            0,
-        ];
-        words[6] = words[..6].iter().fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)));
-        words
-    }
-
-    /// Whether the memory holds an arena of exactly this kind. `None`: it holds nothing (zeros).
-    pub(crate) fn is_mine(&self, geometry: &Geometry, sectors: u64) -> Option<bool> {
-        let words = self.superblock(geometry, sectors);
-        let stored = |index: usize| self.memory.word(index * 8).load(Ordering::Relaxed);
-        if (0..7).all(|index| stored(index) == 0) {
-            return None;
-        }
-        Some(words.iter().enumerate().all(|(index, word)| stored(index) == *word))
-    }
-
-    /// Writes the superblock: from now on the memory is this arena.
-    pub(crate) fn adopt(&self, geometry: &Geometry, sectors: u64) {
-        for (index, word) in self.superblock(geometry, sectors).into_iter().enumerate() {
-            self.memory.word(index * 8).store(word, Ordering::Release);
-        }
-    }
-
-    /// The number of the open epoch, as last noted; 0: never.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.memory.word(EPOCH_AT).load(Ordering::Acquire)
-    }
-
-    /// Notes the number of the open epoch, before anything is tagged with it.
-    pub(crate) fn note_epoch(&self, epoch: u64) {
-        self.memory.word(EPOCH_AT).store(epoch, Ordering::Release);
+    /// Every store of a word goes through here, so that the laboratory can kill between two.
+    #[inline]
+    pub(crate) fn store(&self, offset: usize, word: u64) {
+        self.memory.word(offset).store(word, Ordering::Release);
+        stored();
     }
 
     /// Byte offset of a slot's header (two words).
     pub fn header_at(&self, slot: u32) -> usize {
-        SUPERBLOCK_BYTES + slot as usize * HEADER_BYTES
+        superblock::BYTES + slot as usize * HEADER_BYTES
     }
 
     /// The header of a slot, believed.
@@ -290,14 +253,14 @@ impl Arena {
         let at = self.header_at(slot);
         let (place, life) = header.words(slot);
         // Until the second store the slot is free (life is 0) or has the very same place.
-        self.memory.word(at).store(place, Ordering::Release);
-        self.memory.word(at + 8).store(life, Ordering::Release);
+        self.store(at, place);
+        self.store(at + 8, life);
     }
 
     /// Gives a slot back: it holds nothing.
     #[inline]
     pub(crate) fn free(&self, slot: u32) {
-        self.memory.word(self.header_at(slot) + 8).store(0, Ordering::Release);
+        self.store(self.header_at(slot) + 8, 0);
     }
 
     /// Byte offset of a sector of a slot.
@@ -320,7 +283,10 @@ impl Arena {
     /// buffer, to `sector` in the slot.
     #[inline]
     pub(crate) fn put(&self, slot: u32, sector: u32, from: &Buf, skip: u32, sectors: u32) {
-        from.copy_part_to(skip, sectors, &self.memory, self.sector_at(slot, sector));
+        in_halves(sectors, |first, count| {
+            let to = self.sector_at(slot, sector + first);
+            from.copy_part_to(skip + first, count, &self.memory, to);
+        });
     }
 
     /// Copies sectors out of a slot, the other way round.
@@ -331,15 +297,19 @@ impl Arena {
 
     /// Zeros sectors of a slot that is not published.
     pub(crate) fn zero(&self, slot: u32, sector: u32, sectors: u32) {
-        let bytes = sectors as usize * self.grain as usize;
-        self.memory.zero(self.sector_at(slot, sector), bytes);
+        in_halves(sectors, |first, count| {
+            let bytes = count as usize * self.grain as usize;
+            self.memory.zero(self.sector_at(slot, sector + first), bytes);
+        });
     }
 
     /// Copies sectors from one slot to another that is not published.
     pub(crate) fn carry(&self, from: u32, to: u32, sector: u32, sectors: u32) {
-        let bytes = sectors as usize * self.grain as usize;
-        let (from, to) = (self.sector_at(from, sector), self.sector_at(to, sector));
-        self.memory.copy(from, &self.memory, to, bytes);
+        in_halves(sectors, |first, count| {
+            let bytes = count as usize * self.grain as usize;
+            let [from, to] = [from, to].map(|slot| self.sector_at(slot, sector + first));
+            self.memory.copy(from, &self.memory, to, bytes);
+        });
     }
 
     /// Brings a slot's header and the first of its bytes nearer; from there on the processor sees
@@ -362,15 +332,15 @@ impl Arena {
         let life = (extent.sequence & ((1 << 44) - 1)) << 20 | (State::Dirty as u64) << 16;
         let words = [extent.first, size, extent.epoch, life];
         for (offset, word) in at.into_iter().zip(words).take(3) {
-            self.memory.word(offset).store(word, Ordering::Release);
+            self.store(offset, word);
         }
         let life = life | u64::from(check_extent(&words, number));
-        self.memory.word(at[3]).store(life, Ordering::Release);
+        self.store(at[3], life);
     }
 
     /// Takes a pending zeroed range back.
     pub(crate) fn free_extent(&self, number: u32) {
-        self.memory.word(self.extent_words(number)[3]).store(0, Ordering::Release);
+        self.store(self.extent_words(number)[3], 0);
     }
 
     /// A pending zeroed range; `Err` if its checksum is wrong, `Ok(None)` if there is none.
@@ -449,16 +419,6 @@ mod tests {
             arena.memory.word(arena.header_at(2) + word).store(value, Ordering::Relaxed);
         }
         assert_eq!(arena.verified(2), None);
-    }
-
-    #[test]
-    fn only_its_own_geometry_is_recognised() {
-        let (arena, geometry) = arena();
-        assert_eq!(arena.is_mine(&geometry, 64), None);
-        arena.adopt(&geometry, 64);
-        assert_eq!(arena.is_mine(&geometry, 64), Some(true));
-        assert_eq!(arena.is_mine(&geometry, 72), Some(false));
-        assert_eq!(arena.is_mine(&Geometry { extents: 1, ..geometry }, 64), Some(false));
     }
 
     #[test]

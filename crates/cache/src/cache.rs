@@ -1,15 +1,15 @@
 //! The cache as a block layer: loops over what the shards decide.
 
 use crate::crew;
-use crate::gate::Pass;
 use crate::index::Hash;
-use crate::order::Step;
+use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::shard::{Admit, Change, Fetch, Glance, Look, Passed, Reason, Source, blocks_of};
 use crate::shared::{Room, Shared};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
-use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack};
+use alloc::vec::Vec;
+use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack, Stall, Stretch};
 use core::cell::Cell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -35,7 +35,8 @@ pub(crate) struct Handle {
 
 const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
 
-const LOST: Error = Error::new(Kind::Io, "flush: another request's flush of the backing failed");
+pub(crate) const LOST: Error =
+    Error::new(Kind::Io, "flush: another request's flush of the backing failed");
 
 impl Cache {
     /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
@@ -50,24 +51,6 @@ impl Cache {
         let cache = Cache(Rc::new(handle));
         crew::start(&cache);
         cache
-    }
-
-    /// Makes everything durable.
-    ///
-    /// # Errors
-    /// What the backing answered, once `retry_time` was over; what is dirty stays so.
-    pub async fn drain(&self) -> Result {
-        let handle = &*self.0;
-        handle.flush().await?;
-        // The flush is answered before the slots are released; here they should be clean, too.
-        loop {
-            handle.lane.turn().await;
-            let seen = handle.shared.order_changed.seen();
-            if !handle.shared.order.with(|order| order.is_releasing()) {
-                return Ok(());
-            }
-            handle.shared.order_changed.after(seen).await;
-        }
     }
 
     /// The shared half.
@@ -158,6 +141,14 @@ impl Block for Cache {
             }
         }
     }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.0.status(at).await
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        Some(&self.0.shared.stall)
+    }
 }
 
 fn request_of(change: &Change, fua: bool) -> Request {
@@ -212,6 +203,7 @@ impl Handle {
                     self.lane.charge(Cost::Hit, blocks);
                     return Ok(());
                 }
+                Look::Wait if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
                 Look::Wait => room.changed.after(seen).await,
                 Look::Fetch(fetch) => {
                     self.lane.charge(Cost::Miss, 1);
@@ -233,13 +225,13 @@ impl Handle {
         let all = first..first + u64::from(blocks);
         if result.is_err() {
             self.lane.turn().await;
-            room.shard.with(|shard| shard.end_fetch(fetch));
+            room.shard.with(|shard| shard.end_fetch(gauges, fetch));
         } else if blocks <= SLICE {
             self.lane.turn().await;
             room.shard.with(|shard| {
                 complete = shard.overlay(fetch, into, all.clone());
                 shard.keep(gauges, fetch, into, all);
-                shard.end_fetch(fetch);
+                shard.end_fetch(gauges, fetch);
             });
         } else {
             for slice in slices(all.clone()) {
@@ -251,7 +243,7 @@ impl Handle {
                 room.shard.with(|shard| shard.keep(gauges, fetch, into, slice));
             }
             self.lane.turn().await;
-            room.shard.with(|shard| shard.end_fetch(fetch));
+            room.shard.with(|shard| shard.end_fetch(gauges, fetch));
         }
         self.lane.charge(Cost::Fill, blocks);
         room.changed.notify();
@@ -266,7 +258,14 @@ impl Handle {
         self.lane.turn().await;
         let result = match self.below.try_now(&request) {
             Some(result) => result,
-            None => self.below.run(request).await,
+            None if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
+            None => {
+                let sent = self.shared.patience.sent(Errand::Read);
+                let result = self.below.run(request).await;
+                self.shared.patience.answered(sent);
+                self.shared.latencies.miss_ns.record(self.lane.now() - start);
+                result
+            }
         };
         if timed && result.is_ok() {
             let took = self.lane.now() - start;
@@ -285,7 +284,12 @@ impl Handle {
         match request {
             Request::Read { .. } => unreachable!("reads have their own way"),
             Request::Write { at, ref from, fua } => self.write(at, from, fua).await,
-            Request::Flush => self.flush().await,
+            Request::Flush => {
+                let start = self.lane.now();
+                let result = self.flush_for_client().await;
+                self.shared.latencies.flush_ns.record(self.lane.now() - start);
+                result
+            }
             Request::Discard { at } => self.discard(at).await,
             Request::Zero { at, fua, may_unmap } => {
                 let zeros = Source::Zeros { may_unmap, discard: false };
@@ -336,6 +340,7 @@ impl Handle {
 
     /// Cuts a change where one decision must end, and sees each part through.
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
+        let stalls = self.shared.stalls.load(Ordering::SeqCst);
         let mut done = 0;
         while done < at.count {
             let first = at.first + u64::from(done);
@@ -344,16 +349,24 @@ impl Handle {
             match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
-                    self.change_part(self.change(part, Source::Data(&from), fua)).await?;
+                    self.change_part(self.change(part, Source::Data(&from), fua), stalls).await?;
                 }
-                zeros => self.change_part(self.change(part, zeros, fua)).await?,
+                zeros => self.change_part(self.change(part, zeros, fua), stalls).await?,
             }
             done += count;
         }
         Ok(())
     }
 
-    async fn change_part(&self, change: Change<'_>) -> Result {
+    /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].
+    /// While the backing hangs, clients are told so, and what they had sent is left behind: admitted
+    /// later, it could overwrite what they have sent since.
+    fn is_left_behind(&self, stalls: u64) -> bool {
+        let told = stalls % 2 == 1 || self.shared.stalls.load(Ordering::SeqCst) != stalls;
+        told && !planted(Bug::AdmitLeftBehind)
+    }
+
+    async fn change_part(&self, change: Change<'_>, stalls: u64) -> Result {
         let (first, blocks) = blocks_of(&change.at);
         let room = self.shared.room(first);
         let mut change = change;
@@ -362,6 +375,10 @@ impl Handle {
             self.lane.turn().await;
             if self.shared.has_failed() {
                 return Err(FAILED);
+            }
+            // From here to the decision nothing is awaited: who is told in between is told that.
+            if self.is_left_behind(stalls) {
+                return Err(self.shared.stall.error());
             }
             let seen = room.changed.seen();
             change.now_ns = self.lane.now();
@@ -380,7 +397,7 @@ impl Handle {
                 }
                 Admit::AbsorbedAndFlush => {
                     self.lane.charge(Cost::Absorb, blocks);
-                    return self.flush().await;
+                    return self.flush_for_client().await;
                 }
                 Admit::Pass => {
                     self.lane.charge(Cost::Pass, 1);
@@ -399,6 +416,10 @@ impl Handle {
 
     /// Sends a change straight to the backing; its blocks wait for it meanwhile.
     async fn pass(&self, room: &Room, change: &Change<'_>) -> Result {
+        if !change.fua {
+            // From now on, not from its answer on: a flush that fails in between may have taken it.
+            self.shared.unkept.store(true, Ordering::SeqCst);
+        }
         let result = self.send(change).await;
         let blocks = blocks_of(&change.at).1;
         let small = blocks <= self.shared.settings.absorb_blocks_max;
@@ -421,12 +442,12 @@ impl Handle {
     async fn send(&self, change: &Change<'_>) -> Result {
         let native = self.below.limits().fua == Fua::Native;
         let failures = self.shared.flush_failures.load(Ordering::SeqCst);
-        self.below.run(request_of(change, change.fua && native)).await?;
+        self.ask_below(request_of(change, change.fua && native)).await?;
         if !change.fua || native {
             return Ok(());
         }
         if planted(Bug::OverlapFlushes) {
-            return self.below.run(Request::Flush).await;
+            return self.ask_below(Request::Flush).await;
         }
         self.flush_below().await?;
         // A flush that began when the write was there, and failed before we asked for ours, may have
@@ -434,53 +455,6 @@ impl Handle {
         match self.shared.flush_failures.load(Ordering::SeqCst) == failures {
             true => Ok(()),
             false => Err(LOST),
-        }
-    }
-
-    /// Makes durable what the backing has: by a flush that begins after this was called.
-    pub(crate) async fn flush_below(&self) -> Result {
-        self.lane.turn().await;
-        let target = self.shared.gate.with(|gate| gate.target());
-        let mut error = LOST;
-        loop {
-            self.lane.turn().await;
-            let seen = self.shared.gate_changed.seen();
-            match self.shared.gate.with(|gate| gate.step(target)) {
-                Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
-                Pass::Wait => self.shared.gate_changed.after(seen).await,
-                Pass::Lead => {
-                    self.shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
-                    let result = self.below.run(Request::Flush).await;
-                    if let Err(found) = result {
-                        error = found;
-                        self.shared.tainted.store(true, Ordering::SeqCst);
-                        self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
-                    }
-                    self.lane.turn().await;
-                    self.shared.gate.with(|gate| gate.report(result.is_ok()));
-                    self.shared.gate_changed.notify();
-                }
-            }
-        }
-    }
-
-    /// Makes durable everything that was completed before this was called (C1).
-    pub(crate) async fn flush(&self) -> Result {
-        self.lane.charge(Cost::Flush, 1);
-        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
-        self.lane.turn().await;
-        let target = self.shared.order.with(|order| match planted(Bug::JoinRunningFlush) {
-            true => order.running_target(),
-            false => order.target(),
-        });
-        loop {
-            self.lane.turn().await;
-            let seen = self.shared.order_changed.seen();
-            match self.shared.order.with(|order| order.step(target)) {
-                Step::Done(result) => return result,
-                Step::Wait => self.shared.order_changed.after(seen).await,
-                Step::Lead { epoch, resume } => crew::write_out(self, epoch, resume).await,
-            }
         }
     }
 }

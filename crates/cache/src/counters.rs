@@ -1,17 +1,44 @@
-//! What a volume counts. Blocks unless a name says otherwise.
+//! What a volume counts, each with its unit and its meaning: one definition gives the fields, their
+//! documentation and what [`Counters::explained`] tells.
 
 use core::ops::AddAssign;
 
+macro_rules! is_gauge {
+    (count) => {
+        false
+    };
+    (gauge) => {
+        true
+    };
+}
+
 macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// Counts since the volume was opened, and gauges that say how it stands now.
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident: $unit:literal,)*) => {
+        /// Counts since the volume was opened, and gauges that say how it stands now. Names are only
+        /// ever added.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct Counters { $($(#[doc = $doc])+ pub $name: u64,)* }
+        pub struct Counters {
+            $($(#[doc = $doc])+ #[doc = concat!("\n\nUnit: ", $unit, ".")] pub $name: u64,)*
+        }
 
         impl Counters {
             /// Every counter with its name, in the order of the definition.
             pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
                 $(each(stringify!($name), self.$name);)*
+            }
+
+            /// What every counter means, in the same order: its name, its unit, whether it is a
+            /// gauge (how things stand; the others only ever grow), and its meaning in a sentence
+            /// or two. A block is 4096 bytes.
+            pub fn explained()
+            -> impl Iterator<Item = (&'static str, &'static str, bool, &'static str)> {
+                let all = [$((
+                    stringify!($name),
+                    $unit,
+                    is_gauge!($kind),
+                    concat!($($doc),+).trim_ascii(),
+                ),)*];
+                all.into_iter()
             }
         }
 
@@ -25,85 +52,173 @@ macro_rules! counters {
 
 counters! {
     /// Read requests answered from memory.
-    read_hits,
+    count read_hits: "requests",
     /// Read requests that went to the backing.
-    read_misses,
+    count read_misses: "requests",
     /// Read requests that waited for another one's fetch.
-    read_joins,
+    count read_joins: "requests",
     /// Blocks answered from memory.
-    blocks_hit,
+    count blocks_hit: "blocks",
     /// Blocks kept after a miss.
-    blocks_filled,
+    count blocks_filled: "blocks",
     /// Blocks that a write changed while they were being fetched, and that were not kept.
-    fills_marked,
+    count fills_marked: "blocks",
     /// Misses not kept because keeping would have cost more than it brings.
-    bypass_not_worth,
+    count bypass_not_worth: "requests",
     /// Misses not kept because the request was large.
-    bypass_large,
-    /// Misses not kept because no slot could be had.
-    bypass_no_slot,
+    count bypass_large: "requests",
+    /// Blocks of misses not kept because no slot could be had.
+    count bypass_no_slot: "blocks",
+    /// Time saved by reads answered from memory: each counts as the backing's measured read latency
+    /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited for
+    /// another one's fetch saved nothing.
+    count time_saved_ns: "nanoseconds",
     /// Change requests (write, zero, discard) seen.
-    changes,
+    count changes: "requests",
     /// Blocks asked to be written.
-    blocks_requested,
+    count blocks_requested: "blocks",
     /// Blocks absorbed into the write buffer.
-    blocks_absorbed,
+    count blocks_absorbed: "blocks",
     /// Blocks of the open epoch that were overwritten or discarded before they were written: saved.
-    blocks_saved,
+    count blocks_saved: "blocks",
     /// Blocks written out from the buffer.
-    blocks_written,
+    count blocks_written: "blocks",
     /// Write-out requests to the backing.
-    runs_written,
+    count runs_written: "requests",
     /// Zeroed ranges written out.
-    zeroes_written,
+    count zeroes_written: "requests",
+    /// Write-outs asked for at once, rather than by level, age or a client's flush: a change waited
+    /// for room in the buffer, dirty data was found at start, or an error was cleared.
+    count writes_urgent: "epochs",
     /// Changes sent straight to the backing, for any reason.
-    passes,
-    /// ... because no client has proved by a flush that it knows a write buffer (C11).
-    passes_unproven,
-    /// ... because of the write mode.
-    passes_mode,
-    /// ... because the request was FUA.
-    passes_fua,
-    /// ... because the request was large.
-    passes_large,
-    /// ... because the write buffer was full (C6, C13).
-    passes_full,
-    /// ... because the oldest dirty block was older than `dirty_age` (C6).
-    passes_late,
+    count passes: "requests",
+    /// Changes sent straight to the backing because no client has proved by a flush that it knows a
+    /// write buffer (C11).
+    count passes_unproven: "requests",
+    /// Changes sent straight to the backing because of the write mode.
+    count passes_mode: "requests",
+    /// Changes sent straight to the backing because the request was FUA.
+    count passes_fua: "requests",
+    /// Changes sent straight to the backing because the request was large.
+    count passes_large: "requests",
+    /// Changes sent straight to the backing because the write buffer was full (C6, C13).
+    count passes_full: "requests",
+    /// Changes sent straight to the backing because the oldest dirty block was older than
+    /// `dirty_age` (C6).
+    count passes_late: "requests",
     /// Blocks evicted.
-    evictions,
-    /// Flush requests seen.
-    flushes,
+    count evictions: "blocks",
+    /// Flushes asked for, by clients and by the engine itself to move on.
+    count flushes: "requests",
     /// Flushes sent to the backing.
-    flushes_backing,
+    count flushes_backing: "requests",
     /// Epochs that became durable.
-    epochs,
+    count epochs: "epochs",
     /// Errors of the backing while writing out.
-    errors_write,
+    count errors_write: "requests",
     /// Errors of the backing while flushing.
-    errors_flush,
+    count errors_flush: "requests",
     /// Errors of the backing while reading.
-    errors_read,
+    count errors_read: "requests",
     /// Dirty blocks found and taken over at start (C7).
-    blocks_recovered,
+    count blocks_recovered: "blocks",
     /// Slots whose header failed its checksum at start.
-    headers_rejected,
-    /// Gauge: blocks held.
-    blocks_held,
-    /// Gauge: dirty blocks.
-    blocks_dirty,
-    /// Gauge: the most dirty blocks that `dirty_bytes` allows.
-    dirty_blocks_max,
-    /// Gauge: the most dirty blocks that the flush debt allows (C13).
-    allowance_blocks,
-    /// Gauge: age of the oldest dirty block, in nanoseconds.
-    dirty_age_ns,
-    /// Gauge: measured latency of the backing's reads, in nanoseconds.
-    backing_read_ns,
-    /// Gauge: measured write-out rate, in blocks a second.
-    drain_blocks_per_second,
-    /// Gauge: predicted time to write out and flush everything dirty, in nanoseconds.
-    flush_predicted_ns,
-    /// Gauge: 1 if the volume has failed (C8).
-    failed,
+    count headers_rejected: "slots",
+    /// Blocks held.
+    gauge blocks_held: "blocks",
+    /// Dirty blocks: written by clients, and not yet durable on the backing.
+    gauge blocks_dirty: "blocks",
+    /// The most dirty blocks that `dirty_bytes` allows.
+    gauge dirty_blocks_max: "blocks",
+    /// The most dirty blocks that the flush debt allows (C13).
+    gauge allowance_blocks: "blocks",
+    /// Age of the oldest dirty block.
+    gauge dirty_age_ns: "nanoseconds",
+    /// Measured latency of the backing's reads; 0: not measured yet.
+    gauge backing_read_ns: "nanoseconds",
+    /// What a read answered from memory takes, as sampled; 0: not sampled yet.
+    gauge hit_ns: "nanoseconds",
+    /// Measured write-out rate; 0: not measured yet.
+    gauge drain_blocks_per_second: "blocks/s",
+    /// Predicted time to write out and flush everything dirty.
+    gauge flush_predicted_ns: "nanoseconds",
+    /// 1 if the volume has failed (C8).
+    gauge failed: "flag",
+}
+
+/// What a shard's hits have saved, settled whenever the price of a hit changes, so that each counts
+/// with the latency of its time and the way of a hit stays as it is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Saving {
+    /// Hits that are in the sum.
+    settled: u64,
+    /// What each hit since then saves.
+    per_hit_ns: u64,
+}
+
+impl Saving {
+    /// Adds what the hits since the last time have saved; those to come save `per_hit_ns` each.
+    pub(crate) fn settle(&mut self, counters: &mut Counters, per_hit_ns: u64) {
+        // Who waited for another one's fetch is counted as a hit when it comes back.
+        let hits = counters.read_hits.saturating_sub(counters.read_joins);
+        let new = hits.saturating_sub(self.settled);
+        let saved_ns = new.saturating_mul(self.per_hit_ns);
+        counters.time_saved_ns = counters.time_saved_ns.saturating_add(saved_ns);
+        *self = Saving { settled: self.settled.max(hits), per_hit_ns };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_counter_is_explained_once_in_a_sentence() {
+        let mut names = Vec::new();
+        Counters::default().each(|name, _| names.push(name));
+        let explained: Vec<_> = Counters::explained().collect();
+        assert_eq!(names, explained.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
+        for (name, unit, _, meaning) in &explained {
+            assert!(!unit.is_empty(), "{name} has no unit");
+            let mut letters = meaning.chars();
+            let starts = letters.next().is_some_and(|c| c.is_uppercase() || c.is_numeric());
+            assert!(starts && meaning.ends_with('.'), "{name}: {meaning:?}");
+            assert!(!meaning.contains("  "), "{name}: lines are joined by one space: {meaning:?}");
+            assert!(!name.ends_with("_ns") || *unit == "nanoseconds", "{name} is in {unit}");
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), explained.len(), "a name is there twice");
+        let gauge = |wanted: &str| explained.iter().find(|(name, ..)| *name == wanted).map(|e| e.2);
+        assert_eq!((gauge("blocks_dirty"), gauge("blocks_hit")), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn counts_add_up() {
+        let mut sum = Counters { read_hits: 1, time_saved_ns: 5, ..Counters::default() };
+        sum += &Counters { read_hits: 2, time_saved_ns: 6, ..Counters::default() };
+        assert_eq!((sum.read_hits, sum.time_saved_ns), (3, 11));
+    }
+
+    #[test]
+    fn each_hit_saves_what_it_saved_at_its_time() {
+        let mut counters = Counters::default();
+        let mut saving = Saving::default();
+        counters.read_hits = 5;
+        saving.settle(&mut counters, 100);
+        assert_eq!(counters.time_saved_ns, 0, "nothing was measured when these came");
+        counters.read_hits = 8;
+        saving.settle(&mut counters, 1000);
+        assert_eq!(counters.time_saved_ns, 300);
+        counters.read_hits = 10;
+        counters.read_joins = 1;
+        saving.settle(&mut counters, 0);
+        assert_eq!(counters.time_saved_ns, 1300, "one of the two had waited for a fetch");
+        counters.read_joins = 4;
+        saving.settle(&mut counters, 1000);
+        counters.read_hits = 13;
+        saving.settle(&mut counters, 1000);
+        assert_eq!(counters.time_saved_ns, 1300, "those that waited come back as hits");
+    }
 }

@@ -2,14 +2,17 @@
 
 use crate::cache::{Cache, Handle};
 use crate::order::Order;
+use crate::patience::Errand;
 use crate::planted::{Bug, planted};
+use crate::sentinel;
 use crate::shard::{Admit, Next, Run};
 use crate::shared::Shared;
+use crate::superblock::Condition;
 use crate::zeroes::ZeroRun;
 use alloc::sync::Arc;
 use block::{Error, Kind, Request, Result};
 use core::future::Future;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering;
 use core::task::Poll;
 use lane::Cost;
@@ -33,9 +36,16 @@ pub(crate) fn start(cache: &Cache) {
             .expect("a lane has room for its crew");
     }
     if !handle.shared.keeper_taken.swap(true, Ordering::SeqCst) {
+        if handle.shared.settings.stall_time_ns > 0 {
+            let cache = cache.clone();
+            let sentinel = async move { sentinel::watch(&cache.0).await };
+            lane.spawn(sentinel).expect("a lane has room for the sentinel");
+        }
         let cache = cache.clone();
         lane.spawn(async move { keep(&cache.0).await }).expect("a lane has room for the keeper");
     }
+    let relayed = cache.clone();
+    lane.spawn(async move { relay(&relayed.0).await }).expect("a lane has room for the relay");
 }
 
 impl Shared {
@@ -50,14 +60,29 @@ impl Shared {
         self.errors[kind].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn mark_failed(&self) {
-        self.failed.store(true, Ordering::SeqCst);
+    /// The volume fails, if it has not yet. It is noted where it outlives the process before anybody
+    /// can hear of it; whoever waits is then to be told by [`Shared::tell_everybody`].
+    pub(crate) fn fail(&self, order: &mut Order, error: Error) {
+        if order.fail(error) {
+            self.arena.note_condition(Condition::Failed);
+            self.failed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Wakes everybody whom it concerns that the volume has failed.
+    pub(crate) fn tell_everybody(&self) {
         self.order_changed.notify();
         self.work.notify();
         self.kick.notify();
         // Writers that wait for room must hear that there will be none.
         self.rooms.iter().for_each(|room| room.changed.notify());
     }
+}
+
+/// Makes the lane's tasks look up when the backing stops to answer, and when it answers again.
+async fn relay(handle: &Handle) {
+    let shared = &handle.shared;
+    shared.stall.relay(&handle.lane, || shared.stopping.load(Ordering::SeqCst)).await;
 }
 
 /// A crew member: pulls runs of the closing epoch from the shards, one at a time.
@@ -76,7 +101,7 @@ async fn carry(handle: &Handle, member: usize) {
             match result {
                 Ok(()) => pause_ns = PAUSE_NS,
                 Err(error) => {
-                    trouble(handle, error, 1).await;
+                    trouble(handle, error, 1, shared.settings.retry_time_ns).await;
                     handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
                 }
@@ -116,7 +141,13 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
     handle.lane.charge(Cost::WriteOut, run.blocks());
     let mut result = Ok(());
     for (at, from) in run.parts() {
-        result = handle.below.run(Request::Write { at, from, fua: false }).await;
+        let start = handle.lane.now();
+        let request = Request::Write { at, from, fua: false };
+        result = match planted(Bug::AbandonStalled) {
+            true => ask_impatiently(handle, request).await,
+            false => handle.ask_below(request).await,
+        };
+        handle.shared.latencies.run_ns.record(handle.lane.now() - start);
         if result.is_err() {
             break;
         }
@@ -134,7 +165,7 @@ async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -
     let mut result = Ok(());
     for at in run.extents() {
         let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
-        result = handle.below.run(request).await;
+        result = handle.ask_below(request).await;
         if result.is_err() {
             break;
         }
@@ -170,24 +201,51 @@ async fn done(
     }
 }
 
-/// The backing has failed: try again for `retry_time`, then the volume fails (C8). `kind`: which
-/// error to count.
-async fn trouble(handle: &Handle, error: Error, kind: usize) {
+/// What the planted bug does: once the volume has failed, what hangs counts as answered.
+async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
+    let mut running = handle.below.run(request);
+    let sent = handle.shared.patience.sent(Errand::Change);
+    let result = core::future::poll_fn(|context| match Pin::new(&mut running).poll(context) {
+        Poll::Pending if handle.shared.has_failed() => Poll::Ready(None),
+        running => running.map(Some),
+    })
+    .await;
+    handle.shared.patience.answered(sent);
+    if result.is_none() {
+        let left_behind = async move { _ = running.await };
+        handle.lane.spawn(left_behind).expect("a lane has room for a few more tasks");
+    }
+    result.unwrap_or(Err(TAINTED))
+}
+
+/// The backing has failed: try again for so long, then the volume fails (C8). `kind`: which error to
+/// count.
+async fn trouble(handle: &Handle, error: Error, kind: usize, retry_time_ns: u64) {
     let shared = &handle.shared;
     shared.count_error(kind);
     handle.lane.turn().await;
     let now = handle.lane.now();
-    let retry = shared.settings.retry_time_ns;
-    if !shared.order.with(|order| order.trouble(error, now, retry)) {
-        shared.mark_failed();
+    let goes_on = shared.order.with(|order| {
+        let goes_on = order.trouble(now, retry_time_ns);
+        if !goes_on {
+            shared.fail(order, error);
+        }
+        goes_on
+    });
+    if !goes_on {
+        shared.tell_everybody();
     }
 }
 
 /// Leads the write-out of an epoch: close, wait for the crew, flush, release.
 pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     let shared = &handle.shared;
+    let begun = handle.lane.now();
     if !resume {
         close(handle, epoch).await;
+    }
+    if shared.rewrite.swap(false, Ordering::SeqCst) {
+        taint(handle).await;
     }
     if !flush_first(handle).await {
         return give_up(handle).await;
@@ -217,6 +275,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
     handle.lane.turn().await;
     shared.order.with(|order| order.durable(epoch));
     shared.epochs.fetch_add(1, Ordering::Relaxed);
+    shared.latencies.write_out_ns.record(handle.lane.now() - begun);
     shared.gauges.closing_since.store(0, Ordering::Relaxed);
     shared.order_changed.notify();
     release(handle).await;
@@ -238,14 +297,10 @@ async fn flush_first(handle: &Handle) -> bool {
     let shared = &handle.shared;
     let mut pause_ns = PAUSE_NS;
     while shared.flush_first.load(Ordering::SeqCst) && handle.below.limits().flush_needed {
-        match handle.flush_below().await {
-            Ok(()) => {
-                // A failure before this one took nothing that was promised to anybody.
-                shared.tainted.store(false, Ordering::SeqCst);
-                shared.flush_first.store(false, Ordering::SeqCst);
-            }
+        match flush_backing(handle).await {
+            Ok(()) => shared.flush_first.store(false, Ordering::SeqCst),
             Err(error) => {
-                trouble(handle, error, 2).await;
+                flush_failed(handle, error).await;
                 if shared.has_failed() {
                     return false;
                 }
@@ -291,6 +346,7 @@ async fn flush_backing(handle: &Handle) -> Result {
     // Taken before the flush begins: what passes while it is under way belongs to the next one.
     let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
     let unkept = shared.unkept.swap(false, Ordering::SeqCst);
+    let failures = shared.arena.flushes_failed();
     if !unflushed || !handle.below.limits().flush_needed {
         return Ok(());
     }
@@ -304,6 +360,9 @@ async fn flush_backing(handle: &Handle) -> Result {
         if unkept {
             shared.unkept.store(true, Ordering::SeqCst);
         }
+    } else {
+        // Had one of these lost anything, it would have been written again before this flush.
+        shared.arena.note_flushes_mended(failures);
     }
     result
 }
@@ -312,7 +371,17 @@ async fn flush_backing(handle: &Handle) -> Result {
 /// (C8). What is still held is written again; if something is not, that is the end.
 async fn flush_failed(handle: &Handle, error: Error) {
     let shared = &handle.shared;
-    shared.count_error(2);
+    taint(handle).await;
+    let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
+        true => 0,
+        false => shared.settings.retry_time_ns,
+    };
+    trouble(handle, error, 2, retry_time_ns).await;
+}
+
+/// Everything written since the last good flush waits again.
+async fn taint(handle: &Handle) {
+    let shared = &handle.shared;
     for room in &shared.rooms {
         loop {
             handle.lane.turn().await;
@@ -321,15 +390,6 @@ async fn flush_failed(handle: &Handle, error: Error) {
             }
         }
         room.has_closing.store(true, Ordering::SeqCst);
-    }
-    handle.lane.turn().await;
-    let now = handle.lane.now();
-    let retry = match shared.unkept.load(Ordering::SeqCst) {
-        true => 0,
-        false => shared.settings.retry_time_ns,
-    };
-    if !shared.order.with(|order| order.trouble(error, now, retry)) {
-        shared.mark_failed();
     }
 }
 
@@ -368,6 +428,7 @@ impl Shared {
     fn due(&self, now_ns: u64) -> Option<u64> {
         let since = self.gauges.open_since.load(Ordering::Relaxed);
         if self.gauges.urgent.swap(false, Ordering::SeqCst) {
+            self.writes_urgent.fetch_add(1, Ordering::Relaxed);
             return Some(now_ns);
         }
         if since == 0 {
@@ -407,7 +468,7 @@ async fn keep(handle: &Handle) {
 }
 
 /// Waits for either of two waits that may be dropped at any time (events, sleeps).
-async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
+pub(crate) async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
     let mut one = pin!(one);
     let mut two = pin!(two);
     core::future::poll_fn(|context| {

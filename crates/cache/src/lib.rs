@@ -12,8 +12,12 @@
 //!                 |      policy.rs
 //!   arena.rs   headers (two atomic words a slot) and the slots' bytes, in shared memory
 //!
+//!   superblock.rs  what the arena is, whose, and how its volume stood
+//!
 //!   order.rs   one Lock a volume: which epoch is open, closing, durable; errors
-//!   gate.rs    one Lock a volume: the backing's flushes, one at a time
+//!   gate.rs    one Lock a volume: the backing's flushes, one at a time (both used by flush.rs)
+//!   sentinel.rs, patience.rs: notice that the backing does not answer
+//!   discard.rs, rescue: what the operator may do with what a failed volume holds
 //! ```
 //!
 //! The engine has no thread, no system call, no clock but its lane's and no randomness: the crate is
@@ -30,27 +34,38 @@ mod arena;
 mod cache;
 mod counters;
 mod crew;
+mod discard;
 mod fills;
+mod flush;
 mod gate;
+mod histogram;
 mod index;
 mod lists;
 mod order;
 mod passes;
+mod patience;
 pub mod planted;
 mod policy;
 mod recovery;
+mod rescue;
+mod sentinel;
 mod settings;
 mod shard;
 mod shared;
+mod status;
+mod superblock;
 mod worth;
 mod zeroes;
 
 pub use arena::{Arena, Header, State};
 pub use cache::Cache;
 pub use counters::Counters;
+pub use histogram::{Histogram, Histograms, Snapshot};
 pub use recovery::Unrecoverable;
+pub use rescue::{Item, Rescue, What};
 pub use settings::{Geometry, Settings};
 pub use shared::{Client, Shared};
+pub use superblock::{Found, Survey};
 
 /// Sectors in a block, the unit of caching: 4 KiB.
 pub const BLOCK_SECTORS: u32 = 8;

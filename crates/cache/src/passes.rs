@@ -5,28 +5,38 @@ use block::Extent;
 
 /// The passing changes of a shard. A handful at a time: a list is searched faster than a table.
 #[derive(Default)]
-pub(crate) struct Passes(Vec<Extent>);
+pub(crate) struct Passes {
+    list: Vec<Extent>,
+    /// As if one touched every block: nothing may begin here.
+    closed: bool,
+}
 
 impl Passes {
     pub(crate) fn new() -> Passes {
-        Passes(Vec::with_capacity(64))
+        Passes { list: Vec::with_capacity(64), closed: false }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.list.clear();
+        self.closed = false;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty() && !self.closed
+    }
+
+    /// From now on (or no longer) it is as if a pass touched every block.
+    pub(crate) fn close(&mut self, closed: bool) {
+        self.closed = closed;
     }
 
     pub(crate) fn begin(&mut self, at: Extent) {
-        self.0.push(at);
+        self.list.push(at);
     }
 
     pub(crate) fn end(&mut self, at: Extent) {
-        let position = self.0.iter().position(|pass| *pass == at);
-        self.0.swap_remove(position.expect("a pass ends once"));
+        let position = self.list.iter().position(|pass| *pass == at);
+        self.list.swap_remove(position.expect("a pass ends once"));
     }
 
     /// Whether a pass touches any of these blocks.
@@ -34,6 +44,6 @@ impl Passes {
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
         let start = first * u64::from(crate::BLOCK_SECTORS);
         let end = (first + u64::from(blocks)) * u64::from(crate::BLOCK_SECTORS);
-        self.0.iter().any(|pass| pass.first < end && start < pass.end())
+        self.closed || self.list.iter().any(|pass| pass.first < end && start < pass.end())
     }
 }

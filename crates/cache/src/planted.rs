@@ -20,18 +20,37 @@ pub enum Bug {
     SkipChecksum,
     /// C4: a change goes past a dirty block that is held in part.
     PassHeldInPart,
+    /// C4: a slot is published before its bytes are there.
+    PublishBeforeFill,
+    /// C5: the older version of a block is given up before the newer one is published.
+    RetireFirst,
+    /// C5: blocks are given up before the range of zeros that replaces them is published.
+    RangeAfterBlocks,
     /// C6: dirty data beyond `dirty_bytes`.
     IgnoreDirtyLimit,
     /// C6: the keeper does not hear of an epoch's first change.
     SleepingKeeper,
     /// C7: recovery takes what it found for clean.
     ReleaseRecovered,
+    /// C7: a durable epoch's blocks are released before its ranges of zeros.
+    RangesLast,
     /// C8: a failed write-out counts as done.
     SwallowError,
     /// C8: written blocks are clean before the backing was flushed.
     CleanTooEarly,
+    /// C8: a process forgives the backing a failed flush before its own first good one, though an
+    /// earlier life may have answered what is lost.
+    ForgiveFirstFlush,
     /// C8: an FUA write flushes the backing beside another flush, and believes what it is told.
     OverlapFlushes,
+    /// C8: recovery forgets that the volume had failed.
+    ForgetFailure,
+    /// C8: what hangs in the backing is offered to it again.
+    AbandonStalled,
+    /// C8: a discard of what is dirty leaves some of it behind.
+    DiscardKeepsVersions,
+    /// C10: a change is admitted after its client was told that the backing does not answer.
+    AdmitLeftBehind,
     /// C10: a fill is kept although a write marked it.
     KeepMarkedFill,
     /// C10: a bypassing write leaves an older copy behind.
@@ -44,13 +63,17 @@ pub enum Bug {
     IgnoreDebt,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
+    /// C14: the backing is asked what is zero before the cache looks at what it holds itself.
+    StatusBelowFirst,
     /// C15: recovery starts while the old owner's writes are still under way.
     SkipFence,
+    /// C15: a second process takes the memory while the first one still runs.
+    TwoOwners,
 }
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 31] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -58,19 +81,30 @@ impl Bug {
         Bug::WrongOffset,
         Bug::SkipChecksum,
         Bug::PassHeldInPart,
+        Bug::PublishBeforeFill,
+        Bug::RetireFirst,
+        Bug::RangeAfterBlocks,
         Bug::IgnoreDirtyLimit,
         Bug::SleepingKeeper,
         Bug::ReleaseRecovered,
+        Bug::RangesLast,
         Bug::SwallowError,
         Bug::CleanTooEarly,
+        Bug::ForgiveFirstFlush,
         Bug::OverlapFlushes,
+        Bug::ForgetFailure,
+        Bug::AbandonStalled,
+        Bug::DiscardKeepsVersions,
+        Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,
         Bug::TrustAtOnce,
         Bug::BypassInFlight,
         Bug::IgnoreDebt,
         Bug::DiscardDropsFlushed,
+        Bug::StatusBelowFirst,
         Bug::SkipFence,
+        Bug::TwoOwners,
     ];
 }
 
@@ -100,9 +134,15 @@ mod hooks {
     /// Who hears of admissions.
     pub type Observer = Box<dyn FnMut(Admitted)>;
 
+    /// Who sees the arena between two stores; it says after how many more it wants to see it again,
+    /// 0: never.
+    pub type StoreObserver = Box<dyn FnMut() -> u32>;
+
     std::thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
         static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
+        static STORES_LEFT: Cell<u32> = const { Cell::new(0) };
+        static STORE_OBSERVER: RefCell<Option<StoreObserver>> = const { RefCell::new(None) };
     }
 
     /// Whether this bug is planted on this thread.
@@ -122,6 +162,44 @@ mod hooks {
         OBSERVER.set(observer);
     }
 
+    /// Sets who is called in the middle of things, with the arena as a kill at that very moment would
+    /// leave it. [`watch_stores`] says when.
+    pub fn observe_stores(observer: Option<StoreObserver>) {
+        STORE_OBSERVER.set(observer);
+    }
+
+    /// From now on, the observer is called after so many stores to an arena on this thread (words,
+    /// and halves of copies); 0: not at all.
+    #[inline]
+    pub fn watch_stores(stores: u32) {
+        STORES_LEFT.set(stores);
+    }
+
+    /// A store to the arena has been made.
+    #[inline]
+    pub(crate) fn stored() {
+        match STORES_LEFT.get() {
+            0 => {}
+            1 => STORES_LEFT
+                .set(STORE_OBSERVER.with_borrow_mut(|it| it.as_mut().map_or(0, |it| it()))),
+            left => STORES_LEFT.set(left - 1),
+        }
+    }
+
+    /// Copies `sectors` sectors by `copy(first, count)`: in two halves, if somebody watches.
+    #[inline]
+    pub(crate) fn in_halves(sectors: u32, copy: impl Fn(u32, u32)) {
+        let half = sectors / 2;
+        if STORES_LEFT.get() == 0 || half == 0 {
+            copy(0, sectors);
+        } else {
+            copy(0, half);
+            stored();
+            copy(half, sectors - half);
+        }
+        stored();
+    }
+
     pub(crate) fn admitted(admitted: Admitted) {
         OBSERVER.with_borrow_mut(|observer| {
             if let Some(observer) = observer {
@@ -132,9 +210,9 @@ mod hooks {
 }
 
 #[cfg(feature = "laboratory")]
-pub(crate) use hooks::admitted;
+pub use hooks::{Observer, StoreObserver, observe, observe_stores, plant, planted, watch_stores};
 #[cfg(feature = "laboratory")]
-pub use hooks::{Observer, observe, plant, planted};
+pub(crate) use hooks::{admitted, in_halves, stored};
 
 /// Whether this bug is planted: never, in the product.
 #[cfg(not(feature = "laboratory"))]
@@ -146,3 +224,13 @@ pub const fn planted(_bug: Bug) -> bool {
 #[cfg(not(feature = "laboratory"))]
 #[inline(always)]
 pub(crate) fn admitted(_admitted: Admitted) {}
+
+#[cfg(not(feature = "laboratory"))]
+#[inline(always)]
+pub(crate) fn stored() {}
+
+#[cfg(not(feature = "laboratory"))]
+#[inline(always)]
+pub(crate) fn in_halves(sectors: u32, copy: impl Fn(u32, u32)) {
+    copy(0, sectors);
+}

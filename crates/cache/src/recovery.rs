@@ -6,26 +6,57 @@
 //! stays before the one that was open. Nothing is released before it is durable, so that a crash
 //! now finds the same again.
 
-use crate::arena::{ExtentHeader, Header};
+use crate::arena::{Arena, ExtentHeader, Header};
 use crate::order::Order;
 use crate::planted::{Bug, planted};
+use crate::settings::Geometry;
 use crate::shard::Shard;
 use crate::shared::Shared;
+use crate::superblock::Condition;
 use alloc::vec::Vec;
+use block::{Error, Kind};
 use core::fmt;
 use core::sync::atomic::Ordering;
 use lane::Lock;
 
-/// The memory cannot be taken over.
+const FAILED_BEFORE: Error = Error::new(
+    Kind::Io,
+    "write or flush: the volume had failed before it was started again, clear the error first",
+);
+
+/// Why a memory cannot be taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unrecoverable;
+pub enum Unrecoverable {
+    /// It holds no cache, or one whose first words are damaged.
+    NotAnArena,
+    /// It holds the cache of another backing.
+    AnotherVolume,
+    /// It holds this backing's cache, but of another size.
+    AnotherSize,
+    /// It holds a cache that another version of the program has made.
+    UnknownVersion,
+}
 
 impl fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the memory holds another volume's cache, or one of another size; \
-             serve that volume with the memory it had, or drain it first",
-        )
+        f.write_str(match self {
+            Unrecoverable::NotAnArena => {
+                "the memory holds no cache, or its first words are damaged; give it to whoever made \
+                 it, or start with fresh memory"
+            }
+            Unrecoverable::AnotherVolume => {
+                "the memory holds the cache of another backing; serve that backing with it, or start \
+                 with fresh memory"
+            }
+            Unrecoverable::AnotherSize => {
+                "the memory holds a cache of another size, or the backing's size has changed; serve \
+                 it with the sizes that it had, and drain it first"
+            }
+            Unrecoverable::UnknownVersion => {
+                "the memory holds a cache of another version of this program; drain it with the \
+                 version that made it"
+            }
+        })
     }
 }
 
@@ -37,17 +68,19 @@ fn is_before(one: u64, two: u64, bits: u32) -> bool {
     one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
 }
 
-pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
-    match shared.arena.is_mine(&shared.geometry, shared.limits.sectors) {
-        None => {
-            shared.arena.adopt(&shared.geometry, shared.limits.sectors);
-            shared.arena.note_epoch(1);
-            return Ok(());
-        }
-        Some(false) => return Err(Unrecoverable),
-        Some(true) => {}
+pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
+    let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
+    if !shared.arena.is_mine(&geometry, sectors, identity)? {
+        shared.arena.adopt(&geometry, sectors, identity);
+        shared.arena.note_epoch(1);
+        return Ok(());
     }
-    let epochs = Epochs::find(shared);
+    let condition = shared.arena.condition();
+    if condition == Condition::Discarding {
+        finish_discard(&shared.arena, &geometry);
+    }
+    let ranges = shared.geometry.shards * shared.geometry.extents;
+    let epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
     shared.arena.note_epoch(epochs.open);
     for room in &mut shared.rooms {
         room.shard.get_mut().recover(&epochs, &shared.gauges);
@@ -60,7 +93,12 @@ pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
     for room in &mut shared.rooms {
         room.shard.get_mut().counters.headers_rejected = 0;
     }
-    shared.order = Lock::new(Order::new(epochs.open, epochs.closing.is_some()));
+    let mut order = Order::new(epochs.open, epochs.closing.is_some());
+    if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
+        shared.fail(&mut order, FAILED_BEFORE);
+        shared.failed.store(true, Ordering::Relaxed);
+    }
+    shared.order = Lock::new(order);
     shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
     shared.gauges.urgent.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
     // Also if nothing is dirty any more: what was may have been overtaken by what went past.
@@ -72,8 +110,16 @@ pub(crate) fn recover(shared: &mut Shared) -> Result<(), Unrecoverable> {
     Ok(())
 }
 
+/// The operator had given up what is dirty (C8), and the process died before all of it was gone.
+fn finish_discard(arena: &Arena, geometry: &Geometry) {
+    (0..geometry.shards * geometry.extents).for_each(|number| arena.free_extent(number));
+    (0..geometry.slots).for_each(|slot| arena.free(slot));
+    arena.note_flushes_mended(arena.flushes_failed());
+    arena.note_condition(Condition::Well);
+}
+
 /// The epochs that the arena's dirty data belongs to: at most two.
-struct Epochs {
+pub(crate) struct Epochs {
     /// The open epoch's number from now on.
     open: u64,
     /// The low bits of the one that was closing, if both are found.
@@ -85,9 +131,10 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn find(shared: &Shared) -> Epochs {
+    /// Looks through this many slots and places for ranges.
+    pub(crate) fn find(arena: &Arena, slots: u32, ranges_max: u32) -> Epochs {
         // The open epoch may have nothing dirty in it; then only the note tells of it.
-        let noted = shared.arena.epoch();
+        let noted = arena.epoch();
         let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
         let mut oldest: Option<u16> = None;
         let mut sequence: Option<u64> = None;
@@ -101,15 +148,15 @@ impl Epochs {
             let later = sequence.is_none_or(|seen| is_before(seen, number, 44));
             sequence = if later { Some(number) } else { sequence };
         };
-        for slot in 0..shared.geometry.slots {
-            if let Some(header) = read(&shared.arena, slot)
+        for slot in 0..slots {
+            if let Some(header) = read(arena, slot)
                 && header.state.is_dirty()
             {
                 see(header.epoch, header.sequence);
             }
         }
-        for number in 0..shared.geometry.shards * shared.geometry.extents {
-            if let Ok(Some(range)) = shared.arena.extent(number) {
+        for number in 0..ranges_max {
+            if let Ok(Some(range)) = arena.extent(number) {
                 see(range.epoch as u16, range.sequence);
                 ranges = true;
             }
@@ -122,7 +169,7 @@ impl Epochs {
     }
 }
 
-fn read(arena: &crate::arena::Arena, slot: u32) -> Option<Header> {
+fn read(arena: &Arena, slot: u32) -> Option<Header> {
     if planted(Bug::SkipChecksum) { Some(arena.header(slot)) } else { arena.verified(slot) }
 }
 
@@ -145,11 +192,8 @@ impl Shard {
             }
         }
         // Oldest first, so that each version finds the one it overtakes.
-        found.sort_unstable_by(|(_, one), (_, two)| {
-            let key = |header: &Header| (epochs.is_closing(header.epoch), header.sequence);
-            let ((one_closing, one), (two_closing, two)) = (key(one), key(two));
-            let order = if is_before(one, two, 44) { -1 } else { i32::from(one != two) };
-            two_closing.cmp(&one_closing).then(order.cmp(&0))
+        found.sort_unstable_by_key(|(_, header)| {
+            (!epochs.is_closing(header.epoch), epochs.rank(header.sequence))
         });
         for (slot, header) in found {
             let closing = epochs.is_closing(header.epoch);
@@ -191,7 +235,14 @@ impl Shard {
 }
 
 impl Epochs {
-    fn is_closing(&self, epoch: u16) -> bool {
+    /// A sequence among those that were found, the newest highest. (Unlike `is_before` it orders
+    /// any numbers: what claims to be dirty may be anything.)
+    pub(crate) fn rank(&self, sequence: u64) -> u64 {
+        sequence.wrapping_sub(self.sequence + 1) & ((1 << 44) - 1)
+    }
+
+    /// Whether this is the epoch that was closing.
+    pub(crate) fn is_closing(&self, epoch: u16) -> bool {
         self.closing == Some(epoch) || self.closing.is_some() && epoch == (self.open - 1) as u16
     }
 }

@@ -20,6 +20,20 @@ pub struct Geometry {
     pub run_blocks: u32,
 }
 
+impl Default for Geometry {
+    /// The smallest cache that makes sense, for one lane.
+    fn default() -> Geometry {
+        Geometry {
+            slots: 64,
+            shards: 1,
+            region_blocks: 1024,
+            extents: 4096,
+            fills: 256,
+            run_blocks: 256,
+        }
+    }
+}
+
 impl Geometry {
     /// The geometry for this much memory, used by this many lanes.
     pub fn for_memory(bytes: u64, lanes: u32) -> Geometry {
@@ -32,10 +46,8 @@ impl Geometry {
         Geometry {
             slots: slots - slots % shards,
             shards,
-            region_blocks: 1024,
             extents: 4096 / shards.min(16),
-            fills: 256,
-            run_blocks: 256,
+            ..Geometry::default()
         }
     }
 
@@ -43,6 +55,9 @@ impl Geometry {
         self.slots / self.shards
     }
 }
+
+/// The least time that a request may take before the backing counts as hanging: one second.
+const STALL_TIME_NS_MIN: u64 = 1_000_000_000;
 
 /// What may differ from volume to volume and be changed later.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,6 +73,9 @@ pub struct Settings {
     pub flush_target_ns: u64,
     /// C8: how long errors of the backing are retried, in nanoseconds.
     pub retry_time_ns: u64,
+    /// C8: how long a request to the backing may go unanswered before the backing counts as hanging,
+    /// in nanoseconds; 0: nobody watches.
+    pub stall_time_ns: u64,
     /// Write-outs that each lane has in flight.
     pub crew: u32,
     /// Requests larger than this many blocks go past the cache: such reads are not kept, and such
@@ -81,6 +99,9 @@ impl Settings {
             dirty_age_ns: spec.dirty_age_ms.saturating_mul(1_000_000),
             flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),
             retry_time_ns: spec.retry_time_ms.saturating_mul(1_000_000),
+            // Also who wants no error to be tried again gives a slow answer its time: disks that
+            // spin up or mend a sector take some.
+            stall_time_ns: spec.retry_time_ms.saturating_mul(1_000_000).max(STALL_TIME_NS_MIN),
             crew: 16,
             absorb_blocks_max: 32,
             fill_cost_ns: 400,

@@ -3,14 +3,17 @@
 use crate::arena::Arena;
 use crate::counters::Counters;
 use crate::gate::Gate;
+use crate::histogram::{Histograms, Latencies};
 use crate::order::Order;
+use crate::patience::Patience;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
 use crate::settings::{Geometry, Settings, limits_above};
 use crate::shard::{Gauges, Nearer, Reason, Shard};
+use crate::superblock::Condition;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use block::{Limits, Memory, WriteMode};
+use block::{Limits, Memory, Stall, WriteMode};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
@@ -57,6 +60,17 @@ pub struct Shared {
     pub(crate) drain: Drain,
     pub(crate) keeper_taken: AtomicBool,
     pub(crate) stopping: AtomicBool,
+    /// What the sentinel and the lanes' relays wait beside: the volume stops.
+    pub(crate) ended: Event,
+    /// Requests that the backing has not answered.
+    pub(crate) patience: Patience,
+    /// Whether some of them hang.
+    pub(crate) stall: Arc<Stall>,
+    /// How often that has begun or ended: odd from before anybody is told until after the last one is.
+    pub(crate) stalls: AtomicU64,
+    /// The operator has cleared an error after a flush had failed that no leader had acted on: what
+    /// was written must be written again.
+    pub(crate) rewrite: AtomicBool,
     /// Mirrors `order.failed`, for the hot paths.
     pub(crate) failed: AtomicBool,
     /// Something went past the cache since the backing's last good flush: if the next one fails,
@@ -80,6 +94,10 @@ pub struct Shared {
     pub(crate) flushes_backing: AtomicU64,
     pub(crate) epochs: AtomicU64,
     pub(crate) errors: [AtomicU64; 3],
+    /// Write-outs that had to begin at once.
+    pub(crate) writes_urgent: AtomicU64,
+    /// Boxed: ten kilobytes that would be copied with the rest whenever a cache is made.
+    pub(crate) latencies: Box<Latencies>,
     pub(crate) recovered: AtomicU64,
     pub(crate) rejected: AtomicU64,
 }
@@ -95,13 +113,17 @@ fn mode_bits(write: WriteMode) -> u8 {
 
 impl Shared {
     /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
-    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one.
+    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that had
+    /// failed starts failed (C8).
+    ///
+    /// `identity` names the backing, whatever it is called today: memory that holds the cache of
+    /// another one is refused.
     ///
     /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
     /// backing may still be under way.
     ///
     /// # Errors
-    /// The memory holds something else, or an arena of another geometry or volume size.
+    /// The memory holds something else, or an arena of another geometry, backing or volume size.
     ///
     /// # Panics
     /// If the memory is smaller than [`Arena::bytes`].
@@ -109,6 +131,7 @@ impl Shared {
         below: &Limits,
         geometry: Geometry,
         settings: Settings,
+        identity: u64,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
         assert!(geometry.region_blocks.is_power_of_two());
@@ -122,6 +145,7 @@ impl Shared {
             closing_since: AtomicU64::new(0),
             allowance: AtomicU32::new(u32::MAX),
             backing_read_ns: AtomicU64::new(u64::MAX),
+            hit_ns: AtomicU64::new(0),
             urgent: AtomicBool::new(false),
         };
         let mut shared = Shared {
@@ -148,8 +172,14 @@ impl Shared {
             drain: Drain::default(),
             keeper_taken: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            ended: Event::new(),
+            patience: Patience::default(),
+            stall: Arc::default(),
+            stalls: AtomicU64::new(0),
+            rewrite: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            unkept: AtomicBool::new(false),
+            // An earlier life may have sent something past, and answered it.
+            unkept: AtomicBool::new(!planted(Bug::ForgiveFirstFlush)),
             tainted: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),
             flush_first: AtomicBool::new(false),
@@ -162,11 +192,13 @@ impl Shared {
             flushes_backing: AtomicU64::new(0),
             epochs: AtomicU64::new(0),
             errors: Default::default(),
+            writes_urgent: AtomicU64::new(0),
+            latencies: Box::default(),
             recovered: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
         };
         shared.set_allowance();
-        recovery::recover(&mut shared)?;
+        recovery::recover(&mut shared, identity)?;
         Ok(Arc::new(shared))
     }
 
@@ -249,22 +281,42 @@ impl Shared {
         self.gauges.dirty.load(Ordering::SeqCst)
     }
 
-    /// C8: the operator says that the backing is well again; what is dirty will be tried again.
+    /// C8: the operator says that the backing is well again; what is dirty will be tried again, from
+    /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
+    /// while a discard is under way: that clears the error itself.
     pub fn clear_error(&self) {
-        self.order.peek(Order::clear_error);
-        self.failed.store(false, Ordering::SeqCst);
-        self.gauges.urgent.store(true, Ordering::SeqCst);
-        self.work.notify();
-        self.order_changed.notify();
-        self.kick.notify();
+        let cleared = self.order.peek(|order| {
+            let cleared = order.clear_error();
+            if cleared {
+                // A leader that is still there acts on it by itself.
+                if !order.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
+                    self.rewrite.store(true, Ordering::SeqCst);
+                }
+                self.note_well();
+            }
+            cleared
+        });
+        if cleared {
+            self.gauges.urgent.store(true, Ordering::SeqCst);
+            self.tell_everybody();
+        }
     }
 
-    /// Ends the crews and the keeper once they are at rest. Drain first.
+    /// The volume serves again. To be noted in the section that decides it.
+    pub(crate) fn note_well(&self) {
+        self.arena.note_flushes_mended(self.arena.flushes_failed());
+        self.arena.note_condition(Condition::Well);
+        self.failed.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends the crews, the keeper and the sentinel once they are at rest. Drain first.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.work.notify();
         self.kick.notify();
         self.order_changed.notify();
+        self.ended.notify();
+        self.stall.nudge();
     }
 
     /// C13: how much may be dirty, from what was measured.
@@ -293,7 +345,10 @@ impl Shared {
     pub fn counters(&self, now_ns: u64) -> Counters {
         let mut all = Counters::default();
         for room in &self.rooms {
-            let (counters, held) = room.shard.peek(|shard| (shard.counters, shard.held()));
+            let (counters, held) = room.shard.peek(|shard| {
+                shard.settle(&self.gauges);
+                (shard.counters, shard.held())
+            });
             all += &counters;
             all.blocks_held += u64::from(held);
         }
@@ -301,6 +356,8 @@ impl Shared {
         all.flushes = load(&self.flushes);
         all.flushes_backing = load(&self.flushes_backing);
         all.epochs = load(&self.epochs);
+        all.writes_urgent = load(&self.writes_urgent);
+        all.hit_ns = load(&self.gauges.hit_ns);
         [all.errors_read, all.errors_write, all.errors_flush] =
             [load(&self.errors[0]), load(&self.errors[1]), load(&self.errors[2])];
         all.blocks_recovered = load(&self.recovered);
@@ -318,6 +375,22 @@ impl Shared {
             + load(&self.drain.flush_ns);
         all.failed = u64::from(self.has_failed());
         all
+    }
+
+    /// The latencies measured so far.
+    pub fn histograms(&self) -> Histograms {
+        self.latencies.snapshot()
+    }
+
+    /// A read that was answered from memory took so long. The engine has no clock that could tell:
+    /// whoever serves it and has one times a hit now and then (one in a thousand tells enough, and
+    /// the two looks at the clock cost as much as a small hit) and says it here.
+    pub fn hit_sampled(&self, ns: u64) {
+        self.latencies.hit_ns.record(ns);
+        let gauge = &self.gauges.hit_ns;
+        let before = gauge.load(Ordering::Relaxed);
+        let now = if before == 0 { ns } else { before - before / 8 + ns / 8 };
+        gauge.store(now, Ordering::Relaxed);
     }
 
     /// Checks every invariant of the engine's data. For the laboratory: it walks everything.

@@ -78,6 +78,30 @@ impl Zeroes {
         self.pending.iter().any(|pending| pending.meets(first, blocks))
     }
 
+    /// Whether the block reads as zeros unless a slot holds it, and if so, whether every range over it
+    /// allows to give up the space behind it.
+    pub(crate) fn covering(&self, block: u64) -> Option<bool> {
+        let over = self.pending.iter().filter(|pending| pending.meets(block, 1));
+        over.map(|pending| pending.header.may_unmap).reduce(|one, two| one && two)
+    }
+
+    /// Whether a range is on its way to the backing.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.pending.iter().any(|pending| pending.stage == Stage::Writing)
+    }
+
+    /// Gives up every range. Returns their blocks.
+    pub(crate) fn discard(&mut self, arena: &Arena) -> u64 {
+        let free = &mut self.free;
+        let mut blocks = 0;
+        self.pending.drain(..).for_each(|pending| {
+            arena.free_extent(pending.number);
+            free.push(pending.number);
+            blocks += u64::from(pending.header.blocks);
+        });
+        blocks
+    }
+
     /// Whether a range can be admitted.
     pub(crate) fn has_room(&self) -> bool {
         !self.free.is_empty()
@@ -128,10 +152,18 @@ impl Zeroes {
 
     /// The next range of this epoch to write out.
     pub(crate) fn next_run(&mut self, epoch: u64) -> Option<ZeroRun> {
-        let is_it =
-            |pending: &&mut Pending| pending.header.epoch == epoch && pending.stage == Stage::Dirty;
-        let next =
-            self.pending.iter_mut().filter(is_it).min_by_key(|pending| pending.header.first)?;
+        let is_it = |(_, pending): &(usize, &Pending)| {
+            pending.header.epoch == epoch && pending.stage == Stage::Dirty
+        };
+        let waiting = self.pending.iter().enumerate().filter(is_it);
+        let (position, next) = waiting.min_by_key(|(_, pending)| pending.header.first)?;
+        // Ranges that were to become one may both be found by recovery: one write of a block at a time.
+        let ExtentHeader { first, blocks, .. } = next.header;
+        let mut writing = self.pending.iter().filter(|other| other.stage == Stage::Writing);
+        if writing.any(|other| other.meets(first, blocks)) {
+            return None;
+        }
+        let next = &mut self.pending[position];
         next.stage = Stage::Writing;
         let ExtentHeader { first, blocks, may_unmap, .. } = next.header;
         Some(ZeroRun { number: next.number, first, blocks, may_unmap })

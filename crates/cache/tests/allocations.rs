@@ -143,6 +143,7 @@ fn settings() -> Settings {
         dirty_age_ns: 5_000_000,
         flush_target_ns: 500_000_000,
         retry_time_ns: 1_000_000,
+        stall_time_ns: 4_000_000,
         crew: 4,
         absorb_blocks_max: 32,
         fill_cost_ns: 400,
@@ -161,7 +162,7 @@ fn cache(lane: &Lane) -> Cache {
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let shared = Shared::new(&limits, geometry, settings(), memory).expect("a fresh arena");
+    let shared = Shared::new(&limits, geometry, settings(), 7, memory).expect("a fresh arena");
     let below = Stack::new(lane, Slow { ram, lane: lane.clone(), limits });
     Cache::attach(&shared, lane, below)
 }

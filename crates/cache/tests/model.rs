@@ -54,6 +54,7 @@ fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
         dirty_age_ns: 1_000 + random.below(100_000),
         flush_target_ns: random.below(2) * 500_000_000,
         retry_time_ns: 1_000_000,
+        stall_time_ns: 0,
         crew: 1 + random.below(3) as u32,
         absorb_blocks_max: 1 + random.below(8) as u32,
         fill_cost_ns: random.below(2) * 400,
@@ -132,7 +133,7 @@ fn reads_return_what_was_written_last_and_a_drained_volume_is_the_same_without_t
         let settings = settings(&mut random, &geometry);
         let limits = Limits { flush_needed: true, ..ram.limits().clone() };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-        let shared = Shared::new(&limits, geometry, settings, memory).expect("a fresh arena");
+        let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("a fresh arena");
         let client_of = shared.client();
         if random.one_in(2) {
             client_of.flushed();

@@ -9,7 +9,8 @@ use crate::plan::Kind;
 use crate::stamp::{self, GRAIN, Operation};
 use crate::subject::{Admission, take_admissions};
 use crate::trace;
-use block::{Result, WriteMode};
+use block::{Result, Stretch, WriteMode};
+use std::fmt;
 
 /// An operation that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +38,10 @@ pub(crate) struct Book {
     /// Dirty blocks after the last step.
     pub(crate) dirty_blocks: u32,
     admissions: Vec<Admission>,
-    /// Parts of changes admitted since this was last asked.
-    admitted: u32,
+    /// Whose changes were admitted, in parts, since this was last asked.
+    admitted: Vec<Operation>,
+    /// What was sent and not answered.
+    open: Vec<Pending>,
     /// Rises with every answer.
     pub(crate) answers: u64,
     /// Clients that have more to do.
@@ -61,7 +64,8 @@ impl Book {
             unproven_since: now,
             dirty_blocks: 0,
             admissions: Vec::new(),
-            admitted: 0,
+            admitted: Vec::new(),
+            open: Vec::new(),
             answers: 0,
             clients: 0,
             finding: None,
@@ -78,10 +82,25 @@ impl Book {
         self.next
     }
 
-    /// Notes what the write buffer has admitted; returns how much since this was last asked.
-    pub(crate) fn note_admissions(&mut self) -> u32 {
+    /// A process takes over from one that was killed: its clients have sent nothing yet.
+    pub(crate) fn taken_over(&mut self, mode: WriteMode) {
+        self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
+        let now = self.oracle.clock;
+        (self.mode, self.mode_since) = (mode, now);
+        (self.proven, self.unproven_since) = (0, now);
+        self.open.clear();
+    }
+
+    /// What was sent and not answered so far.
+    pub(crate) fn open(&self) -> &[Pending] {
+        &self.open
+    }
+
+    /// Notes what the write buffer has admitted; tells whose changes, since this was last asked.
+    pub(crate) fn note_admissions(&mut self, into: &mut Vec<Operation>) {
         self.hear_admissions();
-        std::mem::take(&mut self.admitted)
+        into.clear();
+        into.append(&mut self.admitted);
     }
 
     fn hear_admissions(&mut self) {
@@ -98,7 +117,7 @@ impl Book {
                 ),
             );
             self.check_room(admission);
-            self.admitted += 1;
+            self.admitted.push(admission.operation);
         }
         self.admissions = admissions;
     }
@@ -125,17 +144,32 @@ impl Book {
 
     /// A client sends an operation; `any_dirty`: the write buffer holds something.
     pub(crate) fn sent(&mut self, kind: Kind, range: Range, any_dirty: bool) -> Pending {
-        self.hear_admissions();
         let operation = self.next;
         self.next += 1;
+        self.sends(operation, kind, range, any_dirty)
+    }
+
+    /// A client sends again what was not answered before the process died: the same bytes.
+    pub(crate) fn sent_again(&mut self, before: &Pending, any_dirty: bool) -> Pending {
+        self.sends(before.operation, before.kind, before.range, any_dirty)
+    }
+
+    fn sends(
+        &mut self,
+        operation: Operation,
+        kind: Kind,
+        range: Range,
+        any_dirty: bool,
+    ) -> Pending {
+        self.hear_admissions();
         let content = match kind {
             Kind::Write | Kind::WriteFua => Some(Content::Stamp),
             Kind::Zero | Kind::ZeroFua => Some(Content::Zeros),
             Kind::Discard => Some(Content::ZerosOrOlder),
-            Kind::Read | Kind::Flush => None,
+            Kind::Read | Kind::Flush | Kind::Status => None,
         };
         let overlaps_dirty =
-            self.buffers && content.is_some() && self.may_be_dirty(operation, range, any_dirty);
+            self.buffers && content.is_some() && self.may_be_dirty(NEVER, range, any_dirty);
         match content {
             Some(content) => self.oracle.change_sent(operation, content, range),
             None => _ = self.oracle.tick(),
@@ -145,7 +179,9 @@ impl Book {
             [u64::from(operation), kind as u64, u64::from(range.0) << 32 | u64::from(range.1)],
             format_args!("{sent}: {operation} {kind:?} {}+{}", range.0, range.1),
         );
-        Pending { operation, kind, range, sent, overlaps_dirty }
+        let pending = Pending { operation, kind, range, sent, overlaps_dirty };
+        self.open.push(pending);
+        pending
     }
 
     /// It is answered; `stamps` is what a read returned.
@@ -153,19 +189,20 @@ impl Book {
         self.hear_admissions();
         self.answers += 1;
         let Pending { operation, kind, range, sent, .. } = *pending;
+        self.open.retain(|open| open.operation != operation);
         trace::event(
             [u64::from(operation), u64::from(result.is_ok()), stamp::digest(stamps)],
             format_args!(
                 "{}: {operation} answered {}{}",
                 self.oracle.clock + 1,
                 words(result),
-                if kind == Kind::Read { shown(range.0, stamps) } else { String::new() }
+                Shown(range.0, if kind == Kind::Read { stamps } else { &[] })
             ),
         );
         let good = result.is_ok();
         // Somebody else's write of the same block may have been buffered since it was sent.
         let overlaps_dirty =
-            pending.overlaps_dirty || self.buffers && self.may_be_dirty(operation, range, true);
+            pending.overlaps_dirty || self.buffers && self.may_be_dirty(sent, range, true);
         match kind {
             Kind::Read if good => {
                 if let Err(finding) = self.oracle.read_answered(sent, range, stamps) {
@@ -173,7 +210,7 @@ impl Book {
                 }
             }
             Kind::Flush if good => self.oracle.flush_answered(sent),
-            Kind::Read | Kind::Flush => _ = self.oracle.tick(),
+            Kind::Read | Kind::Flush | Kind::Status => _ = self.oracle.tick(),
             _ => {
                 let fua = matches!(kind, Kind::WriteFua | Kind::ZeroFua);
                 self.oracle.change_answered(operation, range, good, fua);
@@ -190,7 +227,7 @@ impl Book {
     fn check_error(&mut self, pending: &Pending, result: Result) {
         let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
         let excused = match pending.kind {
-            Kind::Read => reads > 0,
+            Kind::Read | Kind::Status => reads > 0,
             Kind::Flush => writes + flushes > 0,
             _ => reads + writes + flushes > 0,
         };
@@ -217,18 +254,23 @@ impl Book {
     }
 
     fn check_not_held_back(&mut self, pending: &Pending) {
-        let is_write = !matches!(pending.kind, Kind::Read | Kind::Flush | Kind::Discard);
+        let no_write = [Kind::Read, Kind::Flush, Kind::Discard, Kind::Status];
+        let is_write = !no_write.contains(&pending.kind);
         let Some((since, clause)) = self.strict_since() else {
             return;
         };
-        if !self.buffers || !is_write || since >= pending.sent {
+        if !self.buffers
+            || !is_write
+            || since >= pending.sent
+            || self.oracle.is_unsettled(pending.sent)
+        {
             return;
         }
         let (first, count) = pending.range;
         for sector in first..first + count {
             let visible = self.disk.with(|disk| decode(disk.sector(sector).0, sector));
             let versions = &self.oracle.sectors[sector as usize];
-            let own = versions.iter().find(|version| version.operation == pending.operation);
+            let own = versions.iter().rfind(|version| version.operation == pending.operation);
             let (Some(own), Ok(visible)) = (own, visible) else {
                 continue;
             };
@@ -248,15 +290,14 @@ impl Book {
         }
     }
 
-    /// Whether the blocks of a range may hold buffered data of other operations. (Pending zeros are not counted as dirty
-    /// blocks.)
-    fn may_be_dirty(&self, operation: Operation, (first, count): Range, any_dirty: bool) -> bool {
+    /// Whether the blocks of a range may hold buffered data other than what was sent at `sent`.
+    /// (Pending zeros are not counted as dirty blocks.)
+    fn may_be_dirty(&self, sent: u32, (first, count): Range, any_dirty: bool) -> bool {
         let start = first / 8 * 8;
         let end = (first + count).next_multiple_of(8).min(self.oracle.sectors.len() as u32);
         let versions = self.oracle.sectors[start as usize..end as usize].iter().flatten();
-        let mut alive = versions.filter(|version| {
-            version.buffered && version.dead == NEVER && version.operation != operation
-        });
+        let mut alive = versions
+            .filter(|version| version.buffered && version.dead == NEVER && version.sent != sent);
         alive.any(|version| any_dirty || version.content != Content::Stamp)
     }
 
@@ -275,6 +316,56 @@ impl Book {
         trace::event([now.into(), 1, 0], format_args!("{now}: a connection ends"));
     }
 
+    /// A status is answered.
+    pub(crate) fn status_answered(&mut self, pending: &Pending, answer: Result<Vec<Stretch>>) {
+        let (first, count) = pending.range;
+        let mut sector = first;
+        for stretch in answer.as_deref().unwrap_or_default() {
+            let end = (first + count).min(sector + stretch.sectors as u32);
+            let zeros = if stretch.zero { sector..end } else { 0..0 };
+            for sector in zeros {
+                if let Err(finding) = self.oracle.check_zero(sector, pending.sent) {
+                    self.found(finding);
+                }
+            }
+            sector = end;
+        }
+        self.answered(pending, answer.map(|_| ()), &[]);
+    }
+
+    /// The operator is about to give up what is dirty.
+    pub(crate) fn discard_begins(&mut self) {
+        self.hear_admissions();
+        self.oracle.discarding = true;
+        let now = self.oracle.tick();
+        trace::event(
+            [now.into(), 7, 0],
+            format_args!("{now}: the operator discards what is dirty"),
+        );
+    }
+
+    /// It is given up, or nothing was done.
+    pub(crate) fn discard_ends(&mut self, done: bool) {
+        self.hear_admissions();
+        self.answers += 1;
+        match done {
+            true => self.disk.with(|disk| self.oracle.dirty_discarded(disk)),
+            false => self.oracle.discarding = false,
+        }
+        let now = self.oracle.clock;
+        let what = if done { "is discarded" } else { "stays" };
+        trace::event([now.into(), 8, done.into()], format_args!("{now}: what was dirty {what}"));
+    }
+
+    /// The error of the failed volume has been cleared.
+    pub(crate) fn error_cleared(&mut self) {
+        if self.disk.with(|disk| disk.errors[2]) > 0 {
+            self.oracle.error_cleared();
+        }
+        let now = self.oracle.clock;
+        trace::event([now.into(), 3, 0], format_args!("{now}: the operator clears the error"));
+    }
+
     /// The write mode has been changed.
     pub(crate) fn mode_set(&mut self, mode: WriteMode) {
         let now = self.oracle.tick();
@@ -283,22 +374,25 @@ impl Book {
     }
 }
 
-/// What a read returned: the operations, each with its number of sectors.
-fn shown(first: u32, stamps: &[u8]) -> String {
-    let mut runs: Vec<(String, u32)> = Vec::new();
-    for (sector, bytes) in (first..).zip(stamps.chunks_exact(GRAIN)) {
-        let name = match stamp::decode(bytes, sector) {
-            Ok(stamp::ZERO) => "zeros".to_string(),
-            Ok(operation) => operation.to_string(),
-            Err(wrong) => format!("{wrong:?}"),
-        };
-        match runs.last_mut() {
-            Some((last, count)) if *last == name => *count += 1,
-            _ => runs.push((name, 1)),
+/// Stamps as words: the operations from sector `.0` on, each with its number of sectors.
+pub(crate) struct Shown<'a>(pub(crate) u32, pub(crate) &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut runs: Vec<(String, u32)> = Vec::new();
+        for (sector, bytes) in (self.0..).zip(self.1.chunks_exact(GRAIN)) {
+            let name = match stamp::decode(bytes, sector) {
+                Ok(stamp::ZERO) => "zeros".to_string(),
+                Ok(operation) => operation.to_string(),
+                Err(wrong) => format!("{wrong:?}"),
+            };
+            match runs.last_mut() {
+                Some((last, count)) if *last == name => *count += 1,
+                _ => runs.push((name, 1)),
+            }
         }
+        runs.iter().try_for_each(|(name, count)| write!(f, " {name}x{count}"))
     }
-    let runs = runs.iter().map(|(name, count)| format!(" {name}x{count}"));
-    format!(":{}", runs.collect::<String>())
 }
 
 fn words(result: Result) -> String {

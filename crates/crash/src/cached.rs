@@ -1,14 +1,19 @@
 //! The engine that ships, as a subject; honest, or with one of its planted bugs.
 
+use crate::midway;
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
-use crate::subject::{self, Admission, Connection, Process, Subject};
+use crate::subject::{self, Admission, Connection, Discarding, Process, Subject};
 use block::{Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::Lane;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// What names the simulated disk.
+const IDENTITY: u64 = 0xd15c;
 
 /// The cache engine.
 pub struct Engine {
@@ -36,6 +41,7 @@ fn settings(setup: &Setup) -> Settings {
         dirty_age_ns: engine.dirty_age_ns,
         flush_target_ns: engine.flush_target_ns,
         retry_time_ns: engine.retry_time_ns,
+        stall_time_ns: engine.stall_time_ns,
         crew: engine.crew,
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
@@ -58,6 +64,7 @@ impl Subject for Engine {
     fn prepare(&self) {
         planted::plant(self.bug);
         planted::observe(Some(Box::new(note)));
+        planted::observe_stores(Some(Box::new(midway::saw_store)));
     }
 
     fn arena_bytes(&self, setup: &Setup) -> usize {
@@ -70,9 +77,9 @@ impl Subject for Engine {
         below: &Limits,
         arena: &Arc<Memory>,
     ) -> Result<Box<dyn Process>, String> {
-        let shared = Shared::new(below, geometry(setup), settings(setup), arena.clone());
+        let shared = Shared::new(below, geometry(setup), settings(setup), IDENTITY, arena.clone());
         match shared {
-            Ok(shared) => Ok(Box::new(Running(shared))),
+            Ok(shared) => Ok(Box::new(Running { shared, lanes: RefCell::default() })),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -81,7 +88,23 @@ impl Subject for Engine {
         self.bug != Some(Bug::SkipFence)
     }
 
+    fn waits_for_owner(&self) -> bool {
+        self.bug != Some(Bug::TwoOwners)
+    }
+
+    fn watch_stores(&self, stores: u32) {
+        planted::watch_stores(stores);
+    }
+
     fn mends_failed_flushes(&self) -> bool {
+        true
+    }
+
+    fn notices_hangs(&self) -> bool {
+        true
+    }
+
+    fn failure_outlives_kill(&self) -> bool {
         true
     }
 
@@ -92,23 +115,48 @@ impl Subject for Engine {
     }
 }
 
-struct Running(Arc<Shared>);
+struct Running {
+    shared: Arc<Shared>,
+    /// Its caches, by the number of their lane.
+    lanes: RefCell<Vec<(usize, Cache)>>,
+}
 
 impl Process for Running {
     fn attach(&self, lane: &Lane, below: Stack) -> Stack {
-        Stack::new(lane, Cache::attach(&self.0, lane, below))
+        let cache = Cache::attach(&self.shared, lane, below);
+        self.lanes.borrow_mut().push((lane.number(), cache.clone()));
+        Stack::new(lane, cache)
     }
 
     fn connect(&self) -> Box<dyn Connection> {
-        Box::new(Client(self.0.client()))
+        Box::new(Client(self.shared.client()))
     }
 
     fn set_mode(&self, mode: WriteMode) {
-        self.0.set_write_mode(mode);
+        self.shared.set_write_mode(mode);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.shared.has_failed()
+    }
+
+    fn clear_error(&self) {
+        self.shared.clear_error();
+    }
+
+    fn discard_dirty(&self, lane: &Lane) -> Option<Discarding> {
+        let lanes = self.lanes.borrow();
+        let (_, cache) = lanes.iter().find(|(number, _)| *number == lane.number())?;
+        let cache = cache.clone();
+        Some(Box::pin(async move { cache.discard_dirty().await.is_ok() }))
+    }
+
+    fn orders_changes(&self) -> bool {
+        true
     }
 
     fn dirty_blocks(&self) -> u32 {
-        self.0.dirty_blocks()
+        self.shared.dirty_blocks()
     }
 
     fn buffers(&self) -> bool {
@@ -121,7 +169,7 @@ impl Process for Running {
 
     fn describe(&self) -> String {
         let mut text = String::new();
-        self.0.counters(0).each(|name, value| {
+        self.shared.counters(0).each(|name, value| {
             if value > 0 {
                 text += &format!(" {name} {value}");
             }
@@ -130,7 +178,7 @@ impl Process for Running {
     }
 
     fn check(&self) {
-        self.0.check();
+        self.shared.check();
     }
 }
 

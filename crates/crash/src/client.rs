@@ -11,6 +11,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Memory for the buffers of a history: each operation gets its own, none is used twice.
 pub(crate) struct Scratch {
@@ -39,6 +40,8 @@ pub(crate) struct Client {
     pub(crate) process: Rc<dyn Process>,
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) scratch: Rc<Scratch>,
+    /// The process still serves its clients.
+    pub(crate) alive: Rc<Cell<bool>>,
 }
 
 impl Client {
@@ -48,7 +51,7 @@ impl Client {
         let mut proven = false;
         for step in plan {
             self.lane.sleep_until(self.lane.now() + step.pause_ns).await;
-            self.lane.turn().await;
+            self.served().await;
             match step.act {
                 Act::Reconnect => {
                     drop(connection.take());
@@ -58,17 +61,23 @@ impl Client {
                     self.process.set_mode(mode);
                     self.book.borrow_mut().mode_set(mode);
                 }
-                Act::Operate { kind, first, count } => {
+                Act::ClearError if self.process.has_failed() => {
+                    self.process.clear_error();
+                    self.book.borrow_mut().error_cleared();
+                }
+                Act::DiscardDirty if self.process.has_failed() => self.discard_dirty().await,
+                Act::ClearError | Act::DiscardDirty => {}
+                Act::Again(_) | Act::Operate { .. } => {
                     if connection.is_none() {
                         connection = Some(self.process.connect());
                         self.lane.turn().await;
                     }
-                    if kind == Kind::Flush {
+                    if step.act.kind() == Some(Kind::Flush) {
                         self.book.borrow_mut().proves(std::mem::replace(&mut proven, true));
                         connection.as_ref().expect("just connected").flushed();
                         self.lane.turn().await;
                     }
-                    self.operate(kind, first, count).await;
+                    self.operate(step.act).await;
                 }
             }
         }
@@ -79,7 +88,38 @@ impl Client {
         book.clients -= 1;
     }
 
-    async fn operate(&self, kind: Kind, first: u32, count: u32) {
+    /// Waits for a turn; for ever, if the process serves its clients no more.
+    async fn served(&self) {
+        self.lane.turn().await;
+        poll_fn(|_| if self.alive.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    async fn discard_dirty(&self) {
+        // One at a time: the book knows of one.
+        if self.book.borrow().oracle.discarding {
+            return;
+        }
+        if let Some(discarding) = self.process.discard_dirty(&self.lane) {
+            self.book.borrow_mut().discard_begins();
+            let done = discarding.await;
+            self.book.borrow_mut().discard_ends(done);
+        }
+    }
+
+    async fn status(&self, pending: &Pending) {
+        let (first, count) = pending.range;
+        let answer = self.stack.status(Extent::new(u64::from(first), count)).await;
+        self.lane.rest().await;
+        self.served().await;
+        self.book.borrow_mut().status_answered(pending, answer);
+    }
+
+    async fn operate(&self, act: Act) {
+        let (kind, first, count) = match act {
+            Act::Again(Pending { kind, range: (first, count), .. })
+            | Act::Operate { kind, first, count } => (kind, first, count),
+            _ => return,
+        };
         let fua = self.process.takes_fua() || self.stack.limits().fua != Fua::None;
         let kind = match kind {
             Kind::WriteFua if !fua => Kind::Write,
@@ -89,14 +129,25 @@ impl Client {
         let buffer = self.scratch.take(count);
         let pending = {
             let dirty = self.process.dirty_blocks() > 0;
-            self.book.borrow_mut().sent(kind, (first, count), dirty)
+            let mut book = self.book.borrow_mut();
+            match act {
+                Act::Again(before) => book.sent_again(&before, dirty),
+                _ => book.sent(kind, (first, count), dirty),
+            }
         };
+        if kind == Kind::Status {
+            return self.status(&pending).await;
+        }
         let mut stamps = vec![0xa5; count as usize * GRAIN];
         if matches!(kind, Kind::Write | Kind::WriteFua) {
             stamp::fill(&mut stamps, pending.operation, first);
         }
         buffer.write(&stamps);
         let result = self.submit(&pending, &buffer).await;
+        // Done is not answered: a kill may come between the two, and what is seen in the middle of a
+        // step (`midway.rs`) must not have been answered in it.
+        self.lane.rest().await;
+        self.served().await;
         if kind == Kind::Read {
             buffer.read(&mut stamps);
         }
@@ -133,8 +184,12 @@ impl Client {
             return result;
         }
         self.lane.turn().await;
-        let mut running = self.stack.run(request);
-        poll_fn(|context| on_behalf_of(operation, || Pin::new(&mut running).poll(context))).await
+        let mut running = self.stack.run_unless_stalled(request);
+        poll_fn(|context| match self.alive.get() {
+            true => on_behalf_of(operation, || Pin::new(&mut running).poll(context)),
+            false => Poll::Pending,
+        })
+        .await
     }
 }
 
@@ -149,5 +204,6 @@ fn request(kind: Kind, at: Extent, buffer: Buf) -> Request {
         }
         Kind::Discard => Request::Discard { at },
         Kind::Flush => Request::Flush,
+        Kind::Status => unreachable!("a status is no request"),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::disk::State;
 use crate::model::{Faults, Model};
-use block::{Block, Error, Kind, Limits, Request, Result};
+use block::{Block, Error, Extent, Kind, Limits, Request, Result, Stretch};
 use lane::{Lane, Lock};
 use std::sync::Arc;
 
@@ -71,6 +71,7 @@ impl Block for DiskLane {
             state.serve_read(request, flight.fails, None);
             state.apply(flight, request, true);
             state.complete(flight, request);
+            state.heard(flight, request);
             Some(answer(request, flight.fails))
         })
     }
@@ -80,8 +81,9 @@ impl Block for DiskLane {
         if let Some(result) = self.try_now(&request) {
             return result;
         }
-        // Between a decision and the moment its request leaves, anything can happen.
-        self.lane.turn().await;
+        // Between a decision and the moment its request leaves, anything can happen; and a kill in the
+        // middle of that decision (`midway.rs`) finds nothing sent.
+        self.lane.rest().await;
         let now = self.lane.now();
         let flight = self.disk.with(|state| state.send(&request, now));
         for second in [false, true] {
@@ -94,6 +96,18 @@ impl Block for DiskLane {
         self.lane.sleep_until(flight.instants[2]).await;
         self.disk.with(|state| state.complete(flight, &request));
         self.lane.turn().await;
+        self.disk.with(|state| state.heard(flight, &request));
         answer(&request, flight.fails)
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        let now = self.lane.now();
+        let [asked, _, answered] = self.disk.with(|state| state.plan_instants(now));
+        self.lane.sleep_until(asked).await;
+        self.lane.turn().await;
+        let stretches = self.disk.with(|state| state.status(at));
+        self.lane.sleep_until(answered + 8 * (answered - now)).await;
+        self.lane.turn().await;
+        Ok(stretches)
     }
 }

@@ -5,10 +5,13 @@
 //! completed. A flush makes durable what was completed before it was sent, and sometimes more. The
 //! unit is what the disk does not tear: a physical block of 4096 bytes, or of 512.
 
+mod late;
+
+use crate::book::Shown;
 use crate::model::{Faults, Model};
 use crate::stamp::{self, GRAIN};
 use crate::trace;
-use block::{Discard, Fua, Request};
+use block::{Discard, Fua, Request, Stretch};
 use lane::Random;
 
 /// Bytes of the largest unit: eight stamps.
@@ -51,6 +54,12 @@ impl Moving {
         let first = self.first / unit_sectors;
         let last = (self.first + self.count - 1) / unit_sectors;
         (first, last - first + 1)
+    }
+
+    fn shares_block(&self, other: &Moving) -> bool {
+        let ends = |it: &Moving| (it.first / 8, (it.first + it.count).div_ceil(8));
+        let ((from, to), (other_from, other_to)) = (ends(self), ends(other));
+        from < other_to && other_from < to
     }
 
     pub(crate) fn is_applied(&self, unit_sectors: u32) -> bool {
@@ -122,8 +131,21 @@ pub struct State {
     pub(crate) sent_stamps: Vec<u8>,
     /// Whether anybody reads `sent`.
     pub(crate) notes_sent: bool,
+    /// Flushes that have failed and of which nobody has heard yet.
+    pub(crate) unheard: u32,
+    /// One change of a block is to be in flight at a time.
+    pub(crate) exclusive: bool,
+    /// Where there were two.
+    pub(crate) crowded: Option<u32>,
     /// A buffer that was changed while it was in flight.
     pub(crate) overwritten: Option<u32>,
+    /// Something was sent while late changes were still to arrive.
+    pub(crate) overtaken: bool,
+}
+
+/// The errors that count as given before anything was sent.
+fn excused(faults: &Faults) -> [u32; 3] {
+    if faults.hangs() { [1, 1, 0] } else { [0; 3] }
 }
 
 impl State {
@@ -143,12 +165,16 @@ impl State {
             reads: 0,
             writes: 0,
             flushes: 0,
-            errors: [0; 3],
+            errors: excused(&faults),
+            unheard: 0,
+            exclusive: false,
+            crowded: None,
             changes: 0,
             sent: Vec::new(),
             sent_stamps: Vec::new(),
             notes_sent: false,
             overwritten: None,
+            overtaken: false,
             model,
             faults,
         }
@@ -188,11 +214,17 @@ impl State {
             _ => (1, &mut self.writes, self.faults.write),
         };
         *counted += 1;
+        self.overtaken |= !self.late.is_empty();
         let fails = fault.hits(*counted);
+        let hangs = self.faults.hang[kind].hits(*counted);
         self.errors[kind] += u32::from(fails);
         self.numbers += 1;
         let number = self.numbers;
-        let instants = self.plan_instants(now);
+        let mut instants = self.plan_instants(now);
+        if hangs && !self.model.instant {
+            let held = self.random.below(3) as usize;
+            instants[held..].iter_mut().for_each(|instant| *instant += self.faults.hang_ns);
+        }
         if request.is_change() {
             self.send_change(request, number, fails);
         }
@@ -201,18 +233,25 @@ impl State {
             trace::event(
                 [kind as u64 + 100 * u64::from(fails), at.first, u64::from(at.count)],
                 format_args!(
-                    "  disk {number}: {} {}+{}{}",
+                    "  disk {number}: {} {}+{}{}{}{}",
                     ["read", "change", "flush"][kind],
                     at.first,
                     at.count,
-                    if fails { ", which will fail" } else { "" }
+                    Shown(at.first as u32, self.moving_stamps(number)),
+                    if fails { ", which will fail" } else { "" },
+                    if hangs { ", which hangs" } else { "" }
                 ),
             );
         }
         Flight { number, instants, fails, sent: self.clock }
     }
 
-    fn plan_instants(&mut self, now: u64) -> [u64; 3] {
+    /// What this change brings, while it is moving; empty for zeros.
+    fn moving_stamps(&self, number: u32) -> &[u8] {
+        self.position(number).map_or(&[], |index| &self.moving[index].stamps)
+    }
+
+    pub(crate) fn plan_instants(&mut self, now: u64) -> [u64; 3] {
         if self.model.instant {
             return [now; 3];
         }
@@ -255,6 +294,9 @@ impl State {
             fails,
             fua,
         };
+        if self.exclusive && self.moving.iter().any(|other| other.shares_block(&moving)) {
+            self.crowded = Some(moving.first);
+        }
         let units = moving.units(self.model.unit_sectors).1;
         moving.rotation = self.random.below(u64::from(units)) as u32;
         self.moving.push(moving);
@@ -340,7 +382,10 @@ impl State {
         self.land_late();
         match request {
             Request::Read { .. } => return,
-            Request::Flush if flight.fails => self.fail_flush(flight.sent),
+            Request::Flush if flight.fails => {
+                self.fail_flush(flight.sent);
+                self.unheard += 1;
+            }
             Request::Flush => self.flush(flight.sent),
             _ => self.complete_change(flight.number),
         }
@@ -401,29 +446,19 @@ impl State {
         }
     }
 
-    /// What a dead process had sent may still arrive, where nobody fenced it off.
-    fn land_late(&mut self) {
-        if !self.late.is_empty() && self.random.one_in(2) {
-            let mut moving = self.late.swap_remove(0);
-            self.land(&mut moving);
+    /// Its answer arrives.
+    pub(crate) fn heard(&mut self, flight: Flight, request: &Request) {
+        self.unheard -= u32::from(flight.fails && matches!(request, Request::Flush));
+    }
+
+    /// Stretches of zeros and of other things, as reads would show them.
+    pub(crate) fn status(&self, at: block::Extent) -> Vec<Stretch> {
+        let mut stretches = Vec::new();
+        for sector in at.first..at.end() {
+            let zero = self.sector(sector as u32).0 == [0; GRAIN];
+            Stretch::push(&mut stretches, Stretch { sectors: 1, hole: false, zero });
         }
-    }
-
-    /// The rest of a change takes effect, and is completed as far as the disk is concerned.
-    pub(crate) fn land(&mut self, moving: &mut Moving) {
-        let until = moving.units(self.model.unit_sectors).1;
-        self.apply_units(moving, until);
-        self.complete_applied(moving.change);
-    }
-
-    /// Whatever has taken effect of this change counts as completed.
-    pub(crate) fn complete_applied(&mut self, change: u32) {
-        let clock = self.clock;
-        let versions = self.pending.iter_mut().flatten();
-        versions
-            .filter(|version| version.change == change)
-            .for_each(|version| version.completed = clock);
-        self.clock += 1;
+        stretches
     }
 
     /// The stamps of one sector, as reads see them and as they are on the medium.

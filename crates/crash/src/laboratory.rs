@@ -1,13 +1,15 @@
 //! Crashes: at one moment of a run, everything that could be left, recovered and judged.
 
+use crate::book::{Book, Pending};
 use crate::disk::State;
 use crate::finding::Finding;
+use crate::midway;
 use crate::model::Fault;
 use crate::oracle::Oracle;
 use crate::recovery::Recovery;
 use crate::run::{Beginning, Run};
 use crate::setup::{Scale, Setup};
-use crate::stamp::{FIRST, GRAIN};
+use crate::stamp::{FIRST, GRAIN, Operation};
 use crate::subject::Subject;
 use crate::survivors::{Survivors, after_kill, landings};
 use crate::trace;
@@ -20,6 +22,9 @@ use std::sync::Arc;
 
 /// Crashes that can follow one another.
 const DEPTH_MAX: usize = 2;
+
+/// One in so many processes that start after a kill is killed itself before it has recovered.
+const DIES_AGAIN_ONE_IN: u64 = 8;
 
 /// How much was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -34,6 +39,8 @@ pub struct Tally {
     pub power_states: u64,
     /// Distinct states after kills, each recovered and judged.
     pub kill_states: u64,
+    /// Distinct states after kills in the middle of a section, each recovered and judged.
+    pub midway_states: u64,
     /// Distinct states after a crash that followed another one; not counted above.
     pub nested_states: u64,
     /// Kills with damaged memory.
@@ -48,13 +55,14 @@ impl Tally {
         self.crash_points += other.crash_points;
         self.power_states += other.power_states;
         self.kill_states += other.kill_states;
+        self.midway_states += other.midway_states;
         self.nested_states += other.nested_states;
         self.damaged_states += other.damaged_states;
     }
 
     /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)
     pub fn states(&self) -> u64 {
-        self.power_states + self.kill_states + self.nested_states
+        self.power_states + self.kill_states + self.midway_states + self.nested_states
     }
 }
 
@@ -97,6 +105,10 @@ impl<'a> Laboratory<'a> {
     pub fn history_of(&mut self, mut setup: Setup) -> Result<(), Finding> {
         if !self.subject.mends_failed_flushes() {
             setup.faults.flush = Fault::default();
+            setup.flushes_fail = false;
+        }
+        if !self.subject.notices_hangs() {
+            (setup.faults.hang, setup.faults.hang_ns) = Default::default();
         }
         trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
         let arena_bytes = self.subject.arena_bytes(&setup);
@@ -108,8 +120,10 @@ impl<'a> Laboratory<'a> {
             arena: Arc::new(Memory::heap(arena_bytes)),
             oracle: Oracle::new(setup.model.sectors, setup.model.unit_sectors),
             next: FIRST,
+            again: Vec::new(),
             depth: 0,
         };
+        midway::reset();
         go(Run::new(self, setup, beginning)?, self)
     }
 
@@ -121,7 +135,7 @@ impl<'a> Laboratory<'a> {
             self.power_cuts(run)?;
         }
         if run.random.one_in(run.setup.limits.kill_one_in.into()) {
-            self.kills(run)?;
+            self.kills(run, None, run.setup.limits.kill)?;
         }
         if run.depth == 0 {
             let states = self.tally.states() - before.states();
@@ -220,44 +234,79 @@ impl<'a> Laboratory<'a> {
         recovery.judge_flushed()
     }
 
-    fn kills(&mut self, run: &mut Run) -> Result<(), Finding> {
+    /// Kills in the middle of the last step: see `midway.rs`.
+    pub(crate) fn kills_midway(&mut self, run: &mut Run) -> Result<(), Finding> {
+        let memories = midway::take();
+        if memories.is_empty() {
+            return Ok(());
+        }
+        self.tally.crash_points += 1;
+        for memory in memories {
+            let limit = run.setup.limits.kill_midway;
+            let result = self.kills(run, Some(&memory), limit);
+            midway::give_back(memory);
+            result.map_err(|finding| finding.at(format_args!("in the middle of a section")))?;
+        }
+        Ok(())
+    }
+
+    fn kills(&mut self, run: &mut Run, midway: Option<&[u8]>, limit: u32) -> Result<(), Finding> {
         let writes = run.disk.with(|disk| landings(disk));
         let sets = 1u32 << writes;
-        let limit = run.setup.limits.kill;
         if sets <= limit {
-            return (0..sets).try_for_each(|landed| self.kill(run, landed));
+            return (0..sets).try_for_each(|landed| self.kill(run, midway, landed));
         }
         let mut tried = Vec::with_capacity(limit as usize);
         while tried.len() < limit as usize {
             let landed = run.random.below(u64::from(sets)) as u32;
             if !tried.contains(&landed) {
                 tried.push(landed);
-                self.kill(run, landed)?;
+                self.kill(run, midway, landed)?;
             }
         }
         Ok(())
     }
 
-    fn kill(&mut self, run: &mut Run, landed: u32) -> Result<(), Finding> {
+    fn kill(&mut self, run: &mut Run, midway: Option<&[u8]>, landed: u32) -> Result<(), Finding> {
         let place = |finding: Finding| finding.at(format_args!("kill, landed {landed:b}"));
         let limits = run.setup.limits;
         let one_in = limits.damaged_one_in;
         if run.depth == 0 && one_in > 0 && run.random.one_in(u64::from(one_in)) {
-            self.recover_memory(run, landed, true).map_err(place)?;
+            self.recover_memory(run, midway, landed, true).map_err(place)?;
             self.count(run.depth, |tally| &mut tally.damaged_states);
         }
-        self.recover_memory(run, landed, false).map_err(place)?;
-        self.count(run.depth, |tally| &mut tally.kill_states);
-        let lost = run.disk.with(|disk| disk.errors[2] > 0);
-        let knows = !lost || self.subject.failure_outlives_kill();
-        if knows && self.goes_on(run) {
-            self.go_on_after_kill(run, landed).map_err(place)?;
+        self.recover_memory(run, midway, landed, false).map_err(place)?;
+        match midway {
+            None => self.count(run.depth, |tally| &mut tally.kill_states),
+            Some(_) => self.count(run.depth, |tally| &mut tally.midway_states),
+        }
+        if self.goes_on(run) && !self.is_lost(run) {
+            self.go_on_after_kill(run, midway, landed).map_err(place)?;
         }
         Ok(())
     }
 
+    /// Whether only this process can know what the disk has lost: see [`Oracle::is_lost`].
+    pub(crate) fn is_lost(&self, run: &Run) -> bool {
+        let knows = self.subject.failure_outlives_kill();
+        let oracle = &run.book.borrow().oracle;
+        if oracle.discarding {
+            return true;
+        }
+        run.disk.with(|disk| {
+            let known = knows && disk.unheard == 0;
+            !known && disk.errors[2] > 0 && oracle.is_lost(disk)
+        })
+    }
+
     /// A process starts on the memory that a killed one left, and on the disk that went on.
-    fn recover_memory(&mut self, run: &mut Run, landed: u32, damaged: bool) -> Result<(), Finding> {
+    fn recover_memory(
+        &mut self,
+        run: &mut Run,
+        midway: Option<&[u8]>,
+        landed: u32,
+        damaged: bool,
+    ) -> Result<(), Finding> {
         let fenced = self.subject.fences();
         let recovery = self.recovery.as_mut().expect("set up with the history");
         run.disk.with(|from| {
@@ -266,15 +315,21 @@ impl<'a> Laboratory<'a> {
                 into.errors = from.errors;
             });
         });
-        run.arena.copy(0, &recovery.arena, 0, run.arena.bytes());
+        leave_memory(run, midway, &recovery.arena);
         if damaged {
             let headers = self.subject.headers(&run.setup, &recovery.arena);
             damage(&recovery.arena, headers, &mut run.random);
         }
+        if !damaged && run.random.one_in(DIES_AGAIN_ONE_IN) {
+            recovery.die(self.subject, &run.setup, &mut run.random);
+        }
         recovery.run(self.subject, &run.setup, run.random.next_u64(), true)?;
         let book = run.book.borrow();
-        if damaged {
+        if damaged || book.oracle.discarding {
             return book.oracle.judge_genuine(&recovery.stamps);
+        }
+        if midway.is_none() && run.life.process.has_failed() {
+            recovery.judge_failed(self.subject)?;
         }
         if recovery.has_read() {
             book.oracle.judge_survived(&recovery.stamps)?;
@@ -298,13 +353,19 @@ impl<'a> Laboratory<'a> {
             arena: Arc::new(Memory::heap(run.arena.bytes())),
             oracle: book.oracle.after_power_cut(image)?,
             next: book.next_operation(),
+            again: again(run, &book),
             depth: run.depth + 1,
         };
         drop(book);
         self.go_on(setup, beginning, "power cut")
     }
 
-    fn go_on_after_kill(&mut self, run: &mut Run, landed: u32) -> Result<(), Finding> {
+    fn go_on_after_kill(
+        &mut self,
+        run: &mut Run,
+        midway: Option<&[u8]>,
+        landed: u32,
+    ) -> Result<(), Finding> {
         let seed = run.random.next_u64();
         let setup = run.setup.afterwards(seed, run.depth + 1 == DEPTH_MAX);
         let mut disk = State::new(setup.model.clone(), setup.faults, seed);
@@ -314,13 +375,16 @@ impl<'a> Laboratory<'a> {
             disk.errors = from.errors;
         });
         let arena = Memory::heap(run.arena.bytes());
-        run.arena.copy(0, &arena, 0, arena.bytes());
+        leave_memory(run, midway, &arena);
         let book = run.book.borrow();
+        // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
+        let doubt: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
         let beginning = Beginning {
-            oracle: book.oracle.after_kill(&disk),
+            oracle: book.oracle.after_kill(&disk, doubt),
             disk,
             arena: Arc::new(arena),
             next: book.next_operation(),
+            again: again(run, &book),
             depth: run.depth + 1,
         };
         drop(book);
@@ -349,6 +413,22 @@ fn go(run: Run, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
     let result = run.go(laboratory);
     drop(ManuallyDrop::into_inner(run));
     result
+}
+
+/// What clients send again in the run that follows a crash: half of the time they do.
+fn again(run: &Run, book: &Book) -> Vec<Pending> {
+    match run.random.clone().one_in(2) {
+        true => book.open().to_vec(),
+        false => Vec::new(),
+    }
+}
+
+/// Copies the memory that a kill leaves: now, or as it was in the middle of the last step.
+fn leave_memory(run: &Run, midway: Option<&[u8]>, into: &Memory) {
+    match midway {
+        Some(bytes) => into.write(0, bytes),
+        None => run.arena.copy(0, into, 0, into.bytes()),
+    }
 }
 
 fn first_difference(one: &[u8], two: &[u8]) -> usize {

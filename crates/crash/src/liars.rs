@@ -43,13 +43,15 @@ pub enum Lie {
     Scribble,
     /// Shows in one block the new of one sector and the old of another.
     Mixture,
+    /// Sends a write a second time, long after it was answered.
+    Echo,
     /// Lets what a dead process had sent arrive late.
     SkipFence,
 }
 
 impl Lie {
     /// All of them, each with the clause that it breaks first.
-    pub const ALL: [(Lie, &'static str); 16] = [
+    pub const ALL: [(Lie, &'static str); 17] = [
         (Lie::AckFlush, "C1"),
         (Lie::Reorder, "C1"),
         (Lie::Tear, "C4"),
@@ -65,9 +67,13 @@ impl Lie {
         (Lie::TooDirty, "C6"),
         (Lie::Scribble, "C4"),
         (Lie::Mixture, "C10"),
+        (Lie::Echo, "C10"),
         (Lie::SkipFence, "C7"),
     ];
 }
+
+/// How late an echo is, in virtual nanoseconds.
+const ECHO_NS: u64 = 100_000;
 
 /// A subject that lies.
 pub struct Liar(pub Lie);
@@ -219,6 +225,16 @@ impl Block for LyingLane {
                 };
                 self.lane.spawn(later).expect("room for a task");
                 self.below.run(request).await
+            }
+            (Lie::Echo, Request::Write { .. }) if number.is_multiple_of(4) => {
+                let (below, lane, again) = (self.below.clone(), self.lane.clone(), request.clone());
+                let later = async move {
+                    lane.sleep_until(lane.now() + ECHO_NS).await;
+                    _ = below.run(again).await;
+                };
+                let result = self.below.run(request).await;
+                self.lane.spawn(later).expect("room for a task");
+                result
             }
             (Lie::Mixture, Request::Read { at, into }) if at.count > 1 => {
                 let part = |skip: u32, count: u32| Request::Read {

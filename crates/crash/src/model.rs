@@ -12,12 +12,23 @@ pub struct Fault {
     pub count: u32,
 }
 
+impl Faults {
+    /// Whether anything may hang. Whoever watches for that may be early in the laboratory, where time
+    /// can pass while everybody is ready: then an error has its cause in what is planned.
+    pub(crate) fn hangs(&self) -> bool {
+        self.hang_ns > 0
+    }
+}
+
 impl Fault {
     pub(crate) fn hits(&self, number: u32) -> bool {
         let begun = self.from != 0 && number >= self.from;
         begun && (self.count == 0 || number - self.from < self.count)
     }
 }
+
+/// No history lasts that long.
+pub(crate) const HANGS_FOR_EVER: u64 = u64::MAX / 4;
 
 /// Which operations of the disk fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +39,10 @@ pub struct Faults {
     pub write: Fault,
     /// Flushes: some pending versions will never be durable, though reads still show them.
     pub flush: Fault,
+    /// Reads, changes and flushes that hang for [`Faults::hang_ns`], and then go on.
+    pub hang: [Fault; 3],
+    /// How long; [`HANGS_FOR_EVER`]: until the end of the history.
+    pub hang_ns: u64,
 }
 
 /// What kind of disk it is.

@@ -6,7 +6,7 @@
 //! ordered either way until a read decides. Every sector has a list of versions, one per change that
 //! touched it, each with the few ticks from which all of that follows.
 
-use crate::disk::NEVER;
+use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::stamp::{self, GRAIN, Operation, Wrong, ZERO};
 
@@ -43,8 +43,14 @@ pub(crate) struct Version {
     pub(crate) buffered: bool,
     /// Covered by a flush that was answered well, or by its own FUA.
     pub(crate) durable: bool,
-    /// Its process is gone: it has taken effect or never will.
-    pub(crate) settled: bool,
+    /// Its process was gone at this tick: it has taken effect or never will.
+    pub(crate) settled: u32,
+    /// The operator was told that the disk has lost it, or may have: no flush makes it durable.
+    pub(crate) excused: bool,
+    /// Answered with an error at this tick: if it has an effect, it comes before what is sent later.
+    pub(crate) refused: u32,
+    /// The operator has given it up, and it is not what the disk has.
+    pub(crate) dropped: bool,
     /// A discard that turned out to change nothing.
     pub(crate) void: bool,
 }
@@ -63,7 +69,10 @@ impl Version {
             epoch: 0,
             buffered: false,
             durable: false,
-            settled: false,
+            settled: NEVER,
+            excused: false,
+            refused: NEVER,
+            dropped: false,
             void: false,
         }
     }
@@ -78,7 +87,7 @@ impl Version {
             effective: 0,
             answered: 0,
             durable: true,
-            settled: true,
+            settled: 0,
             ..Version::new(operation, content, 0)
         }
     }
@@ -94,7 +103,7 @@ impl Version {
     pub(crate) fn follows(&self, older: &Version) -> bool {
         // A later read shows it again: that does not make it replace itself.
         let shown_after = older.seen < self.reread && older.operation != self.operation;
-        older.effective < self.sent || shown_after
+        older.effective.min(older.settled).min(older.refused) < self.sent || shown_after
     }
 
     /// Whether `operation`, or zeros, is what this version holds.
@@ -117,6 +126,10 @@ pub(crate) struct Oracle {
     pub(crate) sectors: Vec<Vec<Version>>,
     pub(crate) unit_sectors: u32,
     pub(crate) clock: u32,
+    /// The operator is giving up what is dirty.
+    pub(crate) discarding: bool,
+    /// When that was last over.
+    pub(crate) discarded: u32,
 }
 
 /// Some sectors: first and count.
@@ -126,7 +139,13 @@ impl Oracle {
     /// The oracle of a disk full of initial stamps.
     pub(crate) fn new(sectors: u32, unit_sectors: u32) -> Oracle {
         let base = vec![Version::base(stamp::INITIAL)];
-        Oracle { sectors: vec![base; sectors as usize], unit_sectors, clock: 1 }
+        Oracle {
+            sectors: vec![base; sectors as usize],
+            unit_sectors,
+            clock: 1,
+            discarding: false,
+            discarded: 0,
+        }
     }
 
     pub(crate) fn tick(&mut self) -> u32 {
@@ -155,13 +174,17 @@ impl Oracle {
         fua: bool,
     ) {
         let now = self.tick();
-        if !good {
-            return;
-        }
         for versions in self.over(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             let own = own.expect("an answer follows a request");
+            if !good {
+                own.refused = now;
+                continue;
+            }
             own.answered = now;
+            if own.dropped {
+                continue;
+            }
             own.effective = own.effective.min(now);
             own.durable |= fua;
             let own = *own;
@@ -186,8 +209,31 @@ impl Oracle {
         self.tick();
         let versions = self.sectors.iter_mut().flatten();
         versions
-            .filter(|version| version.answered < sent)
+            .filter(|version| version.answered < sent && !version.excused)
             .for_each(|version| version.durable = true);
+    }
+
+    /// The operator clears the error of a volume whose disk has failed a flush: what went past the
+    /// write buffer before that may be lost, and with it what it had overtaken. What is held in the
+    /// buffer is still owed.
+    pub(crate) fn error_cleared(&mut self) {
+        let now = self.tick();
+        for versions in &mut self.sectors {
+            if is_loose(versions) {
+                for version in versions.iter_mut().filter(|version| !version.durable) {
+                    debug_assert!(version.sent < now, "a tick is later than all before it");
+                    (version.excused, version.epoch) = (true, 0);
+                }
+            }
+        }
+    }
+
+    /// Whether the disk shows what a failed flush has taken from it, and nobody holds it: then only
+    /// the process that was told knows of the loss, and no later one can answer for it.
+    pub(crate) fn is_lost(&self, disk: &State) -> bool {
+        (0..)
+            .zip(&self.sectors)
+            .any(|(sector, versions)| disk.has_lost(sector) && is_loose(versions))
     }
 
     /// A read that was sent at `sent` was answered with these stamps.
@@ -201,14 +247,66 @@ impl Oracle {
         let mut shown = Vec::with_capacity(count as usize);
         for (sector, bytes) in (first..).zip(stamps.chunks_exact(GRAIN)) {
             let operation = decode(bytes, sector)?;
-            self.check_read(sector, operation, sent)?;
+            if !self.is_unsettled(sent) {
+                self.check_read(sector, operation, sent)?;
+            }
             shown.push(operation);
+        }
+        if self.is_unsettled(sent) {
+            return Ok(());
         }
         self.check_units(first, &shown, "C10")?;
         for (sector, &operation) in (first..).zip(&shown) {
             self.decide(sector, operation, sent, now);
         }
         Ok(())
+    }
+
+    /// Whether what was dirty was given up since this tick: block by block, so that before and after
+    /// are mixed.
+    pub(crate) fn is_unsettled(&self, sent: u32) -> bool {
+        self.discarding || sent < self.discarded
+    }
+
+    /// What was dirty has been given up: the disk shows what there is.
+    pub(crate) fn dirty_discarded(&mut self, disk: &State) {
+        let now = self.tick();
+        (self.discarding, self.discarded) = (false, now);
+        for (sector, versions) in (0..).zip(&mut self.sectors) {
+            let shown = stamp::decode(disk.sector(sector).0, sector).ok();
+            for version in versions {
+                let is_shown = shown.is_some_and(|shown| version.shows(shown));
+                let answered = version.answered.min(version.refused).min(version.effective);
+                let was_done = answered != NEVER || version.buffered;
+                if is_shown {
+                    version.dead = NEVER;
+                }
+                // Zeros may be of another change: what is still under way decides nothing.
+                if is_shown && was_done {
+                    version.effective = version.effective.min(now);
+                } else if was_done {
+                    version.dies(now);
+                    version.dropped |= !version.durable;
+                }
+                if !version.durable {
+                    version.excused = true;
+                    (version.epoch, version.buffered) = (0, false);
+                }
+            }
+        }
+    }
+
+    /// The status that was asked for at `sent` calls this sector zero: it was, at some moment since.
+    pub(crate) fn check_zero(&self, sector: u32, sent: u32) -> Result<(), Finding> {
+        let versions = &self.sectors[sector as usize];
+        let was_zero = versions.iter().any(|version| version.shows(ZERO) && version.dead > sent);
+        if was_zero || self.is_unsettled(sent) {
+            return Ok(());
+        }
+        Err(Finding::new(
+            "C14",
+            format!("a status asked for at {sent} calls sector {sector} zero, which it was not"),
+        ))
     }
 
     fn check_read(&self, sector: u32, operation: Operation, sent: u32) -> Result<(), Finding> {
@@ -258,7 +356,7 @@ impl Oracle {
             if other == index {
                 continue;
             }
-            if own.replaces(version) || (own.settled && version.settled) {
+            if own.replaces(version) || (own.settled != NEVER && version.settled != NEVER) {
                 version.dies(now);
             }
             // Stable: a discard that was over and is not seen has changed nothing, for good.
@@ -312,7 +410,7 @@ impl Oracle {
                 let missing = versions.iter().find(|version| {
                     let needed =
                         version.operation == seen.operation || version.effective < seen.sent;
-                    let certain = version.content != Content::ZerosOrOlder;
+                    let certain = version.content != Content::ZerosOrOlder && !version.dropped;
                     needed
                         && certain
                         && older.effective < version.sent
@@ -350,6 +448,14 @@ impl Oracle {
             _ => what,
         }
     }
+}
+
+/// Whether something here is neither durable nor held in a buffer.
+fn is_loose(versions: &[Version]) -> bool {
+    versions.iter().any(|version| {
+        let is_it = !version.durable && !version.excused && !version.buffered;
+        is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
+    })
 }
 
 fn ended(version: &Version) -> String {

@@ -1,5 +1,6 @@
 //! What the clients of a history will do, drawn before it begins: the schedule cannot change it.
 
+use crate::book::Pending;
 use crate::setup::Setup;
 use block::WriteMode;
 use lane::Random;
@@ -14,6 +15,8 @@ pub(crate) enum Kind {
     ZeroFua,
     Discard,
     Flush,
+    /// What is known without reading.
+    Status,
 }
 
 /// One thing a client does.
@@ -21,10 +24,26 @@ pub(crate) enum Kind {
 pub(crate) enum Act {
     /// Sends an operation to these sectors and waits for the answer.
     Operate { kind: Kind, first: u32, count: u32 },
+    /// Sends again what was not answered before the process died.
+    Again(Pending),
+    /// Has the error of a failed volume cleared.
+    ClearError,
+    /// Has what is dirty in a failed volume given up.
+    DiscardDirty,
     /// Goes, and comes again.
     Reconnect,
     /// Has the write mode changed.
     SetMode(WriteMode),
+}
+
+impl Act {
+    /// The kind of operation that it sends, if it sends one.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        match self {
+            Act::Operate { kind, .. } | Act::Again(Pending { kind, .. }) => Some(*kind),
+            _ => None,
+        }
+    }
 }
 
 /// A pause, and what comes after it.
@@ -34,9 +53,13 @@ pub(crate) struct Step {
     pub(crate) act: Act,
 }
 
-/// The steps of every client.
-pub(crate) fn draw(setup: &Setup, random: &mut Random) -> Vec<Vec<Step>> {
-    let mut plans = vec![Vec::new(); setup.clients as usize];
+/// The steps of every client. What is to be sent `again` comes first, each by a client of its own.
+pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec<Vec<Step>> {
+    let mut plans = vec![Vec::new(); again.len().max(setup.clients as usize)];
+    for (plan, pending) in plans.iter_mut().zip(again) {
+        let pause_ns = pause(setup, random);
+        plan.push(Step { pause_ns, act: Act::Again(*pending) });
+    }
     // Some clients never flush (C11): the others do the more.
     let silent = random.below(3) as usize;
     for number in 0..setup.operations as usize {
@@ -53,6 +76,17 @@ pub(crate) fn draw(setup: &Setup, random: &mut Random) -> Vec<Vec<Step>> {
         if setup.reconnect_one_in > 0 && random.one_in(u64::from(setup.reconnect_one_in)) {
             plans[client].push(Step { pause_ns: 0, act: Act::Reconnect });
         }
+    }
+    for _ in 0..setup.clears {
+        let plan = &mut plans[0];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        plan.insert(at, Step { pause_ns: setup.engine.retry_time_ns, act: Act::ClearError });
+    }
+    for _ in 0..setup.discards {
+        let plan = &mut plans[0];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        let pause_ns = random.below(2 * setup.engine.stall_time_ns + 1);
+        plan.insert(at, Step { pause_ns, act: Act::DiscardDirty });
     }
     for _ in 0..setup.mode_switches {
         let plan = &mut plans[0];
@@ -80,6 +114,7 @@ fn operation(setup: &Setup, random: &mut Random) -> Act {
         (Kind::Zero, mix.zero),
         (Kind::Discard, mix.discard),
         (Kind::Flush, mix.flush),
+        (Kind::Status, mix.status),
     ];
     let total: u32 = weights.iter().map(|(_, weight)| weight).sum();
     let mut drawn = random.below(u64::from(total)) as u32;

@@ -7,12 +7,13 @@
 use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
+use crate::midway;
 use crate::model::{Faults, Model};
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
 use crate::subject::{Process, Subject};
 use block::{Buf, Extent, Memory, Request, Result, Stack};
-use lane::{Lane, Prices, World};
+use lane::{Lane, Prices, Random, World};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -75,6 +76,20 @@ impl Recovery {
     /// The disk that the process will find.
     pub(crate) fn disk<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         self.disk.with(change)
+    }
+
+    /// A process starts on the arena, and is killed in the middle of that: the next one finds what it
+    /// has left. (A process that is refused leaves what it found.)
+    pub(crate) fn die(&mut self, subject: &dyn Subject, setup: &Setup, random: &mut Random) {
+        let one_of = setup.engine.slots * 2;
+        subject.watch_stores(midway::watch(&self.arena, one_of, random));
+        let process = subject.start(setup, self.disk.limits(), &self.arena);
+        subject.watch_stores(0);
+        drop(process);
+        for memory in midway::take() {
+            self.arena.write(0, &memory);
+            midway::give_back(memory);
+        }
     }
 
     /// Starts the subject on arena and disk as they are, reads all blocks, lets it write back what it
@@ -169,6 +184,17 @@ impl Recovery {
             return Err(Finding::new("C8", text));
         }
         Ok(())
+    }
+
+    /// C8: a volume that had failed is still failed in the next process.
+    pub(crate) fn judge_failed(&self, subject: &dyn Subject) -> std::result::Result<(), Finding> {
+        match self.progress.get().flushed {
+            Some(Ok(())) if subject.failure_outlives_kill() => {
+                let text = "the volume had failed, but the process that follows answers a flush";
+                Err(Finding::new("C8", text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// After the flush all that was read is durable. (A disk that has lost what it still shows can

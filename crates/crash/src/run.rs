@@ -1,19 +1,20 @@
 //! One run of a history: clients, subject and disk in a world of their own, with a crash wherever
 //! something has changed.
 
-use crate::book::Book;
+use crate::book::{Book, Pending};
 use crate::client::{Client, Scratch};
 use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::laboratory::Laboratory;
+use crate::life::{Life, Watched};
+use crate::midway;
 use crate::oracle::Oracle;
 use crate::plan;
 use crate::setup::Setup;
 use crate::stamp::{self, GRAIN, Operation};
-use crate::subject::Process;
-use block::{Memory, Stack};
-use lane::{Lane, Random, World};
+use block::Memory;
+use lane::{Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub(crate) struct Beginning {
     pub(crate) arena: Arc<Memory>,
     pub(crate) oracle: Oracle,
     pub(crate) next: Operation,
+    /// What clients were not answered, and send again.
+    pub(crate) again: Vec<Pending>,
     /// Crashes before this run.
     pub(crate) depth: usize,
 }
@@ -39,9 +42,13 @@ pub(crate) struct Run {
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) random: Random,
     pub(crate) depth: usize,
-    process: Rc<dyn Process>,
-    world: World,
-    buffers: bool,
+    /// Whose changes were admitted in the last step.
+    pub(crate) admitted: Vec<Operation>,
+    pub(crate) world: World,
+    pub(crate) life: Life,
+    /// One that was not waited for, and the steps that it has left.
+    pub(crate) owner_before: Option<(Life, u64)>,
+    pub(crate) takeovers: u32,
     changes: u64,
     answers: u64,
 }
@@ -50,7 +57,7 @@ impl Run {
     /// # Errors
     /// The subject refuses what the arena holds.
     pub(crate) fn new(
-        laboratory: &Laboratory<'_>,
+        laboratory: &mut Laboratory<'_>,
         setup: Setup,
         from: Beginning,
     ) -> Result<Run, Finding> {
@@ -58,93 +65,109 @@ impl Run {
         let mut world = World::chosen(random.next_u64());
         let disk = Disk::of(from.disk);
         disk.with(|disk| disk.notes_sent = true);
-        let subject = laboratory.subject;
-        let process = subject.start(&setup, disk.limits(), &from.arena);
-        let process = process.map_err(|error| Finding::new("refused", error))?;
-        let process: Rc<dyn Process> = Rc::from(process);
+        let one_of = setup.limits.midway_one_of;
+        let watched = Watched { memory: &from.arena, one_of, random: &mut random };
+        let life = Life::start(laboratory.subject, &setup, &disk, &mut world, watched)?;
         let mut book = Book::new(from.oracle, disk.clone(), from.next, setup.engine.mode);
-        let buffers = process.buffers();
-        if buffers {
+        disk.with(|disk| disk.exclusive = life.process.orders_changes());
+        if life.process.buffers() {
             book.expect_buffer();
         }
-        let lanes: Vec<(Lane, Stack)> = (0..setup.lanes)
-            .map(|_| {
-                let lane = world.lane();
-                let below = Stack::new(&lane, disk.on(&lane));
-                let stack = process.attach(&lane, below);
-                (lane, stack)
-            })
-            .collect();
-        let run = Run {
+        book.dirty_blocks = life.process.dirty_blocks();
+        let mut run = Run {
             book: Rc::new(RefCell::new(book)),
             disk,
             arena: from.arena,
             depth: from.depth,
-            process,
+            admitted: Vec::new(),
             world,
-            buffers,
+            life,
+            owner_before: None,
+            takeovers: setup.takeovers,
             changes: 0,
             answers: 0,
             random,
             setup,
         };
-        Ok(run.with_clients(&lanes))
+        laboratory.kills_midway(&mut run)?;
+        run.send_clients(&from.again);
+        Ok(run)
     }
 
-    fn with_clients(mut self, lanes: &[(Lane, Stack)]) -> Run {
-        let plans = plan::draw(&self.setup, &mut self.random);
+    /// Clients come, with what they were not answered before and with plans of their own.
+    pub(crate) fn send_clients(&mut self, again: &[Pending]) {
+        let plans = plan::draw(&self.setup, again, &mut self.random);
+        let operations = plans.iter().map(|plan| plan.len() as u32).sum();
         let longest = self.setup.sectors_max.max(8);
-        let scratch = Rc::new(Scratch::new(self.setup.operations + 1, longest));
+        let scratch = Rc::new(Scratch::new(operations, longest));
         self.book.borrow_mut().clients = plans.len() as u32;
         for plan in plans {
+            let lanes = &self.life.lanes;
             let (lane, stack) = &lanes[self.random.below(lanes.len() as u64) as usize];
             let client = Client {
                 lane: lane.clone(),
                 stack: stack.clone(),
-                process: self.process.clone(),
+                process: self.life.process.clone(),
                 book: self.book.clone(),
                 scratch: scratch.clone(),
+                alive: self.life.alive.clone(),
             };
             lane.spawn(client.run(plan)).expect("a lane has room for some clients");
         }
-        self
     }
 
     /// Runs to the end, with every crash on the way.
     pub(crate) fn go(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
         while self.book.borrow().clients > 0 {
-            if !self.world.step() {
-                let state = self.process.describe();
+            if !self.step(laboratory)? {
+                let state = self.life.process.describe();
                 let text = format!("nothing moves, and a client has no answer:{state}");
                 return Err(Finding::new("hang", text));
             }
             if self.world.steps() > STEPS_MAX {
-                let state = self.process.describe();
+                let state = self.life.process.describe();
                 let text = format!("clients have no answer after {STEPS_MAX} steps:{state}");
                 return Err(Finding::new("hang", text));
             }
-            self.after_step(laboratory)?;
+            let one_in = self.setup.takeover_one_in;
+            if self.takeovers > 0 && self.random.one_in(u64::from(one_in)) {
+                self.take_over(laboratory)?;
+            }
         }
         self.quieten(laboratory)
     }
 
+    /// One step, with the crashes that can follow it and those in its middle. False: nothing moves.
+    pub(crate) fn step(&mut self, laboratory: &mut Laboratory<'_>) -> Result<bool, Finding> {
+        let stores = midway::watch(&self.arena, self.setup.limits.midway_one_of, &mut self.random);
+        laboratory.subject.watch_stores(stores);
+        let moved = self.world.step();
+        laboratory.subject.watch_stores(0);
+        self.leave_owner_before();
+        self.book.borrow_mut().note_admissions(&mut self.admitted);
+        laboratory.kills_midway(self)?;
+        if moved {
+            self.after_step(laboratory)?;
+        }
+        Ok(moved)
+    }
+
     /// C6: once nobody asks for anything, dirty data is written out by its age.
     fn quieten(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-        if !self.buffers {
+        if !self.life.process.buffers() {
             return Ok(());
         }
         let model = &self.setup.model;
         let patience = 4 * self.setup.engine.dirty_age_ns + 200 * model.latency_ns + 10_000_000;
         let deadline = self.world.now() + patience;
         let steps = self.world.steps() + STEPS_MAX;
-        while self.process.dirty_blocks() > 0 && self.world.now() < deadline {
-            if !self.world.step() || self.world.steps() > steps {
+        while self.life.process.dirty_blocks() > 0 && self.world.now() < deadline {
+            if !self.step(laboratory)? || self.world.steps() > steps {
                 break;
             }
-            self.after_step(laboratory)?;
         }
-        self.process.check();
-        let dirty = self.process.dirty_blocks();
+        self.life.process.check();
+        let dirty = self.life.process.dirty_blocks();
         if dirty > 0 && self.disk.with(|disk| disk.errors) == [0; 3] {
             let text = format!(
                 "{dirty} blocks are dirty {patience} ns after the last answer, with an age limit \
@@ -157,13 +180,12 @@ impl Run {
     }
 
     fn after_step(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-        let admitted = self.book.borrow_mut().note_admissions();
         self.check_step()?;
         let changes = self.disk.with(|disk| disk.changes);
         let answers = self.book.borrow().answers;
         let changed = changes != self.changes || answers != self.answers;
         (self.changes, self.answers) = (changes, answers);
-        if changed || admitted > 0 {
+        if changed || !self.admitted.is_empty() {
             laboratory.crash(self, changed)?;
         }
         Ok(())
@@ -173,8 +195,8 @@ impl Run {
         if let Some(finding) = self.book.borrow_mut().finding.take() {
             return Err(finding);
         }
-        if self.buffers {
-            let dirty = self.process.dirty_blocks();
+        if self.life.process.buffers() {
+            let dirty = self.life.process.dirty_blocks();
             let most = self.setup.engine.dirty_blocks_max;
             self.book.borrow_mut().dirty_blocks = dirty;
             if dirty > most {
@@ -184,6 +206,14 @@ impl Run {
         }
         let book = self.book.borrow();
         self.disk.with(|disk| {
+            if disk.overtaken {
+                let text = "a process uses the disk while the one before it has I/O under way";
+                return Err(Finding::new("C15", text));
+            }
+            if let Some(first) = disk.crowded {
+                let text = format!("two changes of the block of sector {first} are in flight");
+                return Err(Finding::new("C10", text));
+            }
             if let Some(first) = disk.overwritten {
                 let text = format!("the buffer of a write to sector {first} changed in flight");
                 return Err(Finding::new("C4", text));
@@ -205,8 +235,9 @@ fn check_sent(oracle: &Oracle, disk: &mut State) -> Result<(), Finding> {
                 continue;
             };
             let versions = &oracle.sectors[sector as usize];
+            // What was sent twice may be of either time.
             let own = versions.iter().filter(|version| version.operation == operation);
-            newest = own.map(|version| version.epoch).fold(newest, u32::max);
+            newest = newest.max(own.map(|version| version.epoch).min().unwrap_or(0));
         }
     }
     disk.sent = sent;

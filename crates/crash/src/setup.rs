@@ -1,6 +1,6 @@
 //! What one history is made of: every option follows from its seed.
 
-use crate::model::{Fault, Faults, Model};
+use crate::model::{Fault, Faults, HANGS_FOR_EVER, Model};
 use block::{Discard, Fua, WriteMode};
 use lane::Random;
 
@@ -29,6 +29,8 @@ pub struct EngineSetup {
     pub flush_target_ns: u64,
     /// How long errors are retried.
     pub retry_time_ns: u64,
+    /// How long the disk may take to answer before it counts as hanging; 0: nobody watches.
+    pub stall_time_ns: u64,
     /// Write-back tasks a lane.
     pub crew: u32,
     /// The longest write that is absorbed, in blocks.
@@ -52,6 +54,8 @@ pub struct Mix {
     pub discard: u32,
     /// Flushes.
     pub flush: u32,
+    /// Questions for what is known without reading.
+    pub status: u32,
 }
 
 /// How many states are tried.
@@ -61,6 +65,10 @@ pub struct Limits {
     pub power: u32,
     /// Sets of landed writes of a kill, at each crash point.
     pub kill: u32,
+    /// The same of a kill in the middle of a section.
+    pub kill_midway: u32,
+    /// Kills in the middle of a section come after one of so many stores of a step, or (1) after each.
+    pub midway_one_of: u32,
     /// One in so many crash points is tried with a kill, too.
     pub kill_one_in: u32,
     /// One in so many states is followed by another run, with crashes of its own; 0: none.
@@ -69,15 +77,32 @@ pub struct Limits {
     pub damaged_one_in: u32,
 }
 
+impl Limits {
+    /// Few states, for histories that are not about crashes.
+    fn few(self) -> Limits {
+        Limits {
+            power: self.power.min(4),
+            kill: self.kill.min(1),
+            kill_one_in: self.kill_one_in * 4,
+            midway_one_of: self.midway_one_of * 8,
+            ..self
+        }
+    }
+}
+
 /// Everything about one history.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The seed it all follows from.
     pub seed: u64,
+    /// How long it is, and how much of it is tried.
+    pub scale: Scale,
     /// The disk.
     pub model: Model,
     /// Which of its operations fail.
     pub faults: Faults,
+    /// Whether flushes may be among them at all.
+    pub flushes_fail: bool,
     /// The engine.
     pub engine: EngineSetup,
     /// Threads, as lanes of one world.
@@ -98,6 +123,14 @@ pub struct Setup {
     pub mode_switches: u32,
     /// One in so many operations is followed by a new connection.
     pub reconnect_one_in: u32,
+    /// The operator clears the error of a failed volume so often.
+    pub clears: u32,
+    /// The operator gives up what is dirty in a failed volume so often.
+    pub discards: u32,
+    /// Kills after which the history goes on, in a process that takes over.
+    pub takeovers: u32,
+    /// One in so many steps is such a kill, until there were enough.
+    pub takeover_one_in: u32,
     /// How much is tried.
     pub limits: Limits,
 }
@@ -130,6 +163,62 @@ impl Dice {
         Fault { from: self.within(1, among), count: self.pick(&[0, 1, 1, 1, 2, 5]) }
     }
 
+    /// One history in four is about a disk that does not answer, and about an operator who does.
+    fn hangs(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(4) {
+            return;
+        }
+        let hang = |dice: &mut Dice, one_in, among| match dice.0.one_in(one_in) {
+            true => Fault { from: dice.within(1, among), count: dice.pick(&[1, 1, 2, 4]) },
+            false => Fault::default(),
+        };
+        setup.faults.hang = [hang(self, 3, 10), hang(self, 2, 16), hang(self, 3, 4)];
+        let stall_time_ns = 1_000 + setup.model.latency_ns * self.pick(&[10, 40]);
+        setup.engine.stall_time_ns = stall_time_ns;
+        setup.faults.hang_ns = match self.pick(&[2, 5, 5, 10, 30, 0]) {
+            0 => HANGS_FOR_EVER,
+            times => stall_time_ns * times + self.0.below(stall_time_ns),
+        };
+        setup.engine.retry_time_ns = stall_time_ns * self.pick(&[0, 1]);
+        setup.think_ns = stall_time_ns * self.pick(&[0, 1, 2]);
+        setup.clients = setup.clients.max(3);
+        setup.hot_one_in = self.pick(&[1, 1, 3]);
+        setup.mix.fua = self.within(1, 4);
+        setup.clears = self.within(1, 6);
+        setup.discards = self.within(0, 2);
+        setup.limits = setup.limits.few();
+    }
+
+    /// One history in eight is about an operator who discards: again and again something fails.
+    fn discards(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(8) {
+            return;
+        }
+        let among = setup.operations / 2;
+        setup.faults.write = Fault { from: self.within(1, among), count: self.pick(&[1, 5, 20]) };
+        setup.faults.flush = Fault { from: self.within(1, 6), count: self.pick(&[0, 1, 1]) };
+        setup.engine.retry_time_ns = 0;
+        setup.mix.read = 6;
+        setup.mix.flush = setup.mix.flush.max(1);
+        setup.clients = self.within(1, 2);
+        setup.clears = self.within(0, 1);
+        setup.discards = self.within(4, 8);
+        setup.limits = setup.limits.few();
+    }
+
+    /// One history in eight is about what is zero, and who says so.
+    fn zeroes(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(8) {
+            return;
+        }
+        setup.mix = Mix { read: 0, write: 4, fua: 0, zero: 4, discard: 1, flush: 4, status: 8 };
+        setup.engine.mode = WriteMode::BackNow;
+        setup.model.discard = Discard::Zeroes;
+        setup.clients = self.within(4, 6);
+        setup.hot_one_in = 1;
+        setup.limits = setup.limits.few();
+    }
+
     /// One history in six is about flushes: many of them, of every kind, some of which fail.
     fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
@@ -141,6 +230,8 @@ impl Dice {
         setup.mix.fua = self.within(2, 5);
         setup.mix.flush = self.within(1, 4);
         setup.clients = setup.clients.max(2);
+        setup.clears = self.pick(&[0, 1, 2]);
+        setup.takeovers = setup.takeovers.max(1);
     }
 }
 
@@ -152,13 +243,20 @@ impl Setup {
         let model = model(&mut dice, small);
         let faulty = dice.pick(&[false, false, true]);
         let faults = if faulty {
-            Faults { read: dice.fault(40), write: dice.fault(40), flush: dice.fault(10) }
+            Faults {
+                read: dice.fault(40),
+                write: dice.fault(40),
+                flush: dice.fault(10),
+                ..Faults::default()
+            }
         } else {
             Faults::default()
         };
         let mut setup = Setup {
             seed,
+            scale,
             faults,
+            flushes_fail: true,
             engine: engine(&mut dice, small),
             lanes: if small { dice.within(1, 2) } else { dice.within(1, 3) },
             clients: if small { dice.within(1, 3) } else { dice.within(1, 6) },
@@ -169,20 +267,44 @@ impl Setup {
             hot_one_in: dice.pick(&[1, 2, 3]),
             mode_switches: dice.pick(&[0, 0, 1, 3]),
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
+            clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
+            discards: if faulty { dice.pick(&[0, 0, 1, 2]) } else { 0 },
+            takeovers: if small { dice.pick(&[0, 0, 1]) } else { dice.pick(&[0, 1, 1, 2]) },
+            takeover_one_in: if small { 40 } else { dice.pick(&[100, 300, 1000]) },
             limits: limits(small),
             model,
         };
         dice.flushes(&mut setup);
+        dice.hangs(&mut setup);
+        dice.discards(&mut setup);
+        dice.zeroes(&mut setup);
         setup
     }
 
-    /// The setup of the run that follows a crash: shorter, on a disk without faults, and in which
-    /// only a few states are tried.
+    /// Which operations fail in a process that follows a crash, counted from its beginning.
+    pub(crate) fn faults_afterwards(&self, random: &mut Random) -> Faults {
+        if !random.one_in(3) {
+            return Faults::default();
+        }
+        if self.flushes_fail && random.one_in(2) {
+            // The first flush is also for what the process before has answered.
+            return Faults { flush: Fault { from: 1, count: 1 }, ..Faults::default() };
+        }
+        let mut dice = Dice(random.fork());
+        let flush = if self.flushes_fail { dice.fault(4) } else { Fault::default() };
+        Faults { read: dice.fault(8), write: dice.fault(12), flush, ..Faults::default() }
+    }
+
+    /// The setup of the run that follows a crash: shorter, and in which only a few states are tried.
     pub(crate) fn afterwards(&self, seed: u64, deepest: bool) -> Setup {
         let mut dice = Dice(Random::new(seed));
         let mut next = self.clone();
         next.seed = seed;
-        next.faults = Faults::default();
+        next.faults = self.faults_afterwards(&mut dice.0);
+        next.clears = u32::from(next.faults != Faults::default());
+        next.takeovers = 0;
+        next.discards = next.clears;
+        next.engine.stall_time_ns = 0;
         next.lanes = dice.within(1, self.lanes);
         next.clients = dice.within(1, 2);
         next.operations = dice.within(1, 8);
@@ -190,6 +312,8 @@ impl Setup {
         next.limits = Limits {
             power: self.limits.power.min(8),
             kill: self.limits.kill.min(2),
+            kill_midway: self.limits.kill_midway.min(1),
+            midway_one_of: 8,
             kill_one_in: self.limits.kill_one_in,
             nested_one_in: if deepest { 0 } else { 256 },
             damaged_one_in: 0,
@@ -200,9 +324,25 @@ impl Setup {
 
 fn limits(small: bool) -> Limits {
     if small {
-        Limits { power: 1024, kill: 64, kill_one_in: 1, nested_one_in: 256, damaged_one_in: 16 }
+        Limits {
+            power: 1024,
+            kill: 64,
+            kill_midway: 2,
+            midway_one_of: 1,
+            kill_one_in: 1,
+            nested_one_in: 256,
+            damaged_one_in: 16,
+        }
     } else {
-        Limits { power: 40, kill: 2, kill_one_in: 2, nested_one_in: 4096, damaged_one_in: 24 }
+        Limits {
+            power: 40,
+            kill: 2,
+            kill_midway: 1,
+            midway_one_of: 1,
+            kill_one_in: 2,
+            nested_one_in: 4096,
+            damaged_one_in: 24,
+        }
     }
 }
 
@@ -235,6 +375,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         dirty_age_ns: dice.pick(&[50_000, 500_000, 5_000_000]),
         flush_target_ns: dice.pick(&[0, 0, 300_000, 1_000_000]),
         retry_time_ns: dice.pick(&[0, 1_000_000, 20_000_000]),
+        stall_time_ns: 0,
         crew: dice.within(1, 3),
         absorb_blocks_max: dice.pick(&[1, 2, 8]),
         fill_cost_ns: dice.pick(&[0, 0, 400]),
@@ -249,5 +390,6 @@ fn mix(dice: &mut Dice) -> Mix {
         zero: dice.pick(&[0, 1, 2]),
         discard: dice.pick(&[0, 0, 1, 2]),
         flush: dice.pick(&[0, 1, 1, 2, 3]),
+        status: dice.pick(&[0, 0, 0, 1, 3]),
     }
 }

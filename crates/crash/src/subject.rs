@@ -5,7 +5,9 @@ use crate::stamp::Operation;
 use block::{Limits, Memory, Stack, WriteMode};
 use lane::Lane;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// A thing to be tried.
@@ -32,9 +34,23 @@ pub trait Subject: Sync {
         true
     }
 
+    /// Whether the next process waits until the one before it is gone.
+    fn waits_for_owner(&self) -> bool {
+        true
+    }
+
+    /// From now on, have `midway::saw_store` called after so many stores to the memory that it keeps
+    /// through a kill; 0: not at all.
+    fn watch_stores(&self, _stores: u32) {}
+
     /// Whether a flush that succeeds after one that failed can be believed. The simulated disk alone
     /// is like Linux: what a failed flush has given up stays given up.
     fn mends_failed_flushes(&self) -> bool {
+        false
+    }
+
+    /// Whether it notices that the disk does not answer, and tells its clients.
+    fn notices_hangs(&self) -> bool {
         false
     }
 
@@ -51,6 +67,9 @@ pub trait Subject: Sync {
     }
 }
 
+/// A discard of what is dirty, under way.
+pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
+
 /// A running subject.
 pub trait Process {
     /// The subject as one lane sees it, over that lane's handle on the disk.
@@ -63,6 +82,24 @@ pub trait Process {
 
     /// Treats writes in another way from now on.
     fn set_mode(&self, _mode: WriteMode) {}
+
+    /// Whether it refuses writes because the disk has failed for too long (C8).
+    fn has_failed(&self) -> bool {
+        false
+    }
+
+    /// The operator says that the disk is well again.
+    fn clear_error(&self) {}
+
+    /// The operator gives up what is dirty. True: it is gone. `None`: there is no such thing.
+    fn discard_dirty(&self, _lane: &Lane) -> Option<Discarding> {
+        None
+    }
+
+    /// Whether it sends one change of a block at a time.
+    fn orders_changes(&self) -> bool {
+        false
+    }
 
     /// Dirty blocks at this moment.
     fn dirty_blocks(&self) -> u32 {

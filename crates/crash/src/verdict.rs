@@ -101,12 +101,17 @@ impl Oracle {
             if operation == ZERO || operation == INITIAL {
                 continue;
             }
+            // Sent twice, it may be of the first time.
+            let mine = self.sectors[sector as usize].iter();
+            let sent = mine.filter(|version| version.operation == operation).map(|own| own.sent);
+            let Some(sent) = sent.min() else { continue };
             for (other, &theirs) in (first..).zip(shown) {
                 if theirs == operation {
                     continue;
                 }
                 let versions = &self.sectors[other as usize];
-                let own = versions.iter().find(|version| version.operation == operation);
+                let is_own = |own: &&Version| own.operation == operation && own.sent == sent;
+                let own = versions.iter().find(is_own);
                 let seen = only(versions, theirs).map(|index| versions[index]);
                 if let (Some(own), Some(seen)) = (own, seen)
                     && seen.effective < own.sent
@@ -173,10 +178,11 @@ impl Oracle {
     ///
     /// The next process goes on with the epochs that it finds in memory: what was open is open, what
     /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
-    /// owes nothing any more.
-    pub(crate) fn after_kill(&self, disk: &State) -> Oracle {
+    /// owes nothing any more. Of the operations in `doubt` nobody
+    /// knows whether the buffer got them.
+    pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation]) -> Oracle {
         let mut next = self.clone();
-        next.tick();
+        let now = next.tick();
         for (sector, versions) in (0..).zip(&mut next.sectors) {
             let durable = stamp::decode(disk.sector(sector).1, sector).ok();
             // Of several changes that left zeros, the last is as good as any.
@@ -184,7 +190,10 @@ impl Oracle {
                 versions.iter().rfind(|version| durable.is_some_and(|it| version.shows(it)));
             let there = there.copied();
             for version in versions {
-                version.settled = true;
+                version.settled = version.settled.min(now);
+                if doubt.contains(&version.operation) {
+                    version.epoch = 0;
+                }
                 let owed = there.is_none_or(|there| version.replaces(&there));
                 version.epoch = match version.epoch {
                     0 => 0,

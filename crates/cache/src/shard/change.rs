@@ -59,15 +59,6 @@ pub(crate) enum Admit {
     Wait { urgent: bool },
 }
 
-/// How a passing change ended.
-#[derive(Clone, Copy)]
-pub(crate) struct Passed {
-    /// It succeeded.
-    pub(crate) good: bool,
-    /// A copy may be kept for reading.
-    pub(crate) keep: bool,
-}
-
 /// What a change meets that is not durable yet.
 #[derive(Default)]
 struct Met {
@@ -100,22 +91,6 @@ impl Shard {
         self.count_pass(reason);
         self.begin_pass(gauges, &change.at);
         Admit::Pass
-    }
-
-    fn begin_pass(&mut self, gauges: &Gauges, at: &Extent) {
-        let (first, blocks) = blocks_of(at);
-        self.passes.begin(*at);
-        self.fills.forget(first, blocks);
-        for block in first..first + u64::from(blocks) {
-            // The backing may show the change before it is answered. Whoever has read it there must
-            // not find the copy from before here, nor one half of a block here and one there.
-            if let Some((slot, header)) = self.current(block)
-                && header.state == State::Clean
-                && !planted(Bug::KeepBehindPass)
-            {
-                self.retire(gauges, slot, &header);
-            }
-        }
     }
 
     /// Absorbs a change if that is what [`Shard::admit`] would do; otherwise does nothing.
@@ -295,6 +270,12 @@ impl Shard {
         }
         // Taking a slot may evict a clean copy of this very block: look for it afterwards.
         let slot = self.take_slot().expect("room was asked for");
+        if planted(Bug::PublishBeforeFill) {
+            let epoch = self.epoch as u16;
+            let state = State::Dirty;
+            let early = Header { block, mask, epoch, sequence, state, shadowed: false };
+            self.arena.publish(self.base + slot, &early);
+        }
         self.bring(slot, change.source, sector, skip, sectors);
         let old = self.current(block);
         let mut held = mask;
@@ -342,7 +323,9 @@ impl Shard {
             gauges.dirty.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.arena.publish(self.base + slot, &header);
+        if !planted(Bug::RetireFirst) {
+            self.arena.publish(self.base + slot, &header);
+        }
         match old {
             Some((old, old_header)) if self.is_replaceable(&old_header) => {
                 self.counters.blocks_saved += u64::from(old_header.state == State::Dirty);
@@ -350,6 +333,9 @@ impl Shard {
             }
             Some((old, old_header)) => self.shadow(old, &old_header),
             None => {}
+        }
+        if planted(Bug::RetireFirst) {
+            self.arena.publish(self.base + slot, &header);
         }
         self.index.insert(Hash::of(header.block), slot);
         self.links.push_back(&mut self.open, slot);
@@ -384,6 +370,12 @@ impl Shard {
         discard: bool,
     ) {
         let (first, blocks) = blocks_of(&change.at);
+        // The range before the blocks go that it replaces: killed in between, they are newer than a
+        // range of their epoch, and this change has not begun for them.
+        let early = !planted(Bug::RangeAfterBlocks);
+        if early {
+            self.publish_range(change, sequence, may_unmap);
+        }
         for block in first..first + u64::from(blocks) {
             if share(&change.at, block).1 == BLOCK_SECTORS {
                 self.zero_block(gauges, block);
@@ -391,6 +383,12 @@ impl Shard {
                 self.absorb_block(gauges, change, block, sequence);
             }
         }
+        if !early {
+            self.publish_range(change, sequence, may_unmap);
+        }
+    }
+
+    fn publish_range(&mut self, change: &Change, sequence: u64, may_unmap: bool) {
         if let Some((first, blocks)) = whole_blocks_of(&change.at) {
             let epoch = self.epoch;
             let range = ExtentHeader { first, blocks, may_unmap, epoch, sequence };
@@ -411,80 +409,5 @@ impl Shard {
         } else {
             self.shadow(slot, &header);
         }
-    }
-
-    /// A passing change has ended. What it overtook is dropped; a copy is kept where it may be.
-    /// Returns whether the closing epoch lost a block that way.
-    pub(crate) fn passed(&mut self, gauges: &Gauges, change: &Change, end: Passed) -> bool {
-        let before = gauges.remaining.load(Ordering::SeqCst);
-        let (first, blocks) = blocks_of(&change.at);
-        for block in first..first + u64::from(blocks) {
-            let (sector, sectors, _) = share(&change.at, block);
-            self.fills.suspect(block, bits(sector, sectors));
-            if end.good {
-                self.overtake(gauges, change, block, end.keep);
-            } else if let Some((slot, header)) = self.current(block)
-                && header.state == State::Clean
-            {
-                // Nobody knows what the backing holds now.
-                self.retire(gauges, slot, &header);
-            }
-        }
-        self.passes.end(change.at);
-        gauges.remaining.load(Ordering::SeqCst) != before
-    }
-
-    fn overtake(&mut self, gauges: &Gauges, change: &Change, block: u64, keep: bool) {
-        if planted(Bug::KeepBehindPass) {
-            return;
-        }
-        let (sector, sectors, skip) = share(&change.at, block);
-        if sectors == BLOCK_SECTORS {
-            while let Some((slot, header)) = self.shadowed(block).or_else(|| self.current(block)) {
-                if header.state == State::Writing {
-                    assert!(planted(Bug::BypassInFlight), "a pass and a run on one block");
-                    break;
-                }
-                self.retire(gauges, slot, &header);
-            }
-        }
-        let Source::Data(from) = change.source else {
-            if let Some((slot, header)) = self.current(block)
-                && header.state == State::Clean
-            {
-                self.retire(gauges, slot, &header);
-            }
-            return;
-        };
-        let held = self.current(block).is_some();
-        match (held || keep).then(|| self.take_slot()).flatten() {
-            Some(slot) => {
-                self.arena.put(self.base + slot, sector, from, skip, sectors);
-                self.keep_passed(gauges, slot, block, bits(sector, sectors));
-            }
-            None => {
-                if let Some((slot, header)) = self.current(block) {
-                    self.retire(gauges, slot, &header);
-                }
-            }
-        }
-    }
-
-    /// Publishes what a pass has written of a block, beside the clean rest that is held of it.
-    fn keep_passed(&mut self, gauges: &Gauges, slot: u32, block: u64, mask: u8) {
-        let mut held = mask;
-        if let Some((old, header)) = self.current(block) {
-            if header.state != State::Clean {
-                assert!(planted(Bug::BypassInFlight), "a pass met a dirty block in part");
-                return self.give_slot(slot);
-            }
-            let rest = header.mask & !mask;
-            stretches(rest, |first, length| {
-                self.arena.carry(self.base + old, self.base + slot, first, length);
-            });
-            held |= rest;
-            self.retire(gauges, old, &header);
-        }
-        self.publish_clean(slot, block, held);
     }
 }

@@ -15,12 +15,16 @@
 //! beside it, *shadowed*, until it is durable.
 
 mod change;
+mod discard;
+mod pass;
 mod read;
+mod rebuild;
+mod status;
 mod write_out;
 
 use crate::BLOCK_SECTORS;
-use crate::arena::{Arena, ExtentHeader, Header, State};
-use crate::counters::Counters;
+use crate::arena::{Arena, Header, State};
+use crate::counters::{Counters, Saving};
 use crate::fills::Fills;
 use crate::index::{Hash, Hints, Index};
 use crate::lists::{Links, List, NIL};
@@ -33,8 +37,10 @@ use alloc::vec::Vec;
 use block::Extent;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-pub(crate) use change::{Admit, Change, Passed, Reason, Source};
+pub(crate) use change::{Admit, Change, Reason, Source};
+pub(crate) use pass::Passed;
 pub(crate) use read::{Fetch, Glance, Look};
+pub(crate) use status::Known;
 pub(crate) use write_out::{Next, Run};
 
 /// What all shards share: counts and measurements that are read inside sections.
@@ -56,6 +62,8 @@ pub(crate) struct Gauges {
     pub(crate) allowance: AtomicU32,
     /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
     pub(crate) backing_read_ns: AtomicU64,
+    /// What a hit takes, as sampled, in nanoseconds; 0: not sampled yet.
+    pub(crate) hit_ns: AtomicU64,
     /// A change waits for room: write out, whatever the level.
     pub(crate) urgent: AtomicBool,
 }
@@ -70,6 +78,14 @@ impl Gauges {
             (true, _) => u32::MAX / 4,
             (_, true) => hard,
             _ => hard.min(debt),
+        }
+    }
+
+    /// What a read that is answered from memory saves at the moment; 0: not measured yet.
+    fn saved_per_hit_ns(&self) -> u64 {
+        match self.backing_read_ns.load(Ordering::Relaxed) {
+            u64::MAX => 0,
+            backing_ns => backing_ns.saturating_sub(self.hit_ns.load(Ordering::Relaxed)),
         }
     }
 
@@ -106,9 +122,12 @@ pub(crate) struct Shard {
     fills: Fills,
     passes: Passes,
     worth: Worth,
+    /// Written blocks that a pass has failed over since: see [`Shard::passed`].
+    doubtful: Vec<u64>,
     /// Some blocks of the closing list, sorted, the last one next.
     plan: Vec<(u64, u32)>,
     pub(crate) counters: Counters,
+    saving: Saving,
 }
 
 /// The bits of `sectors` sectors from `sector` on.
@@ -176,8 +195,10 @@ impl Shard {
             fills: Fills::new(geometry.fills, geometry.run_blocks),
             passes: Passes::new(),
             worth: Worth::default(),
+            doubtful: Vec::new(),
             plan: Vec::with_capacity(write_out::PLAN),
             counters: Counters::default(),
+            saving: Saving::default(),
         };
         for slot in 0..slots {
             shard.links.push_back(&mut shard.free, slot);
@@ -317,6 +338,12 @@ impl Shard {
         self.slots - self.free.length
     }
 
+    /// Brings the time saved up to date.
+    #[inline]
+    pub(crate) fn settle(&mut self, gauges: &Gauges) {
+        self.saving.settle(&mut self.counters, gauges.saved_per_hit_ns());
+    }
+
     /// What may be looked at without the lock.
     pub(crate) fn hints(&self) -> Nearer {
         let (cells, links) = (self.index.hints(), self.links.clone());
@@ -398,103 +425,5 @@ impl Nearer {
     #[inline]
     pub(crate) fn neighbours(&self, slot: u32) {
         self.links.prefetch_neighbours(slot);
-    }
-}
-
-/// The shard as recovery rebuilds it.
-impl Shard {
-    pub(crate) fn arena(&self) -> &Arena {
-        &self.arena
-    }
-
-    pub(crate) fn slots(&self) -> u32 {
-        self.slots
-    }
-
-    pub(crate) fn number(&self, slot: u32) -> u32 {
-        self.base + slot
-    }
-
-    /// Whether a recovered header can be one of this shard's.
-    pub(crate) fn is_plausible(&self, header: &Header) -> bool {
-        header.mask != 0
-    }
-
-    /// Empties every list; `open` is the open epoch from now on.
-    pub(crate) fn reset(&mut self, open: u64) {
-        self.epoch = open;
-        self.index.clear();
-        self.fills.clear();
-        self.passes.clear();
-        self.plan.clear();
-        self.policy = Policy::lru();
-        (self.free, self.open, self.closing, self.written) =
-            (List::EMPTY, List::EMPTY, List::EMPTY, List::EMPTY);
-        self.dirty = 0;
-    }
-
-    pub(crate) fn recover_free(&mut self, slot: u32) {
-        self.give_slot(slot);
-    }
-
-    /// Takes over a dirty version; versions come oldest first. `covered`: a newer range of zeros
-    /// lies over it.
-    pub(crate) fn recover_dirty(
-        &mut self,
-        gauges: &Gauges,
-        slot: u32,
-        header: Header,
-        closing: bool,
-        covered: bool,
-    ) {
-        if closing && let Some((old, old_header)) = self.shadowed(header.block) {
-            self.retire(gauges, old, &old_header);
-        }
-        if let Some((old, old_header)) = self.current(header.block) {
-            if closing || self.is_open(&old_header) {
-                // Two of one epoch: the process died between publishing one and freeing the other.
-                self.retire(gauges, old, &old_header);
-            } else {
-                self.shadow(old, &old_header);
-            }
-        }
-        let epoch = (self.epoch - u64::from(closing)) as u16;
-        let header = Header { epoch, state: State::Dirty, shadowed: covered, ..header };
-        self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(header.block), slot);
-        self.dirty += 1;
-        gauges.dirty.fetch_add(1, Ordering::Relaxed);
-        if closing {
-            self.links.push_back(&mut self.closing, slot);
-            gauges.remaining.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.links.push_back(&mut self.open, slot);
-            gauges.open.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn range_numbers(&self) -> core::ops::Range<u32> {
-        self.zeroes.numbers()
-    }
-
-    pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
-        // In the arena it stays as it is: the low bits of its epoch's number are the same.
-        self.zeroes.restore(number, range);
-    }
-
-    pub(crate) fn unwritten_ranges(&self) -> u32 {
-        self.zeroes.unwritten(self.epoch - 1)
-    }
-
-    /// What the planted bug does: everything recovered counts as clean.
-    pub(crate) fn forget_all(&mut self, gauges: &Gauges) {
-        for slot in 0..self.slots {
-            let header = self.header(slot);
-            if header.state == State::Dirty && !header.shadowed {
-                self.unlink(gauges, slot, &header);
-                self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
-                self.policy.admit(&mut self.links, slot);
-            }
-        }
     }
 }

@@ -241,8 +241,10 @@ impl Shard {
     }
 
     /// The fetch is over, with its blocks or without.
-    pub(crate) fn end_fetch(&mut self, fetch: &Fetch) {
+    pub(crate) fn end_fetch(&mut self, gauges: &Gauges, fetch: &Fetch) {
         self.fills.end(fetch.id);
+        // The backing's latency may have been measured anew.
+        self.settle(gauges);
     }
 
     /// Puts sectors that memory holds into a read; `skip` is where `sector` stands in it.

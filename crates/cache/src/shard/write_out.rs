@@ -127,14 +127,15 @@ impl Shard {
 
     /// The parts of a range that its epoch does not overwrite. The others are left out not only to
     /// save the work: a recovered range may have been durable already, together with the slots over
-    /// it, and then the backing must not show zeros there again.
+    /// it, and then the backing must not show zeros there again. The same holds for a range that waits
+    /// again after a failed flush, while the crew has begun to write the slots over it again.
     fn carve(&self, range: &ZeroRun, run: &mut Run) {
         run.clear(&self.arena);
         let sectors = u64::from(BLOCK_SECTORS);
         for block in range.first..range.first + u64::from(range.blocks) {
             let closing = self.index.find(Hash::of(block), |slot| {
                 let header = self.header(slot);
-                header.block == block && self.is_waiting(&header)
+                header.block == block && header.state.is_dirty() && !self.is_open(&header)
             });
             if closing.is_some() {
                 continue;
@@ -265,13 +266,21 @@ impl Shard {
     pub(crate) fn release(&mut self, gauges: &Gauges, most: u32) -> bool {
         // Ranges first: killed in between, recovery must not find a range without the slots that
         // were newer than it.
-        self.zeroes.release(&self.arena, self.epoch - 1);
+        if !planted(Bug::RangesLast) {
+            self.zeroes.release(&self.arena, self.epoch - 1);
+        }
         for _ in 0..most {
-            let Some(slot) = self.links.pop_front(&mut self.written) else { return false };
+            let Some(slot) = self.links.pop_front(&mut self.written) else {
+                self.doubtful.clear();
+                if planted(Bug::RangesLast) {
+                    self.zeroes.release(&self.arena, self.epoch - 1);
+                }
+                return false;
+            };
             let header = self.header(slot);
             self.dirty -= 1;
             gauges.dirty.fetch_sub(1, Ordering::Relaxed);
-            if header.shadowed {
+            if header.shadowed || self.doubtful.contains(&header.block) {
                 self.unindex(Hash::of(header.block), slot);
                 self.give_slot(slot);
             } else {

@@ -159,10 +159,12 @@ fn print_hunt(hunt: &Hunt, terms: Terms) {
             rate
         );
         println!(
-            "            {:8} crash points: {} power cut, {} kill, {} nested, {} damaged memory",
+            "            {:8} crash points: {} power cut, {} kill, {} kill in a section, {} nested, \
+             {} damaged memory",
             tally.crash_points,
             tally.power_states,
             tally.kill_states,
+            tally.midway_states,
             tally.nested_states,
             tally.damaged_states
         );

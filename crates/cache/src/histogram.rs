@@ -1,0 +1,315 @@
+//! Histograms of latencies: fixed memory, no lock, one bucket found by arithmetic.
+//!
+//! The buckets are log-linear: every power of two is cut into eight equal parts, so that the width
+//! of a bucket is at most an eighth of what it holds, from nanoseconds to a minute.
+//! Source of the idea: G. Tene, HdrHistogram (hdrhistogram.github.io).
+//!
+//! ```text
+//! 0 .. 64 ns | 64 72 80 ... 120 | 128 144 ... 240 | 256 ... | ... 60 s | 68.7 s and above
+//!   bucket 0 |      1 ... 8     |     9 ... 16    |                    |   bucket 241
+//! ```
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Everything below two to this power is one bucket: a clock does not tell more.
+const FIRST_BITS: u32 = 6;
+/// Everything from two to this power on is one bucket: 68.7 seconds.
+const LAST_BITS: u32 = 36;
+/// A power of two is cut into two to this power parts.
+const PART_BITS: u32 = 3;
+const PARTS: usize = 1 << PART_BITS;
+const BUCKETS: usize = (LAST_BITS - FIRST_BITS) as usize * PARTS + 2;
+
+/// Counts of latencies, fed from any thread.
+pub struct Histogram {
+    counts: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    if ns < 1 << FIRST_BITS {
+        return 0;
+    }
+    if ns >= 1 << LAST_BITS {
+        return BUCKETS - 1;
+    }
+    let power = ns.ilog2();
+    let part = (ns >> (power - PART_BITS)) as usize & (PARTS - 1);
+    1 + (power - FIRST_BITS) as usize * PARTS + part
+}
+
+/// The largest latency that falls into a bucket.
+fn upper_of(bucket: usize) -> u64 {
+    match bucket {
+        0 => (1 << FIRST_BITS) - 1,
+        last if last == BUCKETS - 1 => u64::MAX,
+        _ => {
+            let (power, part) = ((bucket - 1) / PARTS, (bucket - 1) % PARTS);
+            (((PARTS + part + 1) as u64) << (power as u32 + FIRST_BITS - PART_BITS)) - 1
+        }
+    }
+}
+
+impl Histogram {
+    /// A histogram that has counted nothing.
+    pub const fn new() -> Histogram {
+        Histogram {
+            counts: [const { AtomicU64::new(0) }; BUCKETS],
+            sum_ns: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one latency.
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        self.counts[bucket_of(ns)].fetch_add(1, Ordering::Relaxed);
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+        // Asked first: a new maximum is rare, and a look is cheaper than a locked instruction.
+        if ns > self.max_ns.load(Ordering::Relaxed) {
+            self.max_ns.fetch_max(ns, Ordering::Relaxed);
+        }
+    }
+
+    /// What has been counted. While others go on counting, one that is just being counted may show
+    /// in the count and not yet in the mean.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            counts: core::array::from_fn(|bucket| self.counts[bucket].load(Ordering::Relaxed)),
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
+            max_ns: self.max_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
+/// What a [`Histogram`] had counted at one moment: 2 KB of plain data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    counts: [u64; BUCKETS],
+    sum_ns: u64,
+    max_ns: u64,
+}
+
+impl Snapshot {
+    /// How many latencies.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The latency that the share `quantile` of all (0.5: half; 0.99) do not exceed, in
+    /// nanoseconds: the upper end of its bucket, so that it is never too low, and too high by less
+    /// than an eighth (below 64 ns: by less than 64 ns). 0 if nothing was counted; what is not
+    /// between 0 and 1 is taken for the nearer of them.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        let exact = quantile.clamp(0.0, 1.0) * self.count() as f64;
+        // Rounded up by hand, as the crate is `no_std`; the first is asked for at least.
+        let rank = (exact as u64 + u64::from(exact as u64 as f64 != exact)).max(1);
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return upper_of(bucket).min(self.max_ns);
+            }
+        }
+        self.max_ns
+    }
+
+    /// The longest latency in nanoseconds, exactly; 0 if nothing was counted.
+    pub fn max(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The mean in nanoseconds, exactly; 0 if nothing was counted.
+    pub fn mean(&self) -> u64 {
+        self.sum_ns / self.count().max(1)
+    }
+
+    /// The sum in nanoseconds.
+    pub fn sum(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// Adds what another one has counted.
+    pub fn merge(&mut self, other: &Snapshot) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// The buckets that hold something, ascending: the largest latency that falls into the bucket
+    /// in nanoseconds (`u64::MAX`: there is none), and how many are in it.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let held = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        held.map(|(bucket, &count)| (upper_of(bucket), count))
+    }
+}
+
+impl Default for Snapshot {
+    fn default() -> Snapshot {
+        Snapshot { counts: [0; BUCKETS], sum_ns: 0, max_ns: 0 }
+    }
+}
+
+macro_rules! histograms {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// The latencies of a volume's cache, each as a histogram in nanoseconds.
+        #[derive(Clone, PartialEq, Eq, Debug, Default)]
+        pub struct Histograms { $($(#[doc = $doc])+ pub $name: Snapshot,)* }
+
+        /// Where they are counted.
+        #[derive(Default)]
+        pub(crate) struct Latencies { $(pub(crate) $name: Histogram,)* }
+
+        impl Latencies {
+            pub(crate) fn snapshot(&self) -> Histograms {
+                Histograms { $($name: self.$name.snapshot(),)* }
+            }
+        }
+
+        impl Histograms {
+            /// Every histogram with its name, in the order of the definition.
+            pub fn each(&self, mut each: impl FnMut(&'static str, &Snapshot)) {
+                $(each(stringify!($name), &self.$name);)*
+            }
+
+            /// What every histogram means: its name, and the explanation that its field has.
+            pub fn explained() -> impl Iterator<Item = (&'static str, &'static str)> {
+                [$((stringify!($name), concat!($($doc),+).trim_ascii()),)*].into_iter()
+            }
+
+            /// Adds what another one has counted.
+            pub fn merge(&mut self, other: &Histograms) {
+                $(self.$name.merge(&other.$name);)*
+            }
+        }
+    };
+}
+
+histograms! {
+    /// Reads answered from memory, as sampled by whoever has a clock: from the request's arrival to
+    /// its answer, without what the wire to the client takes.
+    hit_ns,
+    /// Reads that the backing answered, each part of a read that was fetched by itself: from the
+    /// decision to fetch until the data was there, to the loop's round. Reads that the backing answers
+    /// at once, without a wait, are not among them.
+    miss_ns,
+    /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
+    /// loop's round.
+    flush_ns,
+    /// Write-out requests to the backing, those that failed included, to the loop's round.
+    run_ns,
+    /// Write-outs of whole epochs: from the closing of an epoch until it was durable, retries and
+    /// the backing's flush included, to the loop's round.
+    write_out_ns,
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use alloc::vec::Vec;
+    use lane::Random;
+
+    #[test]
+    fn buckets_follow_one_another_and_are_at_most_an_eighth_wide() {
+        let mut lower = 0u64;
+        for bucket in 0..BUCKETS {
+            let upper = upper_of(bucket);
+            assert_eq!((bucket_of(lower), bucket_of(upper)), (bucket, bucket), "at {lower}");
+            if bucket > 0 && bucket < BUCKETS - 1 {
+                assert!((upper - lower + 1) * 8 <= lower, "bucket {bucket} is {lower}..={upper}");
+            }
+            lower = upper.wrapping_add(1);
+        }
+        assert_eq!(lower, 0, "the last bucket reaches to the end");
+        assert_eq!(upper_of(BUCKETS - 2), (1 << LAST_BITS) - 1);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_list_or_less_than_an_eighth_above() {
+        let mut random = Random::new(1);
+        for round in 0..50 {
+            let histogram = Histogram::new();
+            let length = 1 + random.below(400);
+            let mut all: Vec<u64> = (0..length)
+                .map(|_| 64 + (random.next_u64() >> (28 + random.below(30))) % (60 << 30))
+                .collect();
+            all.iter().for_each(|&ns| histogram.record(ns));
+            all.sort_unstable();
+            let snapshot = histogram.snapshot();
+            assert_eq!(snapshot.count(), length);
+            assert_eq!(snapshot.max(), all[all.len() - 1]);
+            assert_eq!(snapshot.mean(), all.iter().sum::<u64>() / length);
+            for quantile in [0.0, 0.25, 0.5, 0.9, 0.99, 1.0] {
+                let rank = (quantile * length as f64).ceil().max(1.0) as usize;
+                let (exact, told) = (all[rank - 1], snapshot.quantile(quantile));
+                assert!(told >= exact && told - exact < exact.div_ceil(8), "round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_and_nothing_at_all() {
+        let histogram = Histogram::new();
+        let empty = histogram.snapshot();
+        assert_eq!((empty.count(), empty.quantile(0.5), empty.max(), empty.mean()), (0, 0, 0, 0));
+        assert_eq!(empty.buckets().count(), 0);
+        histogram.record(0);
+        assert_eq!(histogram.snapshot().quantile(1.0), 0, "never above the maximum");
+        histogram.record(1 << 40);
+        let both = histogram.snapshot();
+        assert_eq!(both.buckets().collect::<Vec<_>>(), [(63, 1), (u64::MAX, 1)]);
+        assert_eq!((both.quantile(0.5), both.quantile(0.51)), (63, 1 << 40));
+        assert_eq!((both.quantile(-1.0), both.quantile(2.0)), (63, 1 << 40));
+        assert_eq!(both.quantile(f64::NAN), 63);
+    }
+
+    #[test]
+    fn merged_is_as_if_counted_in_one() {
+        let (one, two, all) = (Histogram::new(), Histogram::new(), Histogram::new());
+        let mut random = Random::new(2);
+        for _ in 0..1000 {
+            let bits = 6 + random.below(34);
+            let ns = random.below(1 << bits);
+            if random.one_in(3) { &one } else { &two }.record(ns);
+            all.record(ns);
+        }
+        let mut merged = one.snapshot();
+        merged.merge(&two.snapshot());
+        assert_eq!(merged, all.snapshot());
+    }
+
+    #[test]
+    fn threads_lose_nothing() {
+        let histogram = Histogram::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let histogram = &histogram;
+                scope.spawn(move || (0..1000).for_each(|ns| histogram.record(ns * 4 + thread)));
+            }
+        });
+        let snapshot = histogram.snapshot();
+        assert_eq!((snapshot.count(), snapshot.max()), (4000, 3999));
+        assert_eq!(snapshot.sum(), 3999 * 4000 / 2);
+    }
+
+    #[test]
+    fn every_histogram_is_explained() {
+        let mut names = Vec::new();
+        Histograms::default().each(|name, _| names.push(name));
+        let explained: Vec<_> = Histograms::explained().collect();
+        assert_eq!(names, explained.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert!(explained.iter().all(|(_, meaning)| meaning.len() > 20 && meaning.ends_with('.')));
+    }
+}

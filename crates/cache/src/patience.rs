@@ -1,0 +1,159 @@
+//! Noticing that the backing does not answer (C8).
+//!
+//! A request is counted in the generation in which it is sent. A generation ends with a tick, and the
+//! next one is any that is empty; one that is still not empty so many ticks after its end holds a
+//! request that hangs. That costs two additions a request and no memory, whatever the load.
+//!
+//! ```text
+//! tick        0     1     2     3     4     5
+//! generation  |--0--|--1--|--2--|--3--|--4--|      what was sent in 0 and is not answered at tick 5
+//!                   '----- 4 ticks = time -----'   has waited for four ticks at least
+//! ```
+//!
+//! Ticks are counted, not the clock: a process that was stopped for a minute has not seen its backing
+//! hang for a minute.
+
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Ticks in the time that a request may take.
+pub(crate) const TICKS: u8 = 4;
+const GENERATIONS: usize = TICKS as usize + 1;
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Errand {
+    Read = 0,
+    /// A change, or a flush.
+    Change = 1,
+}
+
+/// A request that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    generation: u8,
+    errand: Errand,
+}
+
+/// The requests that the backing has not answered, by generation.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    current: AtomicUsize,
+    waiting: [[AtomicU32; 2]; GENERATIONS],
+}
+
+/// How many ticks ago each generation ended. Whoever ticks keeps it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ages([u8; GENERATIONS]);
+
+/// What has not been answered in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Overdue {
+    pub(crate) reads: bool,
+    pub(crate) changes: bool,
+}
+
+impl Patience {
+    /// A request is sent.
+    #[inline]
+    pub(crate) fn sent(&self, errand: Errand) -> Sent {
+        let current = self.current.load(Ordering::Relaxed);
+        self.waiting[current][errand as usize].fetch_add(1, Ordering::Relaxed);
+        Sent { generation: current as u8, errand }
+    }
+
+    /// It is answered.
+    #[inline]
+    pub(crate) fn answered(&self, sent: Sent) {
+        let waiting = &self.waiting[usize::from(sent.generation)];
+        waiting[sent.errand as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn waits(&self, generation: usize, errand: Errand) -> bool {
+        self.waiting[generation][errand as usize].load(Ordering::Relaxed) > 0
+    }
+
+    fn is_empty(&self, generation: usize) -> bool {
+        !self.waits(generation, Errand::Read) && !self.waits(generation, Errand::Change)
+    }
+
+    /// A quarter of the time that a request may take is over.
+    pub(crate) fn tick(&self, ages: &mut Ages) -> Overdue {
+        let current = self.current.load(Ordering::Relaxed);
+        let mut overdue = Overdue::default();
+        for (generation, age) in ages.0.iter_mut().enumerate() {
+            if generation == current || self.is_empty(generation) {
+                *age = 0;
+                continue;
+            }
+            *age = age.saturating_add(1);
+            if *age >= TICKS {
+                overdue.reads |= self.waits(generation, Errand::Read);
+                overdue.changes |= self.waits(generation, Errand::Change);
+            }
+        }
+        // If all are in use something hangs in each: the current one then stays until one is free.
+        let next = (1..GENERATIONS).map(|step| (current + step) % GENERATIONS);
+        if let Some(next) = next.into_iter().find(|&next| self.is_empty(next)) {
+            self.current.store(next, Ordering::Relaxed);
+        }
+        overdue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Overdue = Overdue { reads: false, changes: false };
+
+    #[test]
+    fn what_is_answered_in_time_is_never_overdue() {
+        let (patience, mut ages) = (Patience::default(), Ages::default());
+        let mut open = [None; 4];
+        for tick in 0..100 {
+            if let Some(sent) = open[tick % 4].replace(patience.sent(Errand::Change)) {
+                patience.answered(sent);
+            }
+            assert_eq!(patience.tick(&mut ages), NONE, "tick {tick}");
+        }
+    }
+
+    #[test]
+    fn a_hang_is_noticed_after_the_time_and_not_before_and_ends_with_its_answer() {
+        for earlier in 0..7 {
+            let (patience, mut ages) = (Patience::default(), Ages::default());
+            (0..earlier).for_each(|_| _ = patience.tick(&mut ages));
+            let sent = patience.sent(Errand::Read);
+            for tick in 0..5 {
+                // Others come and go meanwhile.
+                patience.answered(patience.sent(Errand::Change));
+                let expected = Overdue { reads: tick == 4, ..NONE };
+                assert_eq!(patience.tick(&mut ages), expected, "{earlier} before, tick {tick}");
+            }
+            for _ in 0..20 {
+                assert!(patience.tick(&mut ages).reads);
+            }
+            patience.answered(sent);
+            assert_eq!(patience.tick(&mut ages), NONE);
+        }
+    }
+
+    #[test]
+    fn reads_and_changes_are_told_apart_and_all_generations_may_hang() {
+        let (patience, mut ages) = (Patience::default(), Ages::default());
+        let mut open = alloc::vec::Vec::new();
+        for _ in 0..20 {
+            open.push(patience.sent(Errand::Read));
+            let overdue = patience.tick(&mut ages);
+            assert!(!overdue.changes);
+        }
+        assert!(patience.tick(&mut ages).reads);
+        open.push(patience.sent(Errand::Change));
+        open.drain(..).for_each(|sent| patience.answered(sent));
+        assert_eq!(patience.tick(&mut ages), NONE);
+        let sent = patience.sent(Errand::Change);
+        (0..4).for_each(|_| assert_eq!(patience.tick(&mut ages), NONE));
+        assert_eq!(patience.tick(&mut ages), Overdue { changes: true, reads: false });
+        patience.answered(sent);
+    }
+}

@@ -1,0 +1,78 @@
+//! Giving up what is dirty (C8), when the operator says so.
+
+use super::{Gauges, Shard};
+use crate::arena::{Header, State};
+use crate::index::Hash;
+use crate::lists::List;
+use crate::planted::{Bug, planted};
+use core::sync::atomic::Ordering;
+
+impl Shard {
+    /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still on
+    /// its way to the backing, and nothing was done.
+    pub(crate) fn shut(&mut self) -> bool {
+        let listed = self.open.length + self.closing.length + self.written.length;
+        if !self.passes.is_empty() || self.zeroes.is_writing() || self.dirty > listed {
+            return false;
+        }
+        self.passes.close(true);
+        true
+    }
+
+    /// Takes [`Shard::shut`] back.
+    pub(crate) fn reopen(&mut self) {
+        self.passes.close(false);
+    }
+
+    /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot over a
+    /// range is newer, so a read in between never goes back from zeros to what was before them.
+    pub(crate) fn discard_ranges(&mut self, gauges: &Gauges) -> u64 {
+        let unwritten = self.zeroes.unwritten(self.epoch - 1);
+        gauges.remaining.fetch_sub(i64::from(unwritten), Ordering::SeqCst);
+        self.zeroes.discard(&self.arena)
+    }
+
+    /// Gives up at most so many dirty versions. Returns how many; less: nothing is dirty any more.
+    pub(crate) fn discard_blocks(&mut self, gauges: &Gauges, most: u32) -> u32 {
+        for done in 0..most {
+            let Some(slot) = self.next_dirty() else { return done };
+            let header = self.header(slot);
+            self.unlink(gauges, slot, &header);
+            self.unindex(Hash::of(header.block), slot);
+            self.give_slot(slot);
+        }
+        most
+    }
+
+    fn next_dirty(&self) -> Option<u32> {
+        let heads = [&self.open, &self.closing, &self.written].map(|list: &List| list.head);
+        heads.into_iter().find(|&slot| slot != crate::lists::NIL)
+    }
+
+    /// Nothing is dirty any more: the next epoch is open, and changes may begin again.
+    pub(crate) fn end_discard(&mut self, open: u64) {
+        assert!(self.dirty == 0 || planted(Bug::DiscardKeepsVersions), "something dirty is left");
+        self.epoch = open;
+        self.doubtful.clear();
+        self.plan.clear();
+        self.passes.close(false);
+    }
+
+    /// What the planted bug does: one version is taken along into the next epoch.
+    pub(crate) fn keep_one(&mut self, gauges: &Gauges, open: u64) {
+        let Some(slot) = self.next_dirty() else { return };
+        let header = self.header(slot);
+        if header.shadowed {
+            return;
+        }
+        self.unlink(gauges, slot, &header);
+        while self.discard_blocks(gauges, 1) > 0 {}
+        self.epoch = open;
+        let header = Header { epoch: open as u16, state: State::Dirty, ..header };
+        self.arena.publish(self.base + slot, &header);
+        self.links.push_back(&mut self.open, slot);
+        self.dirty += 1;
+        gauges.dirty.fetch_add(1, Ordering::Relaxed);
+        gauges.open.fetch_add(1, Ordering::Relaxed);
+    }
+}

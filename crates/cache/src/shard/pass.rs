@@ -1,0 +1,120 @@
+//! Changes on their way past the cache: what they drop when they begin, and what they leave.
+
+use super::{Change, Gauges, Shard, Source, bits, blocks_of, share, stretches};
+use crate::BLOCK_SECTORS;
+use crate::arena::State;
+use crate::planted::{Bug, planted};
+use block::Extent;
+use core::sync::atomic::Ordering;
+
+/// How a passing change ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Passed {
+    /// It succeeded.
+    pub(crate) good: bool,
+    /// A copy may be kept for reading.
+    pub(crate) keep: bool,
+}
+
+impl Shard {
+    pub(super) fn begin_pass(&mut self, gauges: &Gauges, at: &Extent) {
+        let (first, blocks) = blocks_of(at);
+        self.passes.begin(*at);
+        self.fills.forget(first, blocks);
+        for block in first..first + u64::from(blocks) {
+            // The backing may show the change before it is answered. Whoever has read it there must
+            // not find the copy from before here, nor one half of a block here and one there.
+            if let Some((slot, header)) = self.current(block)
+                && header.state == State::Clean
+                && !planted(Bug::KeepBehindPass)
+            {
+                self.retire(gauges, slot, &header);
+            }
+        }
+    }
+
+    /// A passing change has ended. What it overtook is dropped; a copy is kept where it may be.
+    /// Returns whether the closing epoch lost a block that way.
+    pub(crate) fn passed(&mut self, gauges: &Gauges, change: &Change, end: Passed) -> bool {
+        let before = gauges.remaining.load(Ordering::SeqCst);
+        let (first, blocks) = blocks_of(&change.at);
+        for block in first..first + u64::from(blocks) {
+            let (sector, sectors, _) = share(&change.at, block);
+            self.fills.suspect(block, bits(sector, sectors));
+            if end.good {
+                self.overtake(gauges, change, block, end.keep);
+            } else {
+                self.doubt(gauges, block);
+            }
+        }
+        self.passes.end(change.at);
+        gauges.remaining.load(Ordering::SeqCst) != before
+    }
+
+    /// A pass has failed: nobody knows what the backing holds of a block now. A copy must not be
+    /// taken for the same, and what is written but not durable must not become one. (What is still
+    /// to be written settles it.)
+    fn doubt(&mut self, gauges: &Gauges, block: u64) {
+        match self.current(block) {
+            Some((slot, header)) if header.state == State::Clean => {
+                self.retire(gauges, slot, &header);
+            }
+            Some((_, header)) if header.state == State::Written => self.doubtful.push(block),
+            _ => {}
+        }
+    }
+
+    fn overtake(&mut self, gauges: &Gauges, change: &Change, block: u64, keep: bool) {
+        if planted(Bug::KeepBehindPass) {
+            return;
+        }
+        let (sector, sectors, skip) = share(&change.at, block);
+        if sectors == BLOCK_SECTORS {
+            while let Some((slot, header)) = self.shadowed(block).or_else(|| self.current(block)) {
+                if header.state == State::Writing {
+                    assert!(planted(Bug::BypassInFlight), "a pass and a run on one block");
+                    break;
+                }
+                self.retire(gauges, slot, &header);
+            }
+        }
+        let Source::Data(from) = change.source else {
+            if let Some((slot, header)) = self.current(block)
+                && header.state == State::Clean
+            {
+                self.retire(gauges, slot, &header);
+            }
+            return;
+        };
+        let held = self.current(block).is_some();
+        match (held || keep).then(|| self.take_slot()).flatten() {
+            Some(slot) => {
+                self.arena.put(self.base + slot, sector, from, skip, sectors);
+                self.keep_passed(gauges, slot, block, bits(sector, sectors));
+            }
+            None => {
+                if let Some((slot, header)) = self.current(block) {
+                    self.retire(gauges, slot, &header);
+                }
+            }
+        }
+    }
+
+    /// Publishes what a pass has written of a block, beside the clean rest that is held of it.
+    fn keep_passed(&mut self, gauges: &Gauges, slot: u32, block: u64, mask: u8) {
+        let mut held = mask;
+        if let Some((old, header)) = self.current(block) {
+            if header.state != State::Clean {
+                assert!(planted(Bug::BypassInFlight), "a pass met a dirty block in part");
+                return self.give_slot(slot);
+            }
+            let rest = header.mask & !mask;
+            stretches(rest, |first, length| {
+                self.arena.carry(self.base + old, self.base + slot, first, length);
+            });
+            held |= rest;
+            self.retire(gauges, old, &header);
+        }
+        self.publish_clean(slot, block, held);
+    }
+}

@@ -1,0 +1,389 @@
+//! A backing that hangs, fails and comes back (C8), step by step: what clients are told, what stays,
+//! and what the operator can do about it. The crash laboratory tries the same in every order.
+
+use block::{
+    Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Stretch,
+    WriteMode,
+};
+use cache::{Arena, Cache, Geometry, Settings, Shared, Unrecoverable};
+use lane::{Lane, Prices, World};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+const GRAIN: u32 = 16;
+const SECTORS: u64 = 64 * 8;
+const STALL_NS: u64 = 4_000_000;
+const IDENTITY: u64 = 7;
+
+/// What the backing does at the moment.
+#[derive(Clone, Copy, Debug)]
+enum Mood {
+    Well,
+    /// It does not answer what is of this kind.
+    Hangs(fn(&Request) -> bool),
+    /// It fails whatever is not a read.
+    Fails,
+}
+
+#[derive(Clone)]
+struct Moody {
+    ram: Ram,
+    lane: Lane,
+    limits: Limits,
+    mood: Rc<Cell<Mood>>,
+}
+
+impl Block for Moody {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let tick = 10_000;
+        self.lane.sleep_until(self.lane.now() + tick).await;
+        while matches!(self.mood.get(), Mood::Hangs(hangs) if hangs(&request)) {
+            self.lane.sleep_until(self.lane.now() + tick).await;
+        }
+        if matches!(self.mood.get(), Mood::Fails) && !is_read(&request) {
+            return Err(Error::new(Kind::Io, "test"));
+        }
+        self.ram.run(request).await
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        Ok(vec![Stretch { sectors: at.count.into(), hole: true, zero: true }])
+    }
+}
+
+struct Scene {
+    world: World,
+    lane: Lane,
+    backing: Moody,
+    memory: Arc<Memory>,
+    geometry: Geometry,
+    cache: Cache,
+    stack: Stack,
+}
+
+fn settings() -> Settings {
+    Settings {
+        write: WriteMode::BackNow,
+        dirty_blocks_max: 32,
+        dirty_age_ns: 1_000_000_000,
+        flush_target_ns: 0,
+        retry_time_ns: 20_000_000,
+        stall_time_ns: STALL_NS,
+        crew: 2,
+        absorb_blocks_max: 8,
+        fill_cost_ns: 0,
+    }
+}
+
+fn scene() -> Scene {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let geometry =
+        Geometry { slots: 64, shards: 2, region_blocks: 8, extents: 4, fills: 8, run_blocks: 8 };
+    let ram = Ram::new(SECTORS, GRAIN);
+    let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+    let backing = Moody { ram, lane: lane.clone(), limits, mood: Rc::new(Cell::new(Mood::Well)) };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let cache = attach(&backing, &memory, geometry);
+    let stack = Stack::new(&lane, cache.clone());
+    Scene { world, lane, backing, memory, geometry, cache, stack }
+}
+
+fn attach(backing: &Moody, memory: &Arc<Memory>, geometry: Geometry) -> Cache {
+    let shared =
+        Shared::new(&backing.limits, geometry, settings(), IDENTITY, memory.clone()).expect("mine");
+    Cache::attach(&shared, &backing.lane, Stack::new(&backing.lane, backing.clone()))
+}
+
+impl Scene {
+    /// Runs a future to its end, or panics after ten virtual seconds.
+    fn wait<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> T {
+        let answer = Rc::new(RefCell::new(None));
+        let into = answer.clone();
+        let task = async move { *into.borrow_mut() = Some(future.await) };
+        self.lane.spawn(task).expect("a lane has room");
+        let deadline = self.world.now() + 10_000_000_000;
+        let now = self.lane.clone();
+        self.world.run_until(|| answer.borrow().is_some() || now.now() > deadline);
+        answer.take().expect("an answer in time")
+    }
+
+    fn begin(&self, request: Request) -> Rc<Cell<Option<Result>>> {
+        let answer = Rc::new(Cell::new(None));
+        let (stack, into) = (self.stack.clone(), answer.clone());
+        let task = async move { into.set(Some(stack.run_unless_stalled(request).await)) };
+        self.lane.spawn(task).expect("a lane has room");
+        answer
+    }
+
+    fn ask(&mut self, request: Request) -> Result {
+        match self.stack.try_now(&request) {
+            Some(result) => result,
+            None => {
+                let running = self.stack.run_unless_stalled(request);
+                self.wait(running)
+            }
+        }
+    }
+
+    fn pass_ns(&mut self, ns: u64) {
+        let sleep = self.lane.sleep_until(self.lane.now() + ns);
+        self.wait(sleep);
+    }
+
+    fn write(&mut self, block: u64, byte: u8) -> Result {
+        self.ask(write(block, byte, false))
+    }
+
+    fn read(&mut self, block: u64) -> Result<u8> {
+        let into = Buf::new(8, GRAIN);
+        let at = Extent::new(block * 8, 8);
+        self.ask(Request::Read { at, into: into.clone() })?;
+        let bytes = into.to_vec();
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a mixture");
+        Ok(bytes[0])
+    }
+
+    fn flush(&mut self) -> Result {
+        self.ask(Request::Flush)
+    }
+
+    fn on_backing(&self, block: u64) -> u8 {
+        let into = Buf::new(1, GRAIN);
+        let read = Request::Read { at: Extent::new(block * 8, 1), into: into.clone() };
+        assert_eq!(self.backing.ram.try_now(&read), Some(Ok(())));
+        into.to_vec()[0]
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        self.cache.shared().clone()
+    }
+
+    /// The process is killed, and another one takes the memory.
+    fn restart(&mut self) {
+        self.lane.abandon();
+        self.cache = attach(&self.backing, &self.memory, self.geometry);
+        self.stack = Stack::new(&self.lane, self.cache.clone());
+    }
+
+    fn discard(&mut self) -> Result<u64> {
+        let cache = self.cache.clone();
+        self.wait(async move { cache.discard_dirty().await })
+    }
+
+    fn status(&mut self, at: Extent) -> Result<Vec<Stretch>> {
+        let asked = self.stack.status(at);
+        self.wait(asked)
+    }
+
+    fn fail(&mut self) {
+        self.backing.mood.set(Mood::Fails);
+        assert!(self.flush().is_err());
+        assert!(self.shared().has_failed());
+    }
+}
+
+fn write(block: u64, byte: u8, fua: bool) -> Request {
+    let from = Buf::new(8, GRAIN);
+    from.write(&[byte; 8 * GRAIN as usize]);
+    Request::Write { at: Extent::new(block * 8, 8), from, fua }
+}
+
+fn is_flush(request: &Request) -> bool {
+    matches!(request, Request::Flush)
+}
+
+fn is_read(request: &Request) -> bool {
+    matches!(request, Request::Read { .. })
+}
+
+fn is_change(request: &Request) -> bool {
+    request.is_change()
+}
+
+#[test]
+fn all_flushes_are_answered_while_their_leader_hangs_and_all_goes_on_when_it_comes_back() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    scene.backing.mood.set(Mood::Hangs(is_flush));
+    let leader = scene.begin(Request::Flush);
+    let others = [(); 3].map(|()| scene.begin(Request::Flush));
+    scene.pass_ns(STALL_NS / 2);
+    assert_eq!(leader.get(), None, "not yet");
+    scene.pass_ns(STALL_NS);
+    for flush in [leader].iter().chain(&others) {
+        assert!(matches!(flush.get(), Some(Err(_))), "{:?}", flush.get());
+    }
+    let shared = scene.shared();
+    assert!(shared.has_failed());
+    let stall = scene.stack.stall().expect("the cache watches").clone();
+    assert!(stall.is_on());
+    assert_eq!(scene.read(3), Ok(5), "hits go on");
+    assert!(scene.read(40).is_err(), "misses do not wait");
+    assert!(scene.write(4, 6).is_err());
+    assert!(scene.flush().is_err());
+    assert_eq!(scene.discard().map_err(|error| error.kind), Err(Kind::Invalid));
+    // The operator is too early: it hangs still, and fails again.
+    shared.clear_error();
+    scene.pass_ns(STALL_NS);
+    assert!(shared.has_failed());
+    scene.backing.mood.set(Mood::Well);
+    scene.pass_ns(STALL_NS);
+    assert!(!stall.is_on());
+    assert!(shared.has_failed(), "until somebody says otherwise");
+    shared.clear_error();
+    assert_eq!(scene.write(4, 6), Ok(()));
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!((scene.on_backing(3), scene.on_backing(4)), (5, 6));
+    shared.check();
+}
+
+#[test]
+fn reads_that_hang_fail_no_volume() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    scene.backing.mood.set(Mood::Hangs(is_read));
+    let hanging = scene.begin(Request::Read { at: Extent::new(320, 8), into: Buf::new(8, GRAIN) });
+    scene.pass_ns(2 * STALL_NS);
+    assert!(matches!(hanging.get(), Some(Err(_))));
+    assert!(!scene.shared().has_failed());
+    assert_eq!(scene.read(3), Ok(5));
+    assert_eq!(scene.write(5, 9), Ok(()), "what needs no waiting is done");
+    assert!(scene.read(41).is_err(), "refused at once");
+    assert!(scene.ask(write(6, 9, true)).is_err(), "would pass");
+    scene.backing.mood.set(Mood::Well);
+    scene.pass_ns(STALL_NS);
+    assert_eq!(scene.read(41), Ok(0));
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!((scene.on_backing(5), scene.on_backing(6)), (9, 0));
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_backing_that_hangs() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    scene.backing.mood.set(Mood::Hangs(is_change));
+    let cache = scene.cache.clone();
+    assert!(scene.wait(async move { cache.drain().await }).is_err());
+    assert_eq!(scene.shared().dirty_blocks(), 1, "what is dirty stays so");
+}
+
+#[test]
+fn a_failed_volume_starts_failed_and_goes_on_when_the_error_is_cleared() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    scene.fail();
+    scene.backing.mood.set(Mood::Well);
+    for _ in 0..2 {
+        scene.restart();
+        assert!(scene.shared().has_failed());
+        assert_eq!(scene.read(3), Ok(5));
+        assert!(scene.write(4, 6).is_err());
+        assert!(scene.flush().is_err());
+    }
+    scene.shared().clear_error();
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!(scene.on_backing(3), 5);
+    scene.restart();
+    assert!(!scene.shared().has_failed());
+}
+
+#[test]
+fn a_cleared_error_comes_back_after_retry_time_if_the_backing_still_fails() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    scene.fail();
+    let shared = scene.shared();
+    shared.clear_error();
+    // Nobody asks: the keeper begins by itself.
+    scene.pass_ns(settings().retry_time_ns / 2);
+    assert!(!shared.has_failed());
+    scene.pass_ns(2 * settings().retry_time_ns + 1_000_000_000);
+    assert!(shared.has_failed());
+    assert_eq!(scene.read(3), Ok(5), "nothing is lost");
+}
+
+#[test]
+fn what_is_discarded_shows_the_backing_as_it_is() {
+    let mut scene = scene();
+    scene.write(3, 1).expect("absorbed");
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!(scene.discard().map_err(|error| error.kind), Err(Kind::Invalid), "it is well");
+    for (block, byte) in [(3, 5), (4, 6), (20, 7)] {
+        scene.write(block, byte).expect("absorbed");
+    }
+    let zeros = Request::Zero { at: Extent::new(24 * 8, 32), fua: false, may_unmap: true };
+    scene.ask(zeros).expect("absorbed");
+    scene.fail();
+    scene.backing.mood.set(Mood::Well);
+    assert_eq!(scene.discard(), Ok(3 + 4));
+    let shared = scene.shared();
+    shared.check();
+    assert!(!shared.has_failed());
+    assert_eq!(shared.dirty_blocks(), 0);
+    assert_eq!(scene.read(3), Ok(1), "what was flushed stays");
+    assert_eq!((scene.read(4), scene.read(20)), (Ok(0), Ok(0)));
+    assert_eq!(scene.write(4, 8), Ok(()));
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!((scene.on_backing(3), scene.on_backing(4)), (1, 8));
+    scene.restart();
+    assert!(!scene.shared().has_failed());
+    assert_eq!((scene.read(3), scene.read(4)), (Ok(1), Ok(8)));
+}
+
+#[test]
+fn memory_is_taken_over_for_its_own_backing_only() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    let take = |sectors: u64, identity| {
+        let limits = Limits { sectors, ..scene.backing.limits.clone() };
+        let shared =
+            Shared::new(&limits, scene.geometry, settings(), identity, scene.memory.clone());
+        shared.map(|shared| shared.dirty_blocks())
+    };
+    assert_eq!(take(SECTORS, IDENTITY + 1), Err(Unrecoverable::AnotherVolume));
+    assert_eq!(take(SECTORS + 8, IDENTITY), Err(Unrecoverable::AnotherSize));
+    let found = Arena::found(&scene.memory).expect("an arena");
+    assert_eq!((found.sectors, found.identity, found.grain), (SECTORS, IDENTITY, GRAIN));
+    assert!(found.survey().is_dirty());
+    assert_eq!(take(SECTORS, IDENTITY), Ok(1));
+}
+
+#[test]
+fn status_is_what_is_held_and_the_backing_for_the_rest() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    let zeros = |block: u64, blocks: u32, may_unmap| Request::Zero {
+        at: Extent::new(block * 8, blocks * 8),
+        fua: false,
+        may_unmap,
+    };
+    scene.ask(zeros(8, 2, false)).expect("absorbed");
+    scene.ask(zeros(16, 1, true)).expect("absorbed");
+    let hole = Stretch { sectors: 0, hole: true, zero: true };
+    let zero = Stretch { hole: false, ..hole };
+    let expected = [
+        hole.resized(3 * 8 - 4),
+        Stretch::data(8u32),
+        hole.resized(4 * 8),
+        zero.resized(2 * 8),
+        hole.resized(14 * 8),
+    ];
+    let at = Extent::new(4, 24 * 8 - 4);
+    assert_eq!(scene.status(at), Ok(expected.to_vec()));
+    assert_eq!(scene.flush(), Ok(()));
+    scene.pass_ns(1_000_000);
+    let all = vec![hole.resized(24 * 8 - 4)];
+    assert_eq!(scene.status(at), Ok(all), "clean blocks decide nothing");
+    scene.backing.mood.set(Mood::Hangs(is_change));
+    let _passing = scene.begin(write(5, 9, true));
+    scene.pass_ns(100_000);
+    let status = scene.status(Extent::new(32, 24));
+    let expected = [hole.resized(8), Stretch::data(8u32), hole.resized(8)];
+    assert_eq!(status, Ok(expected.to_vec()), "a change in flight is data");
+}

@@ -1,0 +1,83 @@
+//! What becomes of a dead process's I/O, and of the disk under its successor.
+
+use super::{Moving, State};
+use crate::model::{Fault, Faults};
+use crate::stamp::GRAIN;
+
+impl State {
+    /// What a dead process had sent may still arrive, where nobody fenced it off.
+    pub(super) fn land_late(&mut self) {
+        if !self.late.is_empty() && self.random.one_in(2) {
+            let mut moving = self.late.swap_remove(0);
+            self.land(&mut moving);
+        }
+    }
+
+    /// The process is killed: nobody waits any more for what is moving. Each change arrives late, or
+    /// stays where it is; until all that will arrive has, the disk is not fenced.
+    pub(crate) fn orphan(&mut self) {
+        for moving in std::mem::take(&mut self.moving) {
+            if moving.is_applied(self.model.unit_sectors) || self.random.one_in(2) {
+                self.complete_applied(moving.change);
+            } else {
+                self.late.push(moving);
+            }
+        }
+        self.changes += 1;
+    }
+
+    /// One of the late changes arrives. False: there are none.
+    pub(crate) fn land_next(&mut self) -> bool {
+        if self.late.is_empty() {
+            return false;
+        }
+        let index = self.random.below(self.late.len() as u64) as usize;
+        let mut moving = self.late.swap_remove(index);
+        self.land(&mut moving);
+        true
+    }
+
+    /// From now on these operations fail, counted from here.
+    pub(crate) fn set_faults(&mut self, faults: Faults) {
+        let later = |fault: Fault, done: u32| match fault.from {
+            0 => fault,
+            from => Fault { from: from + done, ..fault },
+        };
+        self.faults = Faults {
+            read: later(faults.read, self.reads),
+            write: later(faults.write, self.writes),
+            flush: later(faults.flush, self.flushes),
+            ..Faults::default()
+        };
+    }
+
+    /// Whether reads show something here that a failed flush has given up.
+    pub(crate) fn has_lost(&self, sector: u32) -> bool {
+        let pending = &self.pending[(sector / self.model.unit_sectors) as usize];
+        let (visible, durable) = self.sector(sector);
+        match pending.iter().rfind(|version| !version.lost) {
+            None => visible != durable,
+            Some(version) => {
+                let at = (sector % self.model.unit_sectors) as usize * GRAIN;
+                visible != &version.bytes[at..at + GRAIN]
+            }
+        }
+    }
+
+    /// The rest of a change takes effect, and is completed as far as the disk is concerned.
+    pub(crate) fn land(&mut self, moving: &mut Moving) {
+        let until = moving.units(self.model.unit_sectors).1;
+        self.apply_units(moving, until);
+        self.complete_applied(moving.change);
+    }
+
+    /// Whatever has taken effect of this change counts as completed.
+    pub(crate) fn complete_applied(&mut self, change: u32) {
+        let clock = self.clock;
+        let versions = self.pending.iter_mut().flatten();
+        versions
+            .filter(|version| version.change == change)
+            .for_each(|version| version.completed = clock);
+        self.clock += 1;
+    }
+}
