@@ -6,10 +6,12 @@ mod cargo;
 mod deny;
 mod packages;
 mod setup;
+mod soak;
 mod steps;
 mod tally;
 mod test;
 
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -28,12 +30,17 @@ enum Command {
     Setup(setup::Options),
     /// Everything that must pass: format, lints, tests, house rules, crash laboratory.
     Test,
+    /// Repeat the tests with kills, databases and load, larger and with random parameters, for hours.
+    Soak(soak::Options),
     /// Run the main job on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
     /// Run the crash laboratory: `--seconds N [--json] [--seed S] ...`.
     #[command(disable_help_flag = true)]
     Crash(Passed),
+    /// Kill the real daemon under load, and cut its power: `--seconds N [--kills N] [--cuts N] ...`.
+    #[command(disable_help_flag = true)]
+    Kills(Passed),
     /// Run a benchmark by its name.
     #[command(disable_help_flag = true)]
     Bench(Passed),
@@ -52,8 +59,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Setup(options) => setup::run(&options),
         Command::Test => test::run(),
+        Command::Soak(options) => soak::run(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
+        Command::Kills(passed) => kills(&passed.arguments),
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
         Command::Deny => deny::run(),
     };
@@ -61,6 +70,14 @@ fn main() -> ExitCode {
         eprintln!("cargo xtask: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn kills(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let built = cargo::cargo().args(cargo::BUILD).status().context("cannot start cargo")?;
+    if !built.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    cargo::become_cargo(&cargo::KILLS, arguments)
 }
 
 fn demo(arguments: &[OsString]) -> anyhow::Result<ExitCode> {

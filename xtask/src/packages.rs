@@ -36,16 +36,25 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 9] = [
+pub(crate) const NEEDS: [Need; 17] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
     program("libnbd-bin", "nbdinfo", Purpose::Demo),
     program("libnbd-bin", "nbdcopy", Purpose::Demo),
     program("qemu-utils", "qemu-img", Purpose::Demo),
+    program("libnbd-bin", "nbdfuse", Purpose::Tests),
+    program("qemu-utils", "qemu-io", Purpose::Tests),
     program("nbdkit", "nbdkit", Purpose::Tests),
     program("qemu-system-common", "qemu-storage-daemon", Purpose::Tests),
     Need { package: "python3-libnbd", probe: Probe::Package, purpose: Purpose::Tests },
+    program("fuse3", "fusermount3", Purpose::Tests),
+    program("mount", "losetup", Purpose::Tests),
+    program("util-linux", "fstrim", Purpose::Tests),
+    program("util-linux", "setpriv", Purpose::Tests),
+    program("sqlite3", "sqlite3", Purpose::Tests),
+    // Whichever version is the system's; the tests look for it.
+    Need { package: "postgresql", probe: Probe::Package, purpose: Purpose::Tests },
 ];
 
 impl Need {
@@ -61,9 +70,12 @@ impl Need {
 /// The packages that are needed for `purpose` and are not there, each once.
 pub(crate) fn missing(purpose: Purpose, is_met: impl Fn(&Need) -> bool) -> Vec<&'static str> {
     let needed = NEEDS.iter().filter(|need| need.purpose <= purpose);
-    let mut packages: Vec<_> =
-        needed.filter(|need| !is_met(need)).map(|need| need.package).collect();
-    packages.dedup();
+    let mut packages = Vec::new();
+    for need in needed.filter(|need| !is_met(need)) {
+        if !packages.contains(&need.package) {
+            packages.push(need.package);
+        }
+    }
     packages
 }
 
@@ -99,7 +111,7 @@ mod tests {
         let tests = missing(Purpose::Tests, |_| false);
         assert_eq!(demo, ["e2fsprogs", "fio", "libnbd-bin", "qemu-utils"]);
         assert_eq!(tests[..demo.len()], demo);
-        assert_eq!(tests.len(), 7);
+        assert_eq!(tests.len(), 12);
     }
 
     #[test]

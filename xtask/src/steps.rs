@@ -10,7 +10,7 @@ pub(crate) struct Step {
 }
 
 /// The steps in their order: what is quickest to fail comes first.
-pub(crate) const STEPS: [Step; 6] = [
+pub(crate) const STEPS: [Step; 7] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step { what: "the house rules", arguments: "test --package xtask --no-fail-fast" },
@@ -20,4 +20,8 @@ pub(crate) const STEPS: [Step; 6] = [
     },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
+    Step {
+        what: "the daemon killed and cut off its power, 40 seconds",
+        arguments: "xtask kills --seconds 40 --if-possible",
+    },
 ];

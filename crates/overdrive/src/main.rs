@@ -4,8 +4,8 @@ mod demo;
 mod doctor;
 mod progress;
 mod serve;
-mod sizes;
 mod tools;
+mod volumes;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,15 +25,23 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Box<serve::Arguments>),
+    Volume(volumes::Arguments),
+    Upgrade(volumes::UpgradeArguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
+    /// Keep a volume's memory for its daemon, which starts this itself.
+    #[command(hide = true)]
+    Hold,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Volume(arguments) => volumes::run(&arguments),
+        Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Command::Hold => Ok(holder::hold()),
     };
     result.unwrap_or_else(|failure| tell(&failure))
 }

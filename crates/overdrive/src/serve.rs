@@ -1,14 +1,18 @@
-//! `overdrive serve`: one volume over NBD.
+//! `overdrive serve`: volumes over NBD.
 
 use crate::progress::Bytes;
-use crate::sizes;
-use block::{CacheSpec, DelaySpec, FaultsSpec, Size, WriteMode};
+use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec, WriteMode};
 use cache::Counters;
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use volume::{Exit, Failure, OpenFlags, Plan, ServeOptions, Served, Volume};
+use std::time::Duration;
+use volume::config::{self, Config};
+use volume::{
+    DaemonPlan, Exit, Failure, Keep, Listening, OpenFlags, Place, Plan, Planned, Served, Volume,
+    units as sizes,
+};
 
 /// Serve a volume over NBD, with its hot blocks and small writes in memory.
 ///
@@ -16,14 +20,22 @@ use volume::{Exit, Failure, OpenFlags, Plan, ServeOptions, Served, Volume};
 /// with 'uri' and 'unixsocket' in its environment; when it ends, the volume is drained and flushed,
 /// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
 ///
+/// With --config, every volume of a file is served, or the one that BACKING names.
+///
 /// Examples:
 ///   overdrive serve disk.img --memory 2G --nbd unix:/run/user/1000/disk.sock
+///   overdrive serve --config /etc/overdrive/host.toml
 ///   overdrive serve disk.img --run 'fio --name=t --ioengine=nbd --uri="$uri" --rw=randread'
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// An image, a block device, ram:SIZE or null:SIZE.
-    backing: String,
+    /// An image, a block device, ram:SIZE or null:SIZE; with --config, a volume of that.
+    #[arg(required_unless_present = "config")]
+    backing: Option<String>,
+
+    /// Serve the volumes of this file (TOML; see the README).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Memory for cached blocks (4K = 4KiB = 4096, 4KB = 4000); 0: no cache layer at all.
     #[arg(long, default_value = "1G", value_parser = sizes::size)]
@@ -37,9 +49,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Durability::Flush)]
     durability: Durability,
 
-    /// Where to listen: unix:PATH.
+    /// Where to listen: unix:PATH, or tcp:ADDRESS:PORT with --insecure-tcp.
     #[arg(long)]
     nbd: Option<String>,
+
+    /// Really serve over TCP: not encrypted, and whoever connects can read and change everything.
+    #[arg(long)]
+    insecure_tcp: bool,
+
+    /// Do not sleep until there was no request for so long (50 ms at most): answers sooner, and
+    /// takes a processor meanwhile.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "20ms",
+          value_parser = sizes::time_us)]
+    poll: Option<u64>,
+
+    /// Start no holder: if this process is killed, what was acknowledged but not flushed is lost.
+    #[arg(long)]
+    no_holder: bool,
 
     /// The export's name.
     #[arg(long)]
@@ -82,7 +108,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_parser = sizes::delay)]
     delay: Option<DelaySpec>,
 
-    /// Make the backing fail, for tests: write=N,flush=N,read=N (the first that fails),count=N,errno=N.
+    /// Make the backing fail, for tests: write=N,flush=N,read=N (the first that fails),count=N,errno=N,
+    /// hang=TIME (not an error, but no answer for so long).
     #[arg(long, value_name = "LIST", value_parser = sizes::faults)]
     faults: Option<FaultsSpec>,
 
@@ -138,31 +165,65 @@ impl Arguments {
         }
     }
 
-    fn name(&self) -> String {
-        if let Some(name) = &self.name {
-            return name.clone();
-        }
-        let stem = Path::new(&self.backing).file_stem().map(|stem| stem.to_string_lossy());
-        stem.map_or("volume".into(), |stem| stem.replace(':', "-"))
+    /// The one volume of a command line without a config file.
+    fn single(&self, backing: &str) -> Result<Config, Failure> {
+        let name = self.name.clone().unwrap_or_else(|| name_of(backing));
+        let nbd = match &self.nbd {
+            Some(place) => Place::parse(place, self.insecure_tcp)?,
+            None => Place::Unix(volume::runtime_directory().join(file_name(&name))),
+        };
+        let volume = config::ConfigVolume {
+            spec: volume::target(backing, &self.plan())?,
+            backing: backing.to_owned(),
+            raw: self.raw,
+            nbd: Some(nbd),
+            holder: !self.no_holder,
+            name,
+        };
+        Ok(Config { nbd: None, poll: None, volumes: vec![volume] })
     }
 
-    fn socket(&self, name: &str) -> Result<PathBuf, Failure> {
-        let Some(place) = &self.nbd else {
-            return Ok(private_directory().join(file_name(name)));
+    fn config(&self) -> Result<Config, Failure> {
+        let Some(path) = &self.config else {
+            return self.single(self.backing.as_deref().unwrap_or_default());
         };
-        if let Some(path) = place.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            return Ok(PathBuf::from(path));
+        let mut config = config::read(path)?;
+        if let Some(wanted) = &self.backing {
+            config.volumes.retain(|volume| volume.name == *wanted);
         }
-        let message = if place == "unix:" {
-            "--nbd unix: needs a path; write unix:PATH".to_owned()
-        } else {
-            format!(
-                "--nbd {place}: this version serves unix sockets only; write unix:PATH and carry \
-                 it further with ssh -L if it must cross a network"
-            )
-        };
-        Err(Failure::new(Exit::Usage, message))
+        if config.volumes.is_empty() {
+            let wanted = self.backing.as_deref().unwrap_or_default();
+            let message = format!("{}: has no [volume.{wanted}]", path.display());
+            return Err(Failure::new(Exit::Negative, message));
+        }
+        if self.nbd.is_some() || self.name.is_some() {
+            let message = "--nbd and --name belong into the file that --config names";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if config.nbd.is_none() && config.volumes.iter().any(|volume| volume.nbd.is_none()) {
+            let stem = name_of(&path.to_string_lossy());
+            config.nbd = Some(Place::Unix(volume::runtime_directory().join(file_name(&stem))));
+        }
+        Ok(config)
     }
+
+    /// How long polling goes on without work; the protocol of our promise is 50 ms at most.
+    fn poll(&self, config: &Config) -> Result<Option<Duration>, Failure> {
+        let poll = self.poll.map(Duration::from_micros).or(config.poll);
+        match poll {
+            Some(time) if time > Duration::from_millis(50) => Err(Failure::new(
+                Exit::Usage,
+                "--poll: 50ms at most; idle processors belong to others",
+            )),
+            poll => Ok(poll),
+        }
+    }
+}
+
+/// A volume's name, from its backing's.
+fn name_of(backing: &str) -> String {
+    let stem = Path::new(backing).file_stem().map(|stem| stem.to_string_lossy());
+    stem.map_or("volume".into(), |stem| stem.replace(':', "-"))
 }
 
 fn file_name(name: &str) -> String {
@@ -172,46 +233,102 @@ fn file_name(name: &str) -> String {
     format!("{}.{}.sock", name.chars().map(plain).take(40).collect::<String>(), std::process::id())
 }
 
-/// Where sockets go unless told: a directory that only this user can enter.
-fn private_directory() -> PathBuf {
-    let user = rustix::process::geteuid();
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
-        Some(runtime) => PathBuf::from(runtime).join("overdrive"),
-        None if user.is_root() => PathBuf::from("/run/overdrive"),
-        None => std::env::temp_dir().join(format!("overdrive-{}", user.as_raw())),
+/// Which volumes are served where: one listener an address.
+fn listeners(config: &Config) -> Vec<Listening> {
+    let mut listeners: Vec<Listening> = Vec::new();
+    for volume in &config.volumes {
+        let Some(place) = volume.nbd.as_ref().or(config.nbd.as_ref()) else { continue };
+        match listeners.iter_mut().find(|listening| listening.place == *place) {
+            Some(listening) => listening.exports.push(volume.name.clone()),
+            None => {
+                let exports = vec![volume.name.clone()];
+                listeners.push(Listening { place: place.clone(), exports });
+            }
+        }
+    }
+    listeners
+}
+
+/// This program, to be executed again: by its path, where an upgrade puts the new one.
+fn program() -> Option<PathBuf> {
+    std::env::current_exe().ok()
+}
+
+fn open(volumes: Vec<config::ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
+    // Whatever becomes of the path, this link leads to the program that runs.
+    let keep =
+        Keep { runtime: volume::runtime_directory(), program: PathBuf::from("/proc/self/exe") };
+    let mut planned = Vec::new();
+    for wanted in volumes {
+        let config::ConfigVolume { name, backing, spec, raw, holder, .. } = wanted;
+        let keep = holder.then(|| keep.clone());
+        let flags = OpenFlags { name: name.clone(), raw, lanes: 1, keep };
+        let bar = Bytes::new("memory");
+        let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
+        bar.finish();
+        if !quiet {
+            volume.notes().iter().for_each(|note| eprintln!("overdrive: {note}"));
+        }
+        planned.push(Planned { name, backing, volume });
+    }
+    Ok(planned)
+}
+
+/// From now on nothing that is needed to write dirty data out is swapped out or fetched from a disk
+/// that may be our own (C5).
+fn lock_memory(volumes: &[Planned], quiet: bool) {
+    let writes_back = |planned: &Planned| match planned.volume.spec() {
+        Spec::Cache { cache, .. } => matches!(cache.write, WriteMode::Back | WriteMode::BackNow),
+        _ => false,
+    };
+    if !volumes.iter().any(writes_back) {
+        return;
+    }
+    if let Err(error) = uring::lock_process()
+        && !quiet
+    {
+        eprintln!("overdrive: {error}");
     }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Durability::Flush = arguments.durability;
-    let name = arguments.name();
-    let socket = arguments.socket(&name)?;
-    let spec = volume::target(&arguments.backing, &arguments.plan())?;
-    let bar = Bytes::new("memory");
-    let flags = OpenFlags { raw: arguments.raw, lanes: 1 };
-    let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
-    bar.finish();
+    let config = arguments.config()?;
+    let poll = arguments.poll(&config)?;
     let quiet = arguments.quiet;
-    if !quiet {
-        volume.notes().iter().for_each(|note| eprintln!("overdrive: {note}"));
-    }
+    let listeners = listeners(&config);
+    let volumes = open(config.volumes, quiet)?;
+    lock_memory(&volumes, quiet);
     let captive = arguments.run.is_some();
-    let ready = move |uri: &str| {
+    let ready = move |uris: &[String]| {
         // A captive command has the URI in its environment, and stdout is its own.
         if !captive {
             let mut out = std::io::stdout().lock();
             // Nobody need read it: a closed pipe is no reason to stop serving.
-            let _ = writeln!(out, "{uri}");
+            uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
             #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
             let _ = out.flush();
         }
     };
-    let options = ServeOptions { name, socket, run: arguments.run, ready: Box::new(ready) };
-    let served = volume::serve(&volume, options)?;
+    let plan = DaemonPlan {
+        volumes,
+        listeners,
+        run: arguments.run,
+        runtime: volume::runtime_directory(),
+        poll,
+        program: program(),
+        ready: Box::new(ready),
+    };
+    let served = volume::serve(plan)?;
     if arguments.json {
-        println!("{}", json(&arguments.backing, &served));
-    } else if !quiet && let Some(counters) = &served.counters {
-        eprintln!("overdrive: {}", summary(counters));
+        println!("{}", json(&served));
+    } else if !quiet {
+        let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));
+        for (volume, counters) in counted {
+            let name =
+                if served.volumes.len() > 1 { format!("{}: ", volume.name) } else { "".into() };
+            eprintln!("overdrive: {name}{}", summary(&counters));
+        }
     }
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
 }
@@ -231,18 +348,37 @@ fn summary(counters: &Counters) -> String {
     )
 }
 
-fn json(backing: &str, served: &Served) -> serde_json::Value {
+fn counters(counted: Option<&Counters>) -> serde_json::Value {
     let mut counters = serde_json::Map::new();
-    if let Some(counted) = &served.counters {
+    if let Some(counted) = counted {
         counted.each(|name, value| {
             counters.insert(name.to_owned(), value.into());
         });
     }
+    counters.into()
+}
+
+fn json(served: &Served) -> serde_json::Value {
+    let first = served.volumes.first();
+    let volumes: Vec<_> = served
+        .volumes
+        .iter()
+        .map(|volume| {
+            serde_json::json!({
+                "name": volume.name,
+                "backing": volume.backing,
+                "counters": counters(volume.counters.as_ref()),
+            })
+        })
+        .collect();
     serde_json::json!({
         "schema": "overdrive.served/1",
-        "backing": backing,
+        // The first one's, as it was when there was only one.
+        "backing": first.map(|volume| &volume.backing),
+        "counters": counters(first.and_then(|volume| volume.counters.as_ref())),
         "served_ns": served.served_ns,
+        "poll_spent_ns": served.poll_spent_ns,
         "captive_status": served.captive.map(|captive| captive.status),
-        "counters": counters,
+        "volumes": volumes,
     })
 }

@@ -95,7 +95,9 @@ impl SharedMemory {
     ) -> io::Result<SharedMemory> {
         let (bytes, huge) = check_handed_over(&file)?;
         let memory = map(&file, bytes)?;
-        populate(&memory, progress)?;
+        // Its pages are there: entered for reading they may be written just as well, because the
+        // mapping is shared, and the kernel enters sixteen at a time (0.3 against 0.7 s for 4 GiB).
+        populate(&memory, Advice::LinuxPopulateRead, progress)?;
         Ok(SharedMemory { memory, file, huge })
     }
 
@@ -219,14 +221,18 @@ fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
 
 /// Puts pages behind all of it and enters them in the page table, so that no later write faults.
 /// What is there already is not changed.
-fn populate(memory: &Memory, progress: &mut dyn FnMut(usize, usize)) -> Result<(), Errno> {
+fn populate(
+    memory: &Memory,
+    how: Advice,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), Errno> {
     let all = memory.bytes();
     let mut done = 0;
     while done < all {
         let length = CHUNK.min(all - done);
         let at = memory.address(done, length).as_ptr().cast();
         // SAFETY: our own mapping; populating does not change its contents.
-        match unsafe { rustix::mm::madvise(at, length, Advice::LinuxPopulateWrite) } {
+        match unsafe { rustix::mm::madvise(at, length, how) } {
             Ok(()) => (),
             Err(Errno::INTR | Errno::AGAIN) => continue,
             // Before Linux 5.14: touch them by hand, without a change.
@@ -266,9 +272,11 @@ pub fn shared_memory(
         let had = huge_pages_free(&text, rounded)
             // The pool may have been used meanwhile: mmap reserves, or fails.
             .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
-            .and_then(|(file, memory)| match populate(&memory, progress) {
-                Ok(()) => Ok((file, memory)),
-                Err(errno) => Err(errno.to_string()),
+            .and_then(|(file, memory)| {
+                match populate(&memory, Advice::LinuxPopulateWrite, progress) {
+                    Ok(()) => Ok((file, memory)),
+                    Err(errno) => Err(errno.to_string()),
+                }
             });
         match had {
             Ok((file, memory)) => {
@@ -282,7 +290,7 @@ pub fn shared_memory(
     enough_available(&text, bytes).map_err(out_of_memory)?;
     let rounded = bytes.next_multiple_of(rustix::param::page_size());
     let (file, memory) = create(name, rounded, false)?;
-    populate(&memory, progress)?;
+    populate(&memory, Advice::LinuxPopulateWrite, progress)?;
     let huge = false;
     Ok(SharedMemory { memory, file, huge })
 }

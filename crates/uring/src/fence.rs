@@ -94,7 +94,7 @@ impl Ring {
     /// called before the ring does any I/O for the volume.
     ///
     /// # Errors
-    /// What the system says; also if the ring holds as many as it can (16).
+    /// What the system says; also if the ring holds as many as it can (256).
     pub fn hold(&self, fence: &Fence) -> io::Result<()> {
         self.register_file(&fence.file)
     }

@@ -20,6 +20,11 @@ const LOOKS: u32 = 16;
 pub(crate) struct Idle {
     /// How long it looks before it sleeps; 0: not at all.
     poll_ns: Cell<u64>,
+    /// Something has come from outside since the last look. A timer is no such thing, and no reason
+    /// to look any longer: a server's own go off several times a second as long as it lives.
+    news: Cell<bool>,
+    /// When that was seen.
+    news_ns: Cell<u64>,
     spent_ns: Cell<u64>,
 }
 
@@ -27,6 +32,12 @@ impl Idle {
     pub(crate) fn set_poll(&self, idle: Option<Duration>) {
         let idle_ns = idle.map_or(0, |idle| idle.as_nanos().try_into().unwrap_or(u64::MAX));
         self.poll_ns.set(idle_ns);
+    }
+
+    /// Something has come from outside: a completion, a wake from another thread.
+    #[inline]
+    pub(crate) fn note_news(&self) {
+        self.news.set(true);
     }
 
     pub(crate) fn spent_ns(&self) -> u64 {
@@ -53,16 +64,23 @@ impl Inner {
         if limit_ns == 0 {
             return Ok(false);
         }
-        self.submit()?;
         let start = now_ns();
+        if self.idle.news.take() {
+            self.idle.news_ns.set(start);
+        }
         let deadline = self.lane.next_deadline().unwrap_or(u64::MAX);
-        let end = start.saturating_add(limit_ns).min(deadline);
+        let end = self.idle.news_ns.get().saturating_add(limit_ns).min(deadline);
+        if start >= end {
+            return Ok(false);
+        }
+        self.submit()?;
         let mut now = start;
         let found = loop {
             if (0..LOOKS).any(|_| {
                 std::hint::spin_loop();
                 self.has_news()
             }) {
+                self.idle.note_news();
                 break true;
             }
             now = now_ns();

@@ -29,7 +29,7 @@ const POLLS: usize = 64;
 /// Completions taken from the queue at a time.
 const TAKEN: usize = 64;
 /// Files that can be registered with a ring.
-const REGISTERED_MAX: u32 = 16;
+const REGISTERED_MAX: u32 = 256;
 /// How long a ring that is dropped waits for what it could not cancel.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -125,7 +125,8 @@ impl Ring {
     /// ms, say); until then it looks for work all the time. Answers come sooner, at the price of a
     /// processor. None: it sleeps at once.
     ///
-    /// Work is a completion or a task that can be polled; what is done begins the time anew.
+    /// What comes from outside begins the time anew: a completion, a wake from another thread. A
+    /// deadline does not, so a loop that only keeps its own time goes back to sleep at once.
     pub fn set_poll(&self, idle: Option<Duration>) {
         self.0.idle.set_poll(idle);
     }
@@ -144,6 +145,8 @@ impl Ring {
     /// What io_uring_enter says, where that is no passing condition.
     pub fn run(&self, mut done: impl FnMut() -> bool) -> io::Result<()> {
         let inner = &*self.0;
+        // Whoever calls has something to be done.
+        inner.idle.note_news();
         loop {
             inner.lane.set_now(now_ns());
             inner.lane.fire_timers();
@@ -315,6 +318,9 @@ impl Inner {
             if count < TAKEN {
                 break;
             }
+        }
+        if total > 0 {
+            self.idle.note_news();
         }
         if !self.bell_armed.get() && !self.closing.get() {
             self.arm_bell()?;

@@ -370,6 +370,18 @@ fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
     let spent = ring.poll_spent_ns() - before;
     assert!(spent > 3_000_000, "{spent} ns");
 
+    // Deadlines of its own keep it awake no longer.
+    let before = ring.poll_spent_ns();
+    let ticks = async move {
+        for _ in 0..10 {
+            doze_for(30).await;
+        }
+        doze_for
+    };
+    let doze_for = ring.block_on(ticks).expect("the loop runs");
+    let spent = ring.poll_spent_ns() - before;
+    assert!(spent < 100_000_000, "{spent} ns: ten times as long as once");
+
     ring.set_poll(None);
     let before = ring.poll_spent_ns();
     ring.block_on(doze_for(20)).expect("the loop runs");

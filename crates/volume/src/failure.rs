@@ -23,6 +23,15 @@ pub enum Exit {
     Integrity = 7,
 }
 
+impl Exit {
+    /// The status with this number; a number that is none stands for a device error.
+    pub fn of(number: u8) -> Exit {
+        use Exit::*;
+        let all = [Negative, Usage, NoDaemon, Permission, Busy, Io, Integrity];
+        all.into_iter().find(|exit| *exit as u8 == number).unwrap_or(Io)
+    }
+}
+
 /// Why a command ends.
 #[derive(Clone, Debug)]
 pub struct Failure {

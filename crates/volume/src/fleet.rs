@@ -1,44 +1,98 @@
-//! The connections of a server: accepted, counted, awaited.
+//! The connections of a listener: accepted, counted, awaited.
 
+use crate::daemon::{Site, Sites};
 use crate::wire::Socket;
 use block::Kind;
 use lane::Event;
-use nbd::{Exports, Options};
+use nbd::{Export, Exports, Options, Session};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use uring::{File, Ring};
 
-/// Connections at a time; one more is closed at once.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections of a listener at a time; one more is closed at once.
+const CONNECTIONS_MAX: usize = 128;
 /// After accepting has failed, in nanoseconds.
 const ACCEPT_PAUSE_NS: u64 = 200_000_000;
+/// Between two words about refused connections, in nanoseconds.
+const REFUSED_PAUSE_NS: u64 = 1_000_000_000;
 
 /// All connections of one listener.
 pub(crate) struct Fleet {
     ring: Ring,
     exports: Rc<Exports>,
     options: Options,
-    /// Connections, and the acceptor while it lives.
+    /// Connections.
     open: Cell<usize>,
     changed: Event,
+    refused: Cell<u64>,
+    refused_said_ns: Cell<Option<u64>>,
+}
+
+/// A client of a volume, for its count and for C11.
+struct Watched {
+    site: Rc<Site>,
+    client: Option<cache::Client>,
+}
+
+impl Session for Watched {
+    fn flushed(&self) {
+        if let Some(client) = &self.client {
+            client.flushed();
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.site.count_client(-1);
+    }
+}
+
+fn export(site: &Rc<Site>) -> Export {
+    let mut export = Export::new(&site.name, site.attached.stack.clone());
+    export.read_only = site.attached.stack.limits().read_only;
+    export.stop = Some(site.stop.clone());
+    let site = site.clone();
+    export.session = Rc::new(move || {
+        site.count_client(1);
+        let client = site.shared().map(|shared| shared.client());
+        Box::new(Watched { site: site.clone(), client }) as Box<dyn Session>
+    });
+    export
 }
 
 impl Fleet {
-    pub(crate) fn new(ring: &Ring, exports: Exports, options: Options) -> Rc<Fleet> {
-        let (ring, exports) = (ring.clone(), Rc::new(exports));
-        Rc::new(Fleet { ring, exports, options, open: Cell::new(0), changed: Event::new() })
+    /// The fleet that serves these volumes.
+    pub(crate) fn new(
+        ring: &Ring,
+        sites: &Rc<Sites>,
+        names: &[String],
+        options: &Options,
+    ) -> Rc<Fleet> {
+        let named = names.iter().filter_map(|name| sites.find(name).ok());
+        let exports = Exports::new(named.map(|site| export(&site)));
+        Rc::new(Fleet {
+            ring: ring.clone(),
+            exports: Rc::new(exports),
+            options: options.clone(),
+            open: Cell::new(0),
+            changed: Event::new(),
+            refused: Cell::new(0),
+            refused_said_ns: Cell::new(None),
+        })
+    }
+
+    /// Takes a volume off the list: new clients do not find it.
+    pub(crate) fn remove(&self, name: &str) {
+        self.exports.remove(name);
     }
 
     /// Begins to accept connections, until the listener is shut down.
     pub(crate) fn open(self: &Rc<Self>, listener: File) {
         let fleet = self.clone();
-        self.open.set(self.open.get() + 1);
-        let spawned = self.ring.lane().spawn(async move {
-            fleet.accept(&listener).await;
-            fleet.left();
-        });
+        let spawned = self.ring.lane().spawn(async move { fleet.accept(&listener).await });
         spawned.expect("a fresh lane has room");
     }
 
@@ -61,10 +115,8 @@ impl Fleet {
     }
 
     fn serve(self: &Rc<Self>, socket: OwnedFd) {
-        // The acceptor counts, too.
-        if self.open.get() > CONNECTIONS_MAX {
-            eprintln!("overdrive: {CONNECTIONS_MAX} connections are open; one more refused");
-            return;
+        if self.open.get() >= CONNECTIONS_MAX || self.options.stop.is_asked() {
+            return self.refuse();
         }
         self.open.set(self.open.get() + 1);
         let fleet = self.clone();
@@ -79,20 +131,36 @@ impl Fleet {
         }
     }
 
+    /// Says so, but not a thousand times a second.
+    fn refuse(&self) {
+        self.refused.set(self.refused.get() + 1);
+        let now_ns = self.ring.lane().now();
+        let due = self.refused_said_ns.get().is_none_or(|said| now_ns > said + REFUSED_PAUSE_NS);
+        if due && !self.options.stop.is_asked() {
+            self.refused_said_ns.set(Some(now_ns));
+            eprintln!(
+                "overdrive: {CONNECTIONS_MAX} connections are open; refused so far: {}",
+                self.refused.get()
+            );
+        }
+    }
+
     fn left(&self) {
         self.open.set(self.open.get() - 1);
         self.changed.notify();
     }
 
-    /// Asks every connection to end, and waits until all have.
-    pub(crate) async fn end(&self) {
-        self.options.stop.ask();
+    /// Waits until every connection has ended, once they were asked to; at most until the deadline
+    /// on the lane's clock.
+    pub(crate) async fn end(&self, deadline_ns: u64) {
+        let lane = self.ring.lane();
         loop {
             let seen = self.changed.seen();
-            if self.open.get() == 0 {
+            if self.open.get() == 0 || lane.now() >= deadline_ns {
                 return;
             }
-            self.changed.after(seen).await;
+            let changed = self.changed.after(seen);
+            crate::daemon::either(changed, lane.sleep_until(deadline_ns)).await;
         }
     }
 }

@@ -3,22 +3,37 @@
 //!
 //! ```text
 //!   "disk.img", "ram:1G"   --target-->   Spec   --Volume::open-->   shared halves, opened once
-//!                                                                        |
-//!                                                      Volume::attach(&ring): a Stack for a lane
-//!                                                                        |
-//!                                        server.rs: listener, connections, a captive command
+//!   config.toml            --config--/                |                   |
+//!                                   keep.rs: what an earlier life left    Volume::attach(&ring):
+//!                                   opening.rs: bottom to top             a Stack for a lane
+//!
+//!   daemon/    volumes on a lane: listeners, connections, signals, a captive command, the end
+//!   control/   what an operator asks it, and the operator's side of that
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod config;
+pub mod control;
+mod daemon;
 mod failure;
 mod fleet;
-mod server;
+mod keep;
+mod opening;
+mod rescue;
+mod runtime;
+mod sampled;
 mod target;
+pub mod units;
 mod volume;
 mod watch;
 mod wire;
 
+pub use daemon::{
+    Captive, DaemonPlan, Listening, Place, Planned, Ready, Served, ServedVolume, serve,
+};
 pub use failure::{Exit, Failure};
-pub use server::{Captive, ServeOptions, Served, serve};
+pub use keep::Keep;
+pub use rescue::{Rescued, rescue};
+pub use runtime::runtime_directory;
 pub use target::{Plan, target};
 pub use volume::{Attached, OpenFlags, Volume};

@@ -1,13 +1,20 @@
-//! Values of options with units, for clap.
+//! Values with units, as the command line and config files have them.
 
 use block::{DelaySpec, FaultsSpec, Size};
 
-pub(crate) fn size(text: &str) -> Result<Size, String> {
+/// A size: `4K` = `4KiB` = 4096, `4KB` = 4000.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn size(text: &str) -> Result<Size, String> {
     text.parse()
 }
 
 /// A time: `500us`, `2ms`, `5s`. In microseconds.
-pub(crate) fn time_us(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn time_us(text: &str) -> Result<u64, String> {
     let bad = || format!("'{text}' is not a time; write it like 500us, 2ms or 5s");
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -22,7 +29,11 @@ pub(crate) fn time_us(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(bad)
 }
 
-pub(crate) fn time_ms(text: &str) -> Result<u64, String> {
+/// A time in milliseconds, rounded up.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
 }
 
@@ -31,8 +42,11 @@ fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
         .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}' is not KEY=VALUE")))
 }
 
-/// `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
-pub(crate) fn delay(text: &str) -> Result<DelaySpec, String> {
+/// A slow device: `read=500us,write=1ms,flush=2ms,servers=4,bandwidth=100M`.
+///
+/// # Errors
+/// A sentence that names the part that is wrong.
+pub fn delay(text: &str) -> Result<DelaySpec, String> {
     let mut delay = DelaySpec::default();
     for pair in pairs(text) {
         match pair? {
@@ -52,8 +66,12 @@ pub(crate) fn delay(text: &str) -> Result<DelaySpec, String> {
     Ok(delay)
 }
 
-/// `write=10,flush=3,read=0,count=2,errno=28`.
-pub(crate) fn faults(text: &str) -> Result<FaultsSpec, String> {
+/// A failing device: `write=10,flush=3,read=0,count=2,errno=28`, or `hang=30s` for one that does not
+/// answer for so long.
+///
+/// # Errors
+/// A sentence that names the part that is wrong.
+pub fn faults(text: &str) -> Result<FaultsSpec, String> {
     let mut faults = FaultsSpec::default();
     for pair in pairs(text) {
         let (key, value) = pair?;
@@ -64,7 +82,8 @@ pub(crate) fn faults(text: &str) -> Result<FaultsSpec, String> {
             "flush" => faults.flush_from = value.parse().map_err(bad)?,
             "count" => faults.count = value.parse().map_err(bad)?,
             "errno" => faults.errno = value.parse().map_err(bad)?,
-            _ => return Err(format!("'{key}': read, write, flush, count or errno")),
+            "hang" => faults.hang_ms = time_ms(value)?,
+            _ => return Err(format!("'{key}': read, write, flush, count, errno or hang")),
         }
     }
     Ok(faults)
@@ -87,6 +106,7 @@ mod tests {
         assert!(delay("latency=1ms").is_err());
         assert!(delay("read").is_err());
         assert_eq!(faults("flush=3,errno=28").expect("good").errno, 28);
+        assert_eq!(faults("read=1,hang=2s").expect("good").hang_ms, 2_000);
         assert!(faults("write=x").is_err());
     }
 }

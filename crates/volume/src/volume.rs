@@ -1,40 +1,39 @@
 //! A volume: a spec, opened. Its halves are shared by lanes; each lane attaches its own handles.
 
 use crate::failure::{Exit, Failure};
-use block::{CacheSpec, Null, Ram, SECTOR, Size, Spec, Stack};
-use cache::{Arena, Cache, Geometry, Settings, Shared};
-use layers::{Delay, DelayShared, Faults, FaultsShared};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use crate::keep::Keep;
+use crate::opening::Opening;
+use crate::sampled::Sampled;
+use block::{Null, Ram, Size, Spec, Stack, WriteMode};
+use cache::{Cache, Shared};
+use holder::Keeper;
+use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
+use std::cell::RefCell;
 use std::sync::Arc;
-use uring::{
-    Direct, FileBackend, FileVolume, HugePages, Lock, OpenError, OpenErrorKind, OpenOptions, Ring,
-    SharedMemory,
-};
+use uring::{Fence, FileBackend, FileVolume, Ring, SharedMemory};
 
-/// The least memory that a cache makes sense with.
-const MEMORY_MIN: u64 = 1 << 20;
-/// The least limit of dirty data that lets writes be absorbed at all.
-const DIRTY_MIN: u64 = 8 << 10;
-/// Bytes that stand for a sector: real ones.
-const GRAIN: u32 = 512;
-
-enum Half {
+/// The shared halves of a stack, top first.
+pub(crate) enum Half {
     File(Arc<FileVolume>),
     Ram(Ram),
     Null(Null),
     Delay(Arc<DelayShared>, Box<Half>),
     Faults(Arc<FaultsShared>, Box<Half>),
-    Cache { shared: Arc<Shared>, memory: SharedMemory, below: Box<Half> },
+    Cache { shared: Arc<Shared>, memory: SharedMemory, fence: Option<Fence>, below: Box<Half> },
 }
 
 /// How to open what a spec names.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OpenFlags {
+    /// The volume's name.
+    pub name: String,
     /// Serve a file that looks like an image format byte by byte all the same.
     pub raw: bool,
     /// Lanes that will attach.
     pub lanes: u32,
+    /// Who keeps the memory of a cache that may hold dirty data; None: nobody, what was not flushed
+    /// ends with the process.
+    pub keep: Option<Keep>,
 }
 
 /// An open volume.
@@ -42,6 +41,10 @@ pub struct Volume {
     half: Half,
     spec: Spec,
     notes: Vec<String>,
+    valve: Arc<ValveShared>,
+    keep: Option<Keep>,
+    name: String,
+    keeper: RefCell<Option<Keeper>>,
 }
 
 /// A volume's stack on one lane.
@@ -57,16 +60,28 @@ impl Volume {
     /// the bytes done and the bytes in all.
     ///
     /// # Errors
-    /// With the exit status for it: a backing that is missing, busy, too small or of an image
-    /// format; memory that is not there.
+    /// With the exit status for it: a name that is too long; a backing that is missing, busy, too
+    /// small or of an image format; memory that is not there.
     pub fn open(
         spec: Spec,
         flags: OpenFlags,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Volume, Failure> {
-        let mut notes = Vec::new();
-        let half = Half::open(&spec, flags, &mut notes, progress)?;
-        Ok(Volume { half, spec, notes })
+        crate::daemon::check_name(&flags.name)?;
+        crate::daemon::find_inherited();
+        let mut opening = Opening::new(&flags, progress);
+        opening.find_left(&spec)?;
+        let half = opening.open(&spec)?;
+        let Opening { keeper, notes, .. } = opening;
+        Ok(Volume {
+            half,
+            spec,
+            notes,
+            valve: ValveShared::new(),
+            keep: flags.keep,
+            name: flags.name,
+            keeper: RefCell::new(keeper),
+        })
     }
 
     /// The stack as data.
@@ -97,64 +112,96 @@ impl Volume {
 
     /// What has become of the backing while it was served: None if all is well, else a sentence.
     pub fn damage(&self) -> Option<String> {
-        let (path, bytes) = self.half.file()?;
-        // By its path: whoever put another file there or took it away knows what they did.
-        let mut file = std::fs::File::open(path).ok()?;
-        let now = file.seek(SeekFrom::End(0)).ok()?;
+        let file = self.half.file()?;
+        let bytes = file.limits().bytes();
+        let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
         (now < bytes).then(|| {
             format!(
                 "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also \
                  where it is made larger again",
-                path.display(),
+                file.path().display(),
                 Size(bytes),
                 Size(now)
             )
         })
     }
 
+    /// What holds changes while a snapshot is taken.
+    pub fn valve(&self) -> &Arc<ValveShared> {
+        &self.valve
+    }
+
+    /// The memory of the cache, to hand to whoever rescues what is dirty in it.
+    pub fn memory(&self) -> Option<&SharedMemory> {
+        match &self.half {
+            Half::Cache { memory, .. } => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody keeps the memory should this process die.
+    pub fn is_kept(&self) -> bool {
+        self.keeper.borrow().is_some()
+    }
+
+    /// Whether what is dirty outlives another program in this process's place: a holder keeps it, or
+    /// it never is.
+    pub(crate) fn outlives_exec(&self) -> bool {
+        let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some();
+        match (&*self.keeper.borrow(), self.cache()) {
+            (Some(keeper), _) => by_holder(keeper),
+            (None, Some(shared)) => {
+                matches!(shared.write_mode(), WriteMode::Through | WriteMode::None)
+            }
+            (None, None) => true,
+        }
+    }
+
+    /// The connection to the holder: readable once that has died. None: there is none.
+    pub(crate) fn keeper_socket(&self) -> Option<uring::File> {
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref()?.owner_socket()?;
+        socket.try_clone_to_owned().ok().map(Arc::new)
+    }
+
+    /// Starts another holder in the place of one that has died.
+    pub(crate) fn keep_again(&self) -> Result<(), Failure> {
+        let again = match (&self.keep, self.half.file(), self.memory()) {
+            (Some(keep), Some(file), Some(memory)) => keep.start(&self.name, file, memory)?,
+            _ => return Ok(()),
+        };
+        *self.keeper.borrow_mut() = Some(again);
+        Ok(())
+    }
+
+    /// Everything is durable: nothing need be kept any more.
+    pub(crate) fn release(&self) {
+        if let Some(keeper) = self.keeper.borrow_mut().take() {
+            // One that does not answer finds out by itself that nothing is dirty.
+            let _ = keeper.release();
+        }
+    }
+
     /// The volume as the ring's lane uses it.
-    pub fn attach(&self, ring: &Ring) -> Attached {
-        self.half.attach(ring)
+    ///
+    /// # Errors
+    /// If the ring cannot hold the fence of the volume's memory.
+    pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        if let Half::Cache { fence: Some(fence), .. } = &self.half {
+            let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
+            ring.hold(fence).map_err(broken)?;
+        }
+        let Attached { stack, cache } = self.half.attach(ring);
+        let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
+        if let Some(shared) = self.cache() {
+            stack = Stack::new(ring.lane(), Sampled::new(shared, stack));
+        }
+        Ok(Attached { stack, cache })
     }
 }
 
 impl Half {
-    fn open(
-        spec: &Spec,
-        flags: OpenFlags,
-        notes: &mut Vec<String>,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Half, Failure> {
-        Ok(match spec {
-            Spec::File { path, read_only, buffered } => {
-                let options = OpenOptions { read_only: *read_only, buffered: *buffered };
-                let file = FileVolume::open(path, options)
-                    .map_err(|error| image_instead(error, path, flags))?;
-                look_inside(&file, path, flags, notes)?;
-                note_file(&file, *buffered, notes);
-                Half::File(file)
-            }
-            Spec::Ram { size } => {
-                let memory = memory("overdrive ram", size.0, HugePages::Never, progress)?;
-                Half::Ram(Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN))
-            }
-            Spec::Null { size } => Half::Null(Null::new(size.0 / SECTOR, GRAIN)),
-            Spec::Delay { delay, below } => {
-                let below = Half::open(below, flags, notes, progress)?;
-                Half::Delay(DelayShared::new(delay), Box::new(below))
-            }
-            Spec::Faults { faults, below } => {
-                let below = Half::open(below, flags, notes, progress)?;
-                Half::Faults(FaultsShared::new(faults), Box::new(below))
-            }
-            Spec::Cache { cache, below } => {
-                let below = Half::open(below, flags, notes, progress)?;
-                open_cache(cache, below, flags, notes, progress)?
-            }
-        })
-    }
-
-    fn limits(&self) -> block::Limits {
+    pub(crate) fn limits(&self) -> block::Limits {
         match self {
             Half::File(file) => file.limits().clone(),
             Half::Ram(ram) => block::Block::limits(ram).clone(),
@@ -166,10 +213,10 @@ impl Half {
         }
     }
 
-    /// The file at the bottom, and its bytes when it was opened.
-    fn file(&self) -> Option<(&Path, u64)> {
+    /// The file at the bottom.
+    pub(crate) fn file(&self) -> Option<&Arc<FileVolume>> {
         match self {
-            Half::File(file) => Some((file.path(), file.limits().bytes())),
+            Half::File(file) => Some(file),
             Half::Ram(_) | Half::Null(_) => None,
             Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
                 below.file()
@@ -198,112 +245,4 @@ impl Half {
             }
         }
     }
-}
-
-/// An image file may have any size: where that is what opening complained about, its format is the
-/// better reason, and filling it up the worst advice.
-fn image_instead(error: OpenError, path: &Path, flags: OpenFlags) -> Failure {
-    let size = matches!(error.kind, OpenErrorKind::Misaligned | OpenErrorKind::TooSmall);
-    if !size || flags.raw {
-        return error.into();
-    }
-    let mut first_bytes = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut first_bytes));
-    match uring::detect(&first_bytes) {
-        Some(format) if read.is_ok() && !format.is_container() => {
-            Failure::new(Exit::Usage, uring::reason(format, path))
-        }
-        _ => error.into(),
-    }
-}
-
-/// Refuses image formats: cached byte by byte, their metadata would be served as data.
-fn look_inside(
-    file: &FileVolume,
-    path: &Path,
-    flags: OpenFlags,
-    notes: &mut Vec<String>,
-) -> Result<(), Failure> {
-    let Some(format) = uring::detect(&file.first_bytes()?) else {
-        return Ok(());
-    };
-    let reason = uring::reason(format, path);
-    if format.is_container() {
-        notes.push(reason);
-        return Ok(());
-    }
-    if flags.raw {
-        notes.push(format!("{}: {format} image, served byte by byte (--raw)", path.display()));
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Usage, reason))
-}
-
-fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
-    let path = file.path().display();
-    if let Direct::No(why) = file.direct()
-        && !buffered
-    {
-        notes.push(format!(
-            "{path}: no direct I/O ({why}); the host's page cache is used below the volume, too"
-        ));
-    }
-    if let Lock::No(why) = file.lock() {
-        notes
-            .push(format!("{path}: not locked against others ({why}); make sure nobody writes it"));
-    }
-}
-
-fn memory(
-    name: &str,
-    bytes: u64,
-    huge: HugePages,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<SharedMemory, Failure> {
-    let too_large = || Failure::new(Exit::Usage, format!("{} is too large", Size(bytes)));
-    let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
-    uring::shared_memory(name, bytes, huge, progress)
-        .map_err(|error| Failure::new(Exit::Usage, format!("memory for the volume: {error}")))
-}
-
-fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
-    let most = Size(memory.0 / 4 * 3);
-    let message = if dirty.0 < DIRTY_MIN {
-        format!("--dirty-bytes {dirty}: at least 8 KiB; to hold no write back use --write through")
-    } else if dirty > most {
-        format!("--dirty-bytes {dirty}: at most three quarters of --memory, which is {most}")
-    } else {
-        return Ok(());
-    };
-    Err(Failure::new(Exit::Usage, message))
-}
-
-fn open_cache(
-    spec: &CacheSpec,
-    below: Half,
-    flags: OpenFlags,
-    notes: &mut Vec<String>,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<Half, Failure> {
-    if spec.memory.0 < MEMORY_MIN {
-        let message = format!("--memory {}: a cache needs at least 1 MiB", spec.memory);
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    if let Some(dirty) = spec.dirty_bytes {
-        check_dirty(dirty, spec.memory)?;
-    }
-    let limits = below.limits();
-    // A block may have two versions while an epoch closes; more than that would stay empty.
-    let useful = (limits.bytes() + limits.bytes() / 4).max(MEMORY_MIN);
-    if spec.memory.0 > useful {
-        notes.push(format!("the volume has only {}; that is cached whole", Size(limits.bytes())));
-    }
-    let geometry = Geometry::for_memory(spec.memory.0.min(useful), flags.lanes.max(1));
-    let bytes = Arena::bytes(&geometry, limits.grain) as u64;
-    let memory = memory("overdrive cache", bytes, HugePages::IfFree, progress)?;
-    let settings = Settings::from_spec(spec, &geometry);
-    let shared = Shared::new(&limits, geometry, settings, memory.memory().clone())
-        .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
-    Ok(Half::Cache { shared, memory, below: Box::new(below) })
 }

@@ -1,23 +1,20 @@
 //! Tells the operator at once what clients see as errors only.
 
-use cache::{Counters, Shared};
-use lane::{Event, Lane};
-use std::cell::Cell;
-use std::future::Future;
-use std::pin::pin;
+use crate::daemon::{Site, either};
+use cache::Counters;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Poll;
+use uring::Ring;
 
 /// Between two looks, in nanoseconds.
 const PERIOD_NS: u64 = 250_000_000;
+/// After a holder could not be started, in nanoseconds.
+const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
-/// Looks at a cache's counters from time to time while it is served.
+/// Looks at a volume from time to time while it is served.
 #[derive(Clone)]
 pub(crate) struct Watch {
-    lane: Lane,
-    shared: Arc<Shared>,
-    stop: Rc<(Cell<bool>, Event)>,
+    ring: Ring,
+    site: Rc<Site>,
 }
 
 /// What has been told.
@@ -27,40 +24,89 @@ struct Told {
     writes: u64,
     trouble: bool,
     failed: bool,
+    stalled: bool,
 }
 
 impl Watch {
-    pub(crate) fn new(lane: &Lane, shared: &Arc<Shared>) -> Watch {
-        Watch { lane: lane.clone(), shared: shared.clone(), stop: Rc::default() }
+    pub(crate) fn new(ring: &Ring, site: &Rc<Site>) -> Watch {
+        Watch { ring: ring.clone(), site: site.clone() }
     }
 
-    /// Ends the task.
-    pub(crate) fn stop(&self) {
-        self.stop.0.set(true);
-        self.stop.1.notify();
+    /// Begins; it ends with the site.
+    pub(crate) fn start(self) {
+        let lane = self.ring.lane();
+        let holder = self.clone();
+        let keeping = async move { holder.keep().await };
+        lane.spawn(keeping).expect("a fresh lane has room");
+        let lane = lane.clone();
+        lane.spawn(async move { self.tell().await }).expect("a fresh lane has room");
     }
 
-    /// Runs until it is stopped.
-    pub(crate) async fn run(self) {
+    /// Tells what the counters say, until it is stopped.
+    async fn tell(self) {
+        let lane = self.ring.lane();
+        let name = &self.site.name;
         let mut told = Told::default();
         loop {
-            let seen = self.stop.1.seen();
-            let stopped = self.stop.0.get();
-            let counters = self.shared.counters(self.lane.now());
-            if let Some(news) = told.news(&counters) {
-                eprintln!("overdrive: {news}");
+            let seen = self.site.ended.seen();
+            let stopped = self.site.has_ended();
+            let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
+            if stalled {
+                // Whoever waits for changes that do not end asks whether to give up.
+                self.site.volume.valve().nudge();
+            }
+            if let Some(news) = told.of_stall(stalled) {
+                eprintln!("overdrive: {name}: {news}");
+            }
+            if let Some(shared) = self.site.shared()
+                && let Some(news) = told.news(&shared.counters(lane.now()))
+            {
+                eprintln!("overdrive: {name}: {news}");
             }
             // Only now: what happened last is told as well.
             if stopped {
                 return;
             }
-            let pause = self.lane.sleep_until(self.lane.now() + PERIOD_NS);
-            first(self.stop.1.after(seen), pause).await;
+            either(self.site.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
+        }
+    }
+
+    /// Sees to it that somebody keeps the volume's memory (C5), until it is stopped.
+    async fn keep(self) {
+        let lane = self.ring.lane();
+        loop {
+            let seen = self.site.ended.seen();
+            let Some(socket) = self.site.volume.keeper_socket() else { return };
+            either(self.ring.readable(&socket), self.site.ended.after(seen)).await;
+            if self.site.has_ended() || self.site.stop.is_asked() {
+                return;
+            }
+            let name = &self.site.name;
+            match self.site.volume.keep_again() {
+                Ok(()) => eprintln!("overdrive: {name}: its holder has ended; started another one"),
+                Err(failure) => {
+                    eprintln!("overdrive: {failure}; trying again");
+                    let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
+                    either(self.site.ended.after(seen), pause).await;
+                }
+            }
         }
     }
 }
 
 impl Told {
+    /// The same of a backing that does not answer.
+    fn of_stall(&mut self, stalled: bool) -> Option<&'static str> {
+        match (std::mem::replace(&mut self.stalled, stalled), stalled) {
+            (false, true) => Some(
+                "the backing has not answered for retry_time: what needs it gets errors until it \
+                 does",
+            ),
+            (true, false) => Some("the backing answers again"),
+            _ => None,
+        }
+    }
+
     /// The sentence that is due, if one is: one for the beginning of each kind of trouble, one for
     /// its end.
     fn news(&mut self, counters: &Counters) -> Option<String> {
@@ -72,8 +118,8 @@ impl Told {
             let new = !std::mem::replace(&mut self.failed, true);
             return new.then(|| {
                 "the backing does not take writes, and retry_time is over: the volume has failed; \
-                 writes and flushes get errors from now on, reads go on; mend the backing and \
-                 check what it holds"
+                 writes and flushes get errors from now on, reads go on; mend the backing, then see \
+                 'overdrive volume clear-error --help'"
                     .to_owned()
             });
         }
@@ -87,18 +133,6 @@ impl Told {
             _ => None,
         }
     }
-}
-
-/// Waits for either of two waits that may be dropped at any time.
-async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
-    let (mut one, mut two) = (pin!(one), pin!(two));
-    std::future::poll_fn(|context| {
-        if one.as_mut().poll(context).is_ready() || two.as_mut().poll(context).is_ready() {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]

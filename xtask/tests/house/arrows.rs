@@ -4,24 +4,28 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("lane", &[]),
     ("block", &["lane"]),
     ("cache", &["lane", "block"]),
     ("layers", &["lane", "block"]),
     ("uring", &["lane", "block"]),
     ("nbd", &["lane", "block"]),
+    ("holder", &["lane", "block", "cache", "uring"]),
     ("crash", &["lane", "block", "cache", "layers"]),
     ("volume", VOLUME),
     ("overdrive", OVERDRIVE),
     ("figures", FIGURES),
+    ("kills", KILLS),
     ("xtask", &[]),
 ];
 
-const VOLUME: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "crash"];
-const OVERDRIVE: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "crash", "volume"];
+const VOLUME: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash"];
+const OVERDRIVE: &[&str] =
+    &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash", "volume"];
+const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] =
-    &["lane", "block", "cache", "layers", "uring", "nbd", "crash", "volume", "overdrive"];
+    &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash", "volume", "overdrive"];
 
 fn wrong_arrows(packages: &[(String, Vec<String>)]) -> Vec<String> {
     let members: BTreeSet<&String> = packages.iter().map(|(name, _)| name).collect();

@@ -108,7 +108,11 @@ fn a_full_disk_under_a_sparse_image_fails_the_flush_and_loses_nothing() {
     let ended = server.end();
     assert_eq!(ended.status, 6, "{}", ended.stderr);
     assert!(ended.stderr.contains("no space left"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("of acknowledged writes may not be"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("of acknowledged writes are not on the backing"),
+        "{}",
+        ended.stderr
+    );
 }
 
 /// As above, but somebody makes room within `--retry-time`: the flush then succeeds.
@@ -165,8 +169,7 @@ fn a_backing_that_shrinks_is_told_to_clients_and_to_the_operator() {
         }
         let ended = server.end();
         assert_eq!(ended.status, 6, "{}", ended.stderr);
-        let said = "has shrunk from 16 MiB to 8 MiB";
-        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert!(ended.stderr.contains("has shrunk"), "{}", ended.stderr);
     }
 }
 

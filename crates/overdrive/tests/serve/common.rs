@@ -1,19 +1,26 @@
 //! A served volume, and the programs that use it.
 
+use crate::dice::scaled;
+use crate::home::Home;
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) const OVERDRIVE: &str = env!("CARGO_BIN_EXE_overdrive");
 /// Debian's Python: the one that its libnbd module belongs to.
 const PYTHON: &str = "/usr/bin/python3";
-/// No client of these tests takes longer unless something hangs.
-const PATIENCE_S: &str = "120";
+
+/// No client of these tests takes longer, in seconds, unless something hangs.
+fn patience_s() -> String {
+    scaled(120).to_string()
+}
 
 /// Whether all of these programs are there. If not, the test prints why it is skipped, but on a
 /// build server, where everything is installed, it fails.
@@ -91,6 +98,15 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
+    /// What it printed, as JSON of this schema.
+    pub(crate) fn json(self, schema: &str) -> serde_json::Value {
+        let ended = self.well();
+        let value: serde_json::Value =
+            serde_json::from_str(&ended.stdout).expect("one JSON object");
+        assert_eq!(value["schema"], schema);
+        value
+    }
+
     /// Asserts that it went well.
     pub(crate) fn well(self) -> Ended {
         assert_eq!(self.status, 0, "{}{}", self.stdout, self.stderr);
@@ -109,12 +125,22 @@ impl Ended {
     }
 }
 
-/// `overdrive serve` with these arguments, to its end.
+/// `overdrive serve` with these arguments, to its end, in a home of its own.
 pub(crate) fn serve(backing: impl AsRef<Path>, options: &[&str]) -> Ended {
+    serve_in(&Home::new(), backing, options)
+}
+
+/// The same in a home that is there.
+pub(crate) fn serve_in(home: &Home, backing: impl AsRef<Path>, options: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
-    command.args([PATIENCE_S, OVERDRIVE, "serve"]);
+    command.args([&patience_s(), OVERDRIVE, "serve"]).env("XDG_RUNTIME_DIR", home.runtime());
     command.arg(backing.as_ref()).args(options);
-    command.output().expect("timeout is part of coreutils").into()
+    // Not a pipe: a holder that stays has it open as well, and its end would never come.
+    let errors = tempfile::NamedTempFile::new().expect("a place for it");
+    command.stderr(errors.reopen().expect("just made"));
+    let mut ended: Ended = command.stdin(Stdio::null()).output().expect("coreutils").into();
+    ended.stderr = fs::read_to_string(errors.path()).expect("text");
+    ended
 }
 
 /// Serves while a shell script runs, which finds the volume in `$uri`.
@@ -126,7 +152,7 @@ pub(crate) fn captive(backing: impl AsRef<Path>, options: &[&str], script: &str)
 /// A program with these arguments, to its end.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Ended {
     let mut command = Command::new("timeout");
-    command.args([PATIENCE_S, program]).args(arguments);
+    command.args([&patience_s(), program]).args(arguments);
     command.output().expect("timeout is part of coreutils").into()
 }
 
@@ -138,34 +164,63 @@ pub(crate) fn python(program: &str, arguments: &[&str]) -> Ended {
 /// A server in the background.
 pub(crate) struct Server {
     child: Child,
-    /// For clients.
+    /// How it was started, to do that again.
+    program: OsString,
+    arguments: Vec<OsString>,
+    /// For clients: of its first volume.
     pub(crate) uri: String,
     pub(crate) socket: PathBuf,
     errors: PathBuf,
-    _directory: TempDir,
+    pub(crate) home: Arc<Home>,
 }
 
 impl Server {
+    /// Serves in a home of its own.
     pub(crate) fn start(backing: impl AsRef<Path>, options: &[&str]) -> Server {
+        Server::start_in(&Home::new(), backing, options)
+    }
+
+    /// Serves in a home that is there, at its socket.
+    pub(crate) fn start_in(
+        home: &Arc<Home>,
+        backing: impl AsRef<Path>,
+        options: &[&str],
+    ) -> Server {
         let mut command = Command::new(OVERDRIVE);
         command.arg("serve").arg(backing.as_ref()).args(options);
-        Server::spawn(command)
+        Server::spawn_in(home, command)
     }
 
     /// Starts a command that ends up as `overdrive serve`; the socket is added to its arguments.
-    pub(crate) fn spawn(mut command: Command) -> Server {
-        let directory = tempfile::tempdir().expect("a place for sockets, with a short path");
-        let socket = directory.path().join("socket");
-        let errors = directory.path().join("stderr");
-        command.arg("--nbd").arg(format!("unix:{}", socket.display()));
-        command.stdout(Stdio::piped());
-        command.stderr(File::create(&errors).expect("a fresh directory"));
+    pub(crate) fn spawn(command: Command) -> Server {
+        Server::spawn_in(&Home::new(), command)
+    }
+
+    fn spawn_in(home: &Arc<Home>, mut command: Command) -> Server {
+        command.arg("--nbd").arg(format!("unix:{}", home.socket().display()));
+        Server::run_in(home, command)
+    }
+
+    /// Starts a command that ends up as `overdrive serve` and says itself where it listens.
+    pub(crate) fn run_in(home: &Arc<Home>, mut command: Command) -> Server {
+        let errors = home.path().join("stderr");
+        command.env("XDG_RUNTIME_DIR", home.runtime()).stdout(Stdio::piped());
+        // What earlier lives have said stays before it.
+        let appended = File::options().create(true).append(true).open(&errors);
+        command.stderr(appended.expect("the home takes files"));
         let mut child = command.spawn().expect("the binary under test");
         let mut uri = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut uri).expect("text");
-        let uri = uri.trim().to_owned();
-        let server = Server { child, uri, socket, errors, _directory: directory };
-        assert!(server.uri.starts_with("nbd+unix:"), "{}", server.stderr());
+        let server = Server {
+            child,
+            program: command.get_program().to_owned(),
+            arguments: command.get_args().map(OsString::from).collect(),
+            uri: uri.trim().to_owned(),
+            socket: home.socket(),
+            errors,
+            home: home.clone(),
+        };
+        assert!(server.uri.starts_with("nbd"), "{}", server.stderr());
         server
     }
 
@@ -173,7 +228,7 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// What it has said so far.
+    /// What it, and who was here before it, has said so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
@@ -198,10 +253,25 @@ impl Server {
         self.wait()
     }
 
-    /// Ends it as a crash does.
-    pub(crate) fn kill(self) {
+    /// Ends it as a crash does. What it has not written stays with its holder, in its home.
+    pub(crate) fn kill(self) -> Arc<Home> {
+        let home = self.home.clone();
         self.signal(Signal::KILL);
         assert_eq!(self.wait().status, 137);
+        home
+    }
+
+    /// Ends it as a crash does, and starts it again as it was.
+    pub(crate) fn reborn(self) -> Server {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        let home = self.kill();
+        Server::run_in(&home, command)
+    }
+
+    /// An operator's command to it.
+    pub(crate) fn volume(&self, arguments: &[&str]) -> Ended {
+        self.home.overdrive(&[&["volume"], arguments].concat())
     }
 }
 

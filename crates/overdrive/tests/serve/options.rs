@@ -33,7 +33,7 @@ fn wrong_values_are_named_and_nothing_is_changed() {
         (&["--nbd", "unix:"], &["--nbd", "unix:PATH"]),
         (&["--nbd", &plain], &["not a socket", "choose another path"]),
         (&["--nbd", &deep], &["too long", "shorter"]),
-        (&["--name", &long], &["--name", "4096"]),
+        (&["--name", &long], &["--name", "255"]),
         (&["--no-such-option"], &["--no-such-option"]),
     ];
     for (options, words) in cases {

@@ -1,0 +1,194 @@
+//! The hidden command: how a holder comes to life.
+
+use crate::connections::Connections;
+use crate::deadline::Deadline;
+use crate::directory::Seat;
+use crate::life::{Holder, unix_s};
+use crate::packet::{self, PACKET_BYTES, Received};
+use crate::survey::Contents;
+use crate::wire::{Answer, Ask, encode};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::SocketType;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// The word that makes a program a holder: `program hold`.
+pub const HOLD: &str = "hold";
+/// Says to the second start that it is the second.
+pub(crate) const DETACHED: &str = "OVERDRIVE_HOLDER";
+/// How long the daemon may take to say what is to be kept.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// From -1000 (never) to 1000 (first): whether to be killed when memory runs out.
+const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+/// The longest line, in characters of at most four bytes; below PIPE_BUF.
+const LINE_CHARACTERS: usize = 1000;
+/// syslog(3): facility daemon, severity warning.
+const SYSLOG_WARNING: u8 = 3 << 3 | 4;
+
+/// What a holder goes by.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    /// Looks into an arena: what is dirty there?
+    pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
+    /// How often an orphan looks whether its image has been deleted.
+    pub look_every: Duration,
+}
+
+/// Says something to whoever may still listen: on stderr, and to the system's log. The daemon's
+/// terminal may be gone, so nothing here may fail.
+pub(crate) fn tell(message: &str) {
+    // A pipe that is ready takes so much without waiting for its reader.
+    let line = format!("od-holder[{}]: {message}", std::process::id());
+    let line: String = line.chars().take(LINE_CHARACTERS).collect();
+    let log = UnixDatagram::unbound().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.send_to(format!("<{SYSLOG_WARNING}>{line}").as_bytes(), "/dev/log")
+    });
+    drop(log);
+    let stderr = io::stderr();
+    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if rustix::event::poll(&mut polled, Some(&now)) == Ok(1) {
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+}
+
+/// The whole of `overdrive hold`, with what is dirty told by the arena's headers.
+pub fn hold() -> ExitCode {
+    hold_on(&Terms { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
+}
+
+/// A holder on other terms. The process becomes the holder: this returns when it ends.
+pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
+    let is_packets = rustix::net::sockopt::socket_type(io::stdin()) == Ok(SocketType::SEQPACKET);
+    if !is_packets {
+        let _ = writeln!(
+            io::stderr(),
+            "overdrive: `hold` is started by `overdrive serve`, with a socket as stdin; there is \
+             no use in calling it"
+        );
+        return ExitCode::from(2);
+    }
+    let ended = match std::env::var_os(DETACHED) {
+        None => detach(),
+        Some(_) => keep(terms),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(&format!("the holder cannot start: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts this program once more, in a session of its own and as nobody's child.
+fn detach() -> io::Result<()> {
+    // Fails where we lead a group already, which then is a session of its own.
+    let _ = rustix::process::setsid();
+    Command::new("/proc/self/exe")
+        .arg0("od-holder")
+        .args(std::env::args_os().skip(1))
+        .env(DETACHED, "1")
+        .current_dir("/")
+        .stdin(Stdio::inherit())
+        // A holder has nothing to say there, and who reads the daemon's output must see its end.
+        .stdout(Stdio::null())
+        .spawn()
+        .map(drop)
+}
+
+/// Keeps what it is given, until nothing is to be kept.
+fn keep(terms: &Terms<'_>) -> io::Result<()> {
+    let signals = uring::signals()?;
+    settle_down();
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // Else the connection would stay open here after it was ended.
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    let (mut holder, pid) = match handshake(&socket, signals, terms) {
+        Ok(made) => made,
+        Err(error) => {
+            let message = error.to_string();
+            let _ = packet::send(&socket, &encode(&Answer::Error { message }), &[]);
+            return Err(error);
+        }
+    };
+    let kept = encode(&Answer::Kept(holder.kept.clone()));
+    // Should the daemon have died by now, the first round finds the connection closed, and decides.
+    let _ = packet::send(&socket, &kept, &[]);
+    holder.connections.add(socket);
+    holder.connections.own(0, pid);
+    holder.live();
+    holder.leave();
+    Ok(())
+}
+
+/// Makes itself small, quiet, and hard to kill by mistake. All of it is best effort.
+fn settle_down() {
+    let _ = rustix::thread::set_name(c"od-holder");
+    let _ = rustix::process::chdir(OsStr::new("/"));
+    // Not to be chosen when memory runs out. Without the right to that: not before others.
+    let score = || std::fs::read_to_string(OOM_SCORE).ok()?.trim().parse::<i32>().ok();
+    if std::fs::write(OOM_SCORE, "-1000").is_err() && score().is_some_and(|score| score > 0) {
+        let _ = std::fs::write(OOM_SCORE, "0");
+    }
+}
+
+fn refused(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+fn handshake<'a>(
+    socket: &OwnedFd,
+    signals: uring::File,
+    terms: &Terms<'a>,
+) -> io::Result<(Holder<'a>, i32)> {
+    let (ask, descriptors) = first_packet(socket)?;
+    let Ask::Keep { kept, runtime, pid } = ask else {
+        return Err(refused("the first thing to say to a holder is `keep`"));
+    };
+    kept.check()?;
+    let (arena, backing) = packet::two(descriptors)?;
+    let seat = Seat::bind(Path::new(&runtime), &kept.key)?;
+    let holder = Holder {
+        kept,
+        arena,
+        backing,
+        seat,
+        signals,
+        connections: Connections::new(),
+        survey: terms.survey,
+        look_every: terms.look_every,
+        since_unix_s: unix_s(),
+    };
+    Ok((holder, pid))
+}
+
+fn first_packet(socket: &OwnedFd) -> io::Result<(Ask, Vec<OwnedFd>)> {
+    let deadline = Deadline::after(HANDSHAKE);
+    let mut buffer = vec![0; PACKET_BYTES];
+    loop {
+        packet::wait(socket, deadline)
+            .map_err(|_| refused("the daemon does not say what is to be kept"))?;
+        match packet::receive(socket, &mut buffer) {
+            Ok(Received::Packet(bytes, descriptors)) => {
+                let ask = serde_json::from_slice(&buffer[..bytes])?;
+                return Ok((ask, descriptors));
+            }
+            Ok(Received::TooLong) => return Err(refused("the first packet is too long")),
+            Ok(Received::Closed) => return Err(refused("the daemon ended before it said `keep`")),
+            Err(Errno::AGAIN | Errno::INTR) => (),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Who keeps a volume's memory: a process of its own, or the service manager.
+//!
+//! All of this waits, at most some seconds. It is for starting and stopping, not for a lane.
+
+use crate::process::{self, Process};
+use crate::store::{self, Store};
+use crate::wire::{Kept, Status};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// A connection to who keeps a volume's memory. While it is open this process is the owner.
+///
+/// Dropped without [`Keeper::release`], as when the process dies, what is dirty stays kept.
+#[derive(Debug)]
+pub struct Keeper(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// The holder.
+    Process(Process),
+    /// The service manager's descriptor store.
+    Systemd(Store),
+}
+
+/// What is kept of a volume.
+#[derive(Debug)]
+pub struct Looked {
+    /// Which volume it is.
+    pub kept: Kept,
+    /// The memory with its dirty blocks.
+    pub arena: OwnedFd,
+    /// The backing's open file description, with its locks.
+    pub backing: OwnedFd,
+}
+
+/// What was kept of a volume, and is ours now.
+#[derive(Debug)]
+pub struct Found {
+    /// Which volume it is.
+    pub kept: Kept,
+    /// The memory with its dirty blocks.
+    pub arena: OwnedFd,
+    /// The backing's open file description, with its locks. To be used as it is: opened once more,
+    /// the image would be found locked by this one.
+    pub backing: OwnedFd,
+    /// Who goes on keeping both.
+    pub keeper: Keeper,
+}
+
+impl Found {
+    fn new(looked: Looked, keeper: Kind) -> Found {
+        let Looked { kept, arena, backing } = looked;
+        Found { kept, arena, backing, keeper: Keeper(keeper) }
+    }
+}
+
+impl Keeper {
+    /// Takes over what is kept for a backing ([`crate::key_at`]). None: nothing is.
+    ///
+    /// A daemon that is just ending is waited for. Before the backing is written to,
+    /// [`uring::Fence::take`] waits for its I/O.
+    ///
+    /// # Errors
+    /// [`crate::Busy`] if the volume is served. Else what is in the way, as a sentence.
+    pub fn find(runtime: &Path, key: &str) -> io::Result<Option<Found>> {
+        if let Some((looked, store)) = store::find(key)? {
+            return Ok(Some(Found::new(looked, Kind::Systemd(store))));
+        }
+        let taken = Process::take(runtime, key)?;
+        Ok(taken.map(|(looked, process)| Found::new(looked, Kind::Process(process))))
+    }
+
+    /// Takes over by a connection that was the owner's before this program was executed in its
+    /// place, and has stayed open ([`Keeper::owner_socket`] without close-on-exec).
+    ///
+    /// # Errors
+    /// If it is no such connection, or the holder has gone.
+    pub fn resume(connection: OwnedFd) -> io::Result<Found> {
+        let (looked, process) = Process::resume(connection)?;
+        Ok(Found::new(looked, Kind::Process(process)))
+    }
+
+    /// Has both descriptors kept from now on: by the service manager where that offers it, else by
+    /// a new process, `program hold`.
+    ///
+    /// # Errors
+    /// If there is a holder for this key already ([`Keeper::find`] first), or what the system says.
+    pub fn start(
+        runtime: &Path,
+        kept: &Kept,
+        arena: BorrowedFd<'_>,
+        backing: BorrowedFd<'_>,
+        program: &Path,
+    ) -> io::Result<Keeper> {
+        if store::is_offered() {
+            return Ok(Keeper(Kind::Systemd(Store::start(kept, arena, backing)?)));
+        }
+        let process = Process::start(runtime, kept, arena, backing, program)?;
+        Ok(Keeper(Kind::Process(process)))
+    }
+
+    /// Nothing is dirty any more: both descriptors are let go, and the keeper ends. When this
+    /// returns, nobody but this process keeps the image locked.
+    ///
+    /// # Errors
+    /// If the keeper does not answer; it then keeps what it has.
+    pub fn release(self) -> io::Result<()> {
+        match self.0 {
+            Kind::Process(process) => process.release(),
+            Kind::Systemd(store) => store.release(),
+        }
+    }
+
+    /// What to watch: readable and hung up when the holder has died, and another one should be
+    /// started. None: the service manager keeps, and does not die.
+    pub fn owner_socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0 {
+            Kind::Process(process) => Some(process.socket()),
+            Kind::Systemd(_) => None,
+        }
+    }
+
+    /// All holders there are, in the order of their keys. (What the service manager keeps, only
+    /// itself can tell.)
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn list(runtime: &Path) -> io::Result<Vec<Status>> {
+        process::list(runtime)
+    }
+
+    /// What a holder keeps, without taking it over: to be read only. None: there is no holder.
+    ///
+    /// # Errors
+    /// What is in the way, as a sentence.
+    pub fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
+        process::look(runtime, key)
+    }
+
+    /// Ends an orphaned holder, and loses what it keeps. False: there was none.
+    ///
+    /// # Errors
+    /// [`crate::Busy`] if the volume is served.
+    pub fn discard(runtime: &Path, key: &str) -> io::Result<bool> {
+        process::discard(runtime, key)
+    }
+}

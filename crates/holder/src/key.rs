@@ -1,0 +1,79 @@
+//! What a backing is called: the same however its path is written.
+
+use rustix::fs::FileType;
+use std::io;
+use std::path::Path;
+
+/// The longest key, in bytes. The socket's path must stay below 108.
+const KEY_BYTES: usize = 64;
+
+/// The key of the backing at a path: `file-DEVICE-INODE` for a file, `device-MAJOR-MINOR` for a
+/// device. The same as [`uring::FileVolume::key`], without opening it: to ask for a holder before
+/// the locks that this has are in the way.
+///
+/// It is the same for every path and link that leads there, and readable, because it is the name
+/// of a socket and of the descriptors in the service manager's store.
+///
+/// # Errors
+/// What the system says, and where it is neither a file nor a block device.
+pub fn key_at(path: &Path) -> io::Result<String> {
+    let found = rustix::fs::stat(path)?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Ok(format!("file-{}-{}", found.st_dev, found.st_ino)),
+        FileType::BlockDevice => {
+            let (major, minor) =
+                (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+            Ok(format!("device-{major}-{minor}"))
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the backing is neither a file nor a block device; only those can be kept",
+        )),
+    }
+}
+
+/// Whether it may become the name of a file and of a descriptor.
+pub(crate) fn check(key: &str) -> io::Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let good = !key.is_empty()
+        && key.len() <= KEY_BYTES
+        && !key.starts_with('.')
+        && key.bytes().all(plain);
+    if good {
+        return Ok(());
+    }
+    let message = format!(
+        "{key:?} is no key of a backing: 1 to {KEY_BYTES} letters, digits, '-', '_' and '.', not \
+         beginning with '.'"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_one_key_by_whatever_name() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let (path, other) = (directory.path().join("image"), directory.path().join("other"));
+        std::fs::write(&path, [0; 4096])?;
+        std::fs::hard_link(&path, &other)?;
+        let key = key_at(&path)?;
+        assert!(key.starts_with("file-"), "{key}");
+        assert_eq!(key, key_at(&other)?);
+        let opened = uring::FileVolume::open(&path, uring::OpenOptions::default())?;
+        assert_eq!(key, opened.key());
+        check(&key)?;
+        assert!(key_at(directory.path()).is_err(), "a directory");
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_that_leads_elsewhere_is_a_key() {
+        for bad in ["", ".", "..", "a/b", "a:b", "a\nb", "\u{e4}", &"x".repeat(65)] {
+            assert!(check(bad).is_err(), "{bad:?}");
+        }
+        assert!(check("file-2049-1234").is_ok());
+    }
+}

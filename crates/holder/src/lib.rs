@@ -1,0 +1,87 @@
+//! The holder: who keeps a volume's memory when its daemon dies (clause C5).
+//!
+//! Dirty blocks lie in the *arena*, a sealed memfd. Such memory lives as long as somebody has a
+//! descriptor of it, and so does a lock on an image as long as somebody has its open file
+//! description. So a second process, so small and so dull that it has no reason to die, has both:
+//! the arena, and the *backing* with its locks, so that nobody else can use the image while there
+//! is dirty data for it. One holder a volume.
+//!
+//! ```text
+//!   overdrive serve ------ owner's connection ------ od-holder
+//!        |    \                                      |   |   \
+//!        |     +------- arena (memfd) ---------------+   |    <runtime>/holders/<key>.sock
+//!        +------------- backing (locked) ----------------+        ^        ^
+//!                                                                 |        |
+//!                                    the next daemon: take -------+        +--- status, look
+//! ```
+//!
+//! # Its life
+//!
+//! ```text
+//!                 keep + arena, backing
+//!    (started) ------------------------> OWNED ------ release ---------------> gone
+//!                                        ^   |
+//!                                   take |   | the owner's connection ends
+//!                                        |   v
+//!                                      ORPHANED ----- nothing dirty, not failed,
+//!                                                     discard, SIGTERM with nothing dirty,
+//!                                                     or the image was deleted --------> gone
+//! ```
+//!
+//! The daemon starts it as the hidden command `hold`, with one end of a socket pair as its stdin.
+//! It starts itself once more in a session of its own and leaves, so that the holder is nobody's
+//! child and leaves no zombie. The owner is not a process but an open connection: when the last
+//! descriptor of that is closed, by whatever way of dying, the volume is orphaned.
+//!
+//! # What is spoken
+//!
+//! Packets (`SOCK_SEQPACKET`) of one JSON object each, at most 32 KiB, and descriptors beside them.
+//!
+//! | ask | who | answer |
+//! |---|---|---|
+//! | `keep {volume, backing, key, runtime, pid}` + arena, backing | who started it, once | `kept` |
+//! | `take {pid}` | anybody while there is no owner, or the owner again | `kept {volume, backing, key}` + arena, backing; `busy {pid}` |
+//! | `release` | the owner | `done`; it is gone |
+//! | `status` | anybody | `status {...}` |
+//! | `look` | anybody | `kept` + arena, backing, without becoming the owner |
+//! | `discard` | anybody while there is no owner | `done`; it is gone; `busy {pid}` |
+//!
+//! Anybody is: the same user, or root. What is not understood is answered with `error {message}`.
+//! Nobody can keep the holder waiting: it never blocks on a connection, and who does not read his
+//! answer is cut off.
+//!
+//! # Under systemd
+//!
+//! The service manager can do the same (its descriptor store), and does it better than a process
+//! in the service's own control group. Where it offers that ([`Keeper::start`] looks at
+//! `NOTIFY_SOCKET` and `FDSTORE`), the descriptors go there, as `<key>.memory`, `<key>.backing` and
+//! `<key>.kept` (a memfd with what the volume is), and come back as `LISTEN_FDS`.
+//!
+//! # The fence
+//!
+//! A lock whose description a holder keeps no longer says that the dead daemon's last I/O is over
+//! (clause C15). [`uring::Fence`] does: it is to be taken after [`Keeper::find`], before anything is
+//! written to the backing.
+#![forbid(unsafe_code)]
+
+mod connections;
+mod deadline;
+mod directory;
+mod hold;
+mod keeper;
+mod key;
+mod life;
+mod notify;
+mod packet;
+mod process;
+mod store;
+mod survey;
+mod wire;
+
+pub use hold::{HOLD, Terms, hold, hold_on};
+pub use keeper::{Found, Keeper, Looked};
+pub use key::key_at;
+pub use notify::{notify_ready, notify_stopping, scrub};
+pub use process::Busy;
+pub use survey::Contents;
+pub use wire::{Kept, Status};

@@ -1,0 +1,324 @@
+//! The holder's life: one thread, one poll, no wait for anybody.
+
+use crate::connections::{Connections, Sent};
+use crate::deadline::Deadline;
+use crate::directory::{self, Seat};
+use crate::packet::{self, PACKET_BYTES, Received};
+use crate::survey::{Contents, Survey};
+use crate::wire::{Answer, Ask, Kept, Status, encode};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+/// The size of a signalfd_siginfo(2); the signal's number comes first.
+const SIGNAL_BYTES: usize = 128;
+/// The most that are let in between two rounds, so that a crowd at the door stops nothing.
+const ADMITTED_MAX: usize = 8;
+
+/// Whether the holder stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Life {
+    Stays,
+    /// It has nothing left to keep.
+    Ends,
+}
+
+use Life::{Ends, Stays};
+
+/// One volume's holder.
+pub(crate) struct Holder<'a> {
+    pub(crate) kept: Kept,
+    pub(crate) arena: OwnedFd,
+    pub(crate) backing: OwnedFd,
+    pub(crate) seat: Seat,
+    pub(crate) signals: uring::File,
+    pub(crate) connections: Connections,
+    pub(crate) survey: Survey<'a>,
+    /// How often an orphan looks whether its image is still there.
+    pub(crate) look_every: Duration,
+    pub(crate) since_unix_s: u64,
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// What poll found.
+struct Ready {
+    signals: bool,
+    door: bool,
+    /// By their places among the connections.
+    talkers: Vec<usize>,
+}
+
+impl Holder<'_> {
+    /// Lives until there is nothing to keep.
+    pub(crate) fn live(&mut self) {
+        let mut buffer = vec![0; PACKET_BYTES];
+        let mut look = Deadline::after(self.look_every);
+        loop {
+            let ready = match self.poll(look) {
+                Ok(ready) => ready,
+                Err(Errno::INTR) => continue,
+                // Out of kernel memory: what is held must not be lost over that.
+                Err(_) => {
+                    rest();
+                    continue;
+                }
+            };
+            if self.round(&ready, &mut buffer) == Ends {
+                return;
+            }
+            if look.has_passed() {
+                look = Deadline::after(self.look_every);
+                if self.look() == Ends {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn poll(&self, look: Deadline) -> Result<Ready, Errno> {
+        let mut polled = Vec::with_capacity(2 + self.connections.len());
+        polled.push(PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN));
+        polled.push(PollFd::from_borrowed_fd(self.seat.socket(), PollFlags::IN));
+        let sockets = self.connections.sockets();
+        polled.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        // An owned holder has nothing to look for: it sleeps until somebody wants something.
+        let timeout = self.connections.owner().is_none().then(|| look.timeout());
+        rustix::event::poll(&mut polled, timeout.as_ref())?;
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let talkers = polled.iter().skip(2).enumerate();
+        Ok(Ready {
+            signals: is_ready(&polled[0]),
+            door: is_ready(&polled[1]),
+            talkers: talkers.filter(|(_, fd)| is_ready(fd)).map(|(index, _)| index).collect(),
+        })
+    }
+
+    /// One packet of everybody who has said something, then new ones, then signals.
+    fn round(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
+        // From the last to the first: ending one then moves none that is still to be heard.
+        for &index in ready.talkers.iter().rev() {
+            if self.hear(index, buffer) == Ends {
+                return Ends;
+            }
+        }
+        if ready.door {
+            self.admit();
+        }
+        if ready.signals { self.signal() } else { Stays }
+    }
+
+    fn admit(&mut self) {
+        for _ in 0..ADMITTED_MAX {
+            match self.seat.accept() {
+                Ok(socket) if directory::is_trusted(&socket) => self.connections.add(socket),
+                // A stranger, or who has gone again.
+                Ok(_) | Err(Errno::CONNABORTED | Errno::INTR) => (),
+                Err(Errno::AGAIN) => return,
+                // The system is out of something; who waits at the door stays there.
+                Err(_) => return rest(),
+            }
+        }
+    }
+
+    fn hear(&mut self, index: usize, buffer: &mut [u8]) -> Life {
+        let socket = &self.connections.get(index).socket;
+        match packet::receive(socket, buffer) {
+            Err(Errno::AGAIN | Errno::INTR) => Stays,
+            Ok(Received::Closed) | Err(_) => self.end(index),
+            Ok(Received::TooLong) => {
+                let most = format!("a packet has at most {PACKET_BYTES} bytes and two descriptors");
+                self.refuse(index, most)
+            }
+            // Nobody has a descriptor to give: they are closed here.
+            Ok(Received::Packet(bytes, _)) => {
+                self.connections.heard(index);
+                match serde_json::from_slice(&buffer[..bytes]) {
+                    Ok(ask) => self.answer(index, ask),
+                    Err(error) => self.refuse(index, format!("not understood: {error}")),
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, index: usize, ask: Ask) -> Life {
+        let is_owner = self.connections.get(index).is_owner;
+        match ask {
+            Ask::Status => {
+                let status = Answer::Status(self.status());
+                self.send(index, &status, false)
+            }
+            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), true),
+            Ask::Take { pid } => self.take(index, pid),
+            Ask::Release if is_owner => Ends,
+            Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
+            Ask::Discard => match self.owner_pid() {
+                Some(pid) => self.send(index, &Answer::Busy { pid }, false),
+                None => self.gives_up("that was asked for"),
+            },
+            Ask::Keep { .. } => self.refuse(index, "a volume is kept here already".to_owned()),
+        }
+    }
+
+    fn take(&mut self, index: usize, pid: i32) -> Life {
+        // The owner may ask again: after an exec the new program knows no more than the connection.
+        if let Some(pid) = self.owner_pid()
+            && !self.connections.get(index).is_owner
+        {
+            return self.send(index, &Answer::Busy { pid }, false);
+        }
+        self.connections.own(index, pid);
+        self.send(index, &Answer::Kept(self.kept.clone()), true)
+    }
+
+    /// The owner's process; none if there is no owner, or one that is closed already.
+    fn owner_pid(&self) -> Option<i32> {
+        let owner = self.connections.owner()?;
+        (!is_closed(&owner.socket)).then_some(owner.pid)
+    }
+
+    fn send(&mut self, index: usize, answer: &Answer, with_both: bool) -> Life {
+        let both = [self.arena.as_fd(), self.backing.as_fd()];
+        let descriptors: &[BorrowedFd<'_>] = if with_both { &both } else { &[] };
+        match self.connections.send(index, &encode(answer), descriptors) {
+            Sent::No { owner_lost: true } => self.orphaned(),
+            Sent::Yes | Sent::No { owner_lost: false } => Stays,
+        }
+    }
+
+    fn refuse(&mut self, index: usize, message: String) -> Life {
+        self.send(index, &Answer::Error { message }, false)
+    }
+
+    fn end(&mut self, index: usize) -> Life {
+        if self.connections.end(index) { self.orphaned() } else { Stays }
+    }
+
+    /// The owner is gone without a release.
+    fn orphaned(&mut self) -> Life {
+        let contents = (self.survey)(self.arena.as_fd());
+        if let Ok(contents) = &contents
+            && !contents.is_worth_keeping()
+        {
+            return Ends;
+        }
+        crate::hold::tell(&orphan_message(&self.kept, &contents));
+        Stays
+    }
+
+    fn status(&self) -> Status {
+        let contents = (self.survey)(self.arena.as_fd());
+        let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
+        let Contents { dirty_blocks, ranges, failed } = contents.unwrap_or_default();
+        let Kept { volume, backing, key } = self.kept.clone();
+        let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
+        Status {
+            volume,
+            backing,
+            key,
+            owner_pid: self.owner_pid(),
+            holder_pid: rustix::process::getpid().as_raw_nonzero().get(),
+            dirty_blocks,
+            ranges,
+            failed,
+            unknown,
+            held_bytes: blocks as u64 * 512,
+            since_unix_s: self.since_unix_s,
+        }
+    }
+
+    /// Ends although there may be something to lose, and says so.
+    fn gives_up(&self, why: &str) -> Life {
+        let Kept { volume, backing, .. } = &self.kept;
+        crate::hold::tell(&format!("what was kept of volume {volume} ({backing}) is gone: {why}"));
+        Ends
+    }
+
+    /// Whether the orphan still has an image to be kept for. A device's node says nothing: it may
+    /// be made anew for the same device.
+    fn look(&self) -> Life {
+        if self.connections.owner().is_some() {
+            return Stays;
+        }
+        match rustix::fs::fstat(&self.backing) {
+            Ok(found)
+                if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+                    && found.st_nlink == 0 =>
+            {
+                self.gives_up("the image was deleted")
+            }
+            _ => Stays,
+        }
+    }
+
+    /// Only SIGTERM means anything, and only where it costs nobody his data.
+    fn signal(&self) -> Life {
+        let mut buffer = [0; SIGNAL_BYTES];
+        let Ok(SIGNAL_BYTES) = rustix::io::read(&*self.signals, &mut buffer) else {
+            return Stays;
+        };
+        let number = i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]);
+        let is_term = number == rustix::process::Signal::TERM.as_raw();
+        if !is_term || self.connections.owner().is_some() {
+            return Stays;
+        }
+        match (self.survey)(self.arena.as_fd()) {
+            Ok(contents) if !contents.is_dirty() => Ends,
+            _ => Stays,
+        }
+    }
+
+    /// Gives everything away, then tells whoever asked for it: after his answer the lock is free.
+    pub(crate) fn leave(self) {
+        let Holder { arena, backing, seat, connections, .. } = self;
+        drop((arena, backing, seat));
+        let done = encode(&Answer::Done);
+        for socket in connections.sockets() {
+            let _ = packet::send(socket, &done, &[]);
+        }
+    }
+}
+
+/// Whether the other end is closed, also if nobody has heard of that yet.
+fn is_closed(socket: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let found = rustix::event::poll(&mut polled, Some(&now));
+    found.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// A little time for a system in need.
+fn rest() {
+    Deadline::after(Duration::from_millis(100)).pause();
+}
+
+fn shortened(text: String) -> String {
+    text.chars().take(200).collect()
+}
+
+fn orphan_message(kept: &Kept, contents: &io::Result<Contents>) -> String {
+    let Kept { volume, backing, .. } = kept;
+    let what = match contents {
+        Ok(contents) => {
+            let failed = if contents.failed { ", the volume has failed" } else { "" };
+            format!(
+                "{} dirty blocks and {} zeroed ranges of it are kept{failed}",
+                contents.dirty_blocks, contents.ranges
+            )
+        }
+        Err(error) => format!("its memory is kept, but cannot be examined ({error})"),
+    };
+    format!(
+        "the daemon of volume {volume} ({backing}) ended without giving it back: {what}; go on \
+         with `overdrive serve {backing}`, or save it with `overdrive volume clear-error {volume} \
+         --rescue FILE`"
+    )
+}

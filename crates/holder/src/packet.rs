@@ -1,0 +1,134 @@
+//! Packets with descriptors, sent and received without ever waiting.
+
+use crate::deadline::Deadline;
+use crate::wire::{Answer, Ask, encode};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The longest packet, in bytes.
+pub(crate) const PACKET_BYTES: usize = 32 << 10;
+/// The most descriptors beside a packet.
+const DESCRIPTORS: usize = 2;
+
+/// What came in.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// So many bytes, and descriptors.
+    Packet(usize, Vec<OwnedFd>),
+    /// A packet with more than fits; it is gone.
+    TooLong,
+    /// The other end is closed.
+    Closed,
+}
+
+/// Sends a packet at once, or not at all (`AGAIN`).
+pub(crate) fn send(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::INVAL);
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
+}
+
+/// Receives a packet that is there; `AGAIN` if none is.
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Received, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Ok(Received::TooLong);
+    }
+    // A packet of no bytes looks like the end; nobody here sends one.
+    if got.bytes == 0 {
+        return Ok(Received::Closed);
+    }
+    Ok(Received::Packet(got.bytes, descriptors))
+}
+
+fn protocol(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// The end that a client was cut off from without an answer: the holder has just gone, or has been
+/// killed, or had too many visitors.
+pub(crate) fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the holder ended the connection")
+}
+
+/// Waits until there is something to receive.
+pub(crate) fn wait(socket: impl AsFd, deadline: Deadline) -> io::Result<()> {
+    loop {
+        let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, Some(&deadline.timeout())) {
+            Ok(0) if deadline.has_passed() => {
+                let message = "the holder does not answer; is it stopped?";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            Ok(0) | Err(Errno::INTR) => (),
+            Ok(_) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// A client's packet and its answer.
+pub(crate) fn ask(
+    socket: impl AsFd,
+    ask: &Ask,
+    descriptors: &[BorrowedFd<'_>],
+    deadline: Deadline,
+) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    let packet = encode(ask);
+    if packet.len() > PACKET_BYTES {
+        return Err(protocol("what is to be kept has a name too long for a packet"));
+    }
+    match send(&socket, &packet, descriptors) {
+        Ok(()) => (),
+        Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Err(cut_off()),
+        Err(errno) => return Err(errno.into()),
+    }
+    let mut buffer = vec![0; PACKET_BYTES];
+    loop {
+        wait(&socket, deadline)?;
+        match receive(&socket, &mut buffer) {
+            Ok(Received::Packet(bytes, descriptors)) => {
+                let answer = serde_json::from_slice(&buffer[..bytes]);
+                let answer = answer.map_err(|_| {
+                    protocol("the holder's answer is not understood; is it of another version?")
+                })?;
+                return Ok((answer, descriptors));
+            }
+            Ok(Received::TooLong) => return Err(protocol("the holder's answer is too long")),
+            Ok(Received::Closed) | Err(Errno::CONNRESET) => return Err(cut_off()),
+            Err(Errno::AGAIN | Errno::INTR) => (),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// The two descriptors of a kept volume: arena, backing.
+pub(crate) fn two(descriptors: Vec<OwnedFd>) -> io::Result<(OwnedFd, OwnedFd)> {
+    let [arena, backing] = <[OwnedFd; 2]>::try_from(descriptors)
+        .map_err(|_| protocol("the two descriptors of a volume did not come with the packet"))?;
+    Ok((arena, backing))
+}

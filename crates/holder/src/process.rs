@@ -1,0 +1,266 @@
+//! The daemon's side of a holder process.
+
+use crate::deadline::Deadline;
+use crate::directory::{self, Reached};
+use crate::hold::{DETACHED, HOLD};
+use crate::keeper::Looked;
+use crate::packet;
+use crate::wire::{Answer, Ask, Kept, Status};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{error, fmt, fs};
+
+/// How long a holder may take to start, to answer, and to go.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long one of many may take, when they are listed.
+const LISTED: Duration = Duration::from_secs(1);
+/// How long a volume must be busy to be called so: its daemon may just be ending.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Somebody serves the volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Busy {
+    /// The process that does.
+    pub pid: i32,
+}
+
+impl Busy {
+    /// What an error of this crate says about who is in the way, if that is what it says.
+    pub fn of(error: &io::Error) -> Option<Busy> {
+        error.get_ref()?.downcast_ref::<Busy>().copied()
+    }
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the volume is served by process {}; end that first", self.pid)
+    }
+}
+
+impl error::Error for Busy {}
+
+impl From<Busy> for io::Error {
+    fn from(busy: Busy) -> io::Error {
+        io::Error::new(io::ErrorKind::ResourceBusy, busy)
+    }
+}
+
+/// The owner's connection to a holder.
+#[derive(Debug)]
+pub(crate) struct Process {
+    socket: OwnedFd,
+}
+
+fn unexpected(answer: Answer) -> io::Error {
+    match answer {
+        Answer::Busy { pid } => Busy { pid }.into(),
+        Answer::Error { message } => io::Error::other(format!("the holder refused: {message}")),
+        other => io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the holder answered what was not asked ({other:?})"),
+        ),
+    }
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Whether a process has ended, or is ending: it has no memory of its own any more, but may still
+/// have descriptors.
+fn is_ending(pid: i32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/status")) {
+        Ok(status) => !status.lines().any(|line| line.starts_with("VmSize:")),
+        Err(_) => true,
+    }
+}
+
+/// One question to the holder of a key. None: there is no holder, or it has just gone.
+fn once(
+    runtime: &Path,
+    key: &str,
+    ask: &Ask,
+    deadline: Deadline,
+) -> io::Result<Option<(OwnedFd, Answer, Vec<OwnedFd>)>> {
+    loop {
+        let asked = match directory::reach(runtime, key)? {
+            Reached::No => return Ok(None),
+            Reached::Crowded => Err(packet::cut_off()),
+            Reached::Yes(socket) => packet::ask(&socket, ask, &[], deadline)
+                .map(|(answer, descriptors)| (socket, answer, descriptors)),
+        };
+        match asked {
+            Ok(answered) => return Ok(Some(answered)),
+            // It ended just now, or there was a crowd: the next attempt tells.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                if !deadline.pause() {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn looked(key: &str, answer: Answer, descriptors: Vec<OwnedFd>) -> io::Result<Looked> {
+    match answer {
+        Answer::Kept(kept) if kept.key == key => {
+            let (arena, backing) = packet::two(descriptors)?;
+            Ok(Looked { kept, arena, backing })
+        }
+        other => Err(unexpected(other)),
+    }
+}
+
+impl Process {
+    /// Becomes the owner of what an orphaned holder keeps.
+    pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Looked, Process)>> {
+        let deadline = Deadline::after(ANSWER);
+        let patience = Deadline::after(PATIENCE);
+        let ask = Ask::Take { pid: own_pid() };
+        loop {
+            match once(runtime, key, &ask, deadline)? {
+                None => return Ok(None),
+                Some((_, Answer::Busy { pid }, _)) => {
+                    let may_end = pid != own_pid() && (!patience.has_passed() || is_ending(pid));
+                    if !may_end || !deadline.pause() {
+                        return Err(Busy { pid }.into());
+                    }
+                }
+                Some((socket, answer, descriptors)) => {
+                    return Ok(Some((looked(key, answer, descriptors)?, Process { socket })));
+                }
+            }
+        }
+    }
+
+    /// Asks again for what an owner's connection stands for.
+    pub(crate) fn resume(socket: OwnedFd) -> io::Result<(Looked, Process)> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let ask = Ask::Take { pid: own_pid() };
+        let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER))?;
+        let Answer::Kept(kept) = answer else { return Err(unexpected(answer)) };
+        let (arena, backing) = packet::two(descriptors)?;
+        Ok((Looked { kept, arena, backing }, Process { socket }))
+    }
+
+    /// Starts a holder and gives it both descriptors.
+    pub(crate) fn start(
+        runtime: &Path,
+        kept: &Kept,
+        arena: BorrowedFd<'_>,
+        backing: BorrowedFd<'_>,
+        program: &Path,
+    ) -> io::Result<Process> {
+        let keep = keep(runtime, kept)?;
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let mut child = spawn(program, theirs)?;
+        let deadline = Deadline::after(ANSWER);
+        let answered = packet::ask(&ours, &keep, &[arena, backing], deadline);
+        // What we started only starts the holder proper; that it has ended is nearly certain by now.
+        reap(&mut child, deadline);
+        match answered {
+            Ok((Answer::Kept(_), _)) => Ok(Process { socket: ours }),
+            Ok((other, _)) => Err(unexpected(other)),
+            Err(error) => {
+                let message = format!(
+                    "{}: the process that keeps the volume's memory did not start ({error}); its \
+                     own message may be on stderr",
+                    program.display()
+                );
+                Err(io::Error::new(error.kind(), message))
+            }
+        }
+    }
+
+    /// Readable, and hung up, when the holder has died.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Ends the holder.
+    pub(crate) fn release(self) -> io::Result<()> {
+        match packet::ask(&self.socket, &Ask::Release, &[], Deadline::after(ANSWER)) {
+            Ok((Answer::Done, _)) => Ok(()),
+            Ok((other, _)) => Err(unexpected(other)),
+            // It was gone already.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn keep(runtime: &Path, kept: &Kept) -> io::Result<Ask> {
+    kept.check()?;
+    let absolute = std::path::absolute(runtime)?;
+    let Some(runtime) = absolute.to_str() else {
+        let message = format!(
+            "{}: the runtime directory's name is not UTF-8; use another one",
+            absolute.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    };
+    Ok(Ask::Keep { kept: kept.clone(), runtime: runtime.to_owned(), pid: own_pid() })
+}
+
+fn spawn(program: &Path, stdin: OwnedFd) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command.arg(HOLD).env_remove(DETACHED).stdin(stdin).stdout(Stdio::null());
+    command.spawn().map_err(|error| {
+        let message = format!(
+            "{}: the process that keeps the volume's memory cannot be started ({error})",
+            program.display()
+        );
+        io::Error::new(error.kind(), message)
+    })
+    // The command goes here, and our copy of its stdin with it: only so does its end show.
+}
+
+fn reap(child: &mut Child, deadline: Deadline) {
+    while matches!(child.try_wait(), Ok(None)) {
+        if !deadline.pause() {
+            // Our own child, so the number is still its.
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+    }
+}
+
+/// What the holder of a key keeps, without becoming its owner.
+pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
+    match once(runtime, key, &Ask::Look, Deadline::after(ANSWER))? {
+        None => Ok(None),
+        Some((_, answer, descriptors)) => looked(key, answer, descriptors).map(Some),
+    }
+}
+
+/// Ends an orphaned holder, and what it keeps. False: there was none.
+pub(crate) fn discard(runtime: &Path, key: &str) -> io::Result<bool> {
+    match once(runtime, key, &Ask::Discard, Deadline::after(ANSWER))? {
+        None => Ok(false),
+        Some((_, Answer::Done, _)) => Ok(true),
+        Some((_, other, _)) => Err(unexpected(other)),
+    }
+}
+
+/// All holders that answer.
+pub(crate) fn list(runtime: &Path) -> io::Result<Vec<Status>> {
+    let mut found = Vec::new();
+    for key in directory::keys(runtime)? {
+        let answered = once(runtime, &key, &Ask::Status, Deadline::after(LISTED));
+        if let Ok(Some((_, Answer::Status(status), _))) = answered {
+            found.push(status);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,166 @@
+//! The service manager's descriptor store as keeper: `FDSTORE=1` there, `LISTEN_FDS` back.
+//! Source: systemd's "File Descriptor Store", sd_notify(3), sd_listen_fds(3).
+
+use crate::deadline::Deadline;
+use crate::keeper::Looked;
+use crate::notify::{self, notify};
+use crate::packet::PACKET_BYTES;
+use crate::wire::{Kept, encode};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::MemfdFlags;
+use rustix::io::{Errno, FdFlags};
+use rustix::pipe::PipeFlags;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Descriptors kept for a volume: what it is, the backing, the memory.
+const DESCRIPTORS: u32 = 3;
+/// The most descriptors that are taken over; the store's own limit is below that.
+const INHERITED_MAX: u32 = 4096;
+/// How long the manager may take to have processed what it was sent.
+const BARRIER: Duration = Duration::from_secs(10);
+
+/// What is kept for one volume in the store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    key: String,
+}
+
+fn names(key: &str) -> [String; DESCRIPTORS as usize] {
+    ["kept", "backing", "memory"].map(|what| format!("{key}.{what}"))
+}
+
+/// Whether there is a store, with room for a volume (systemd says so since version 254).
+pub(crate) fn is_offered() -> bool {
+    let room = std::env::var("FDSTORE").ok().and_then(|room| room.parse::<u32>().ok());
+    notify::address().is_some() && room.is_some_and(|room| room >= DESCRIPTORS)
+}
+
+/// Waits until the manager has processed everything before.
+fn barrier() -> io::Result<()> {
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    notify("BARRIER=1", Some(write.as_fd()))?;
+    drop(write);
+    let deadline = Deadline::after(BARRIER);
+    loop {
+        let mut polled = [PollFd::new(&read, PollFlags::empty())];
+        match rustix::event::poll(&mut polled, Some(&deadline.timeout())) {
+            Ok(0) if deadline.has_passed() => {
+                let message = "the service manager does not process what it is sent";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            Ok(0) | Err(Errno::INTR) => (),
+            Ok(_) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn remove(key: &str) -> io::Result<()> {
+    names(key).iter().try_for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None))
+}
+
+/// A memfd that says what is kept: the store itself has no room for more than a name.
+fn card(kept: &Kept) -> io::Result<OwnedFd> {
+    let card = rustix::fs::memfd_create("overdrive-kept", MemfdFlags::CLOEXEC)?;
+    let text = encode(kept);
+    let written = rustix::io::pwrite(&card, &text, 0)?;
+    if written < text.len() {
+        return Err(Errno::NOSPC.into());
+    }
+    Ok(card)
+}
+
+fn read_card(card: &OwnedFd) -> io::Result<Kept> {
+    let mut text = vec![0; PACKET_BYTES];
+    let bytes = rustix::io::pread(card, &mut text, 0)?;
+    Ok(serde_json::from_slice(&text[..bytes])?)
+}
+
+impl Store {
+    /// Gives both to the manager, and waits until it has them.
+    pub(crate) fn start(
+        kept: &Kept,
+        arena: BorrowedFd<'_>,
+        backing: BorrowedFd<'_>,
+    ) -> io::Result<Store> {
+        kept.check()?;
+        // What may have been left there is not this volume's memory any more.
+        remove(&kept.key)?;
+        let card = card(kept)?;
+        for (name, descriptor) in names(&kept.key).iter().zip([card.as_fd(), backing, arena]) {
+            // FDPOLL=0: a device that goes away must not take its dirty data along.
+            notify(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0"), Some(descriptor))?;
+        }
+        barrier()?;
+        Ok(Store { key: kept.key.clone() })
+    }
+
+    /// Takes everything out of the store.
+    pub(crate) fn release(self) -> io::Result<()> {
+        remove(&self.key)?;
+        barrier()
+    }
+}
+
+/// The descriptors that came with the start of this process. They are had only once.
+fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    let count = number("LISTEN_FDS").unwrap_or(0);
+    if number("LISTEN_PID") != Some(std::process::id()) || count == 0 {
+        return Ok(BTreeMap::new());
+    }
+    let is_open =
+        |number: u32| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
+    if count > INHERITED_MAX || !(3..3 + count).all(is_open) {
+        let message = format!(
+            "LISTEN_FDS={count}: not that many descriptors were handed over; clear the variable, \
+             or start by the service manager"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let received = sd_listen_fds::get()
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    let mut inherited = BTreeMap::new();
+    for (name, descriptor) in received {
+        let descriptor: OwnedFd = descriptor.into_std();
+        rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+        inherited.insert(name.unwrap_or_default(), descriptor);
+    }
+    Ok(inherited)
+}
+
+type Inherited = Result<Mutex<BTreeMap<String, OwnedFd>>, String>;
+
+/// What the manager gave back for a key. It goes on keeping it.
+pub(crate) fn find(key: &str) -> io::Result<Option<(Looked, Store)>> {
+    static INHERITED: OnceLock<Inherited> = OnceLock::new();
+    crate::key::check(key)?;
+    let inherited = INHERITED
+        .get_or_init(|| receive().map(Mutex::new).map_err(|error| error.to_string()))
+        .as_ref()
+        .map_err(|message| io::Error::new(io::ErrorKind::InvalidInput, message.as_str()))?;
+    let found = {
+        let mut inherited = inherited.lock().unwrap_or_else(PoisonError::into_inner);
+        names(key).map(|name| inherited.remove(&name))
+    };
+    match found {
+        [Some(card), Some(backing), Some(arena)] => {
+            let kept = read_card(&card).ok().filter(|kept| kept.key == key);
+            let kept = kept.ok_or_else(|| {
+                let message = format!(
+                    "{key}: what the service manager kept does not say which volume it is; \
+                     discard it with: systemctl clean --what=fdstore UNIT"
+                );
+                io::Error::new(io::ErrorKind::InvalidData, message)
+            })?;
+            Ok(Some((Looked { kept, arena, backing }, Store { key: key.to_owned() })))
+        }
+        [None, None, None] => Ok(None),
+        // The memory is given last: without it the daemon died before it served.
+        _ => remove(key).map(|()| None),
+    }
+}

@@ -1,0 +1,107 @@
+//! What is in an arena, as far as a holder must know: is there anything to keep?
+
+use cache::{Arena, Survey as Headers};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use uring::SharedMemory;
+
+/// What the headers of an arena say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Contents {
+    /// Blocks that are not durable on the backing yet.
+    pub dirty_blocks: u64,
+    /// Pending ranges of zeros.
+    pub ranges: u64,
+    /// The volume has failed (C8).
+    pub failed: bool,
+}
+
+impl Contents {
+    /// Whether anything would be lost with the memory.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty_blocks > 0 || self.ranges > 0
+    }
+
+    /// Whether it must be kept without an owner: a failure, too, outlives the daemon.
+    pub fn is_worth_keeping(&self) -> bool {
+        self.is_dirty() || self.failed
+    }
+}
+
+/// Looks into an arena.
+pub(crate) type Survey<'a> = &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>;
+
+/// As the headers of a cache's arena tell it.
+pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
+    // Only headers are read: pages behind all of it would take longer than everything else.
+    let memory = SharedMemory::peek(arena)?;
+    let Some(found) = Arena::found(&memory) else {
+        // The first word is written last when an arena is made: without it nothing was served yet.
+        let is_begun = memory.bytes() < 8 || memory.word(0).load(Ordering::Acquire) != 0;
+        if !is_begun {
+            return Ok(Contents::default());
+        }
+        let message = "it is no arena of this version, or is damaged";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    };
+    let Headers { dirty_blocks, ranges, failed, .. } = found.survey();
+    Ok(Contents { dirty_blocks, ranges, failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Block, Buf, CacheSpec, Extent, Limits, Ram, Request, Size, Stack, WriteMode};
+    use cache::{Cache, Geometry, Settings, Shared};
+    use std::os::fd::AsFd;
+    use uring::{HugePages, shared_memory};
+
+    const GRAIN: u32 = 512;
+    const SECTORS: u64 = 800;
+
+    fn settings(geometry: &Geometry) -> Settings {
+        let spec = CacheSpec {
+            memory: Size(1 << 20),
+            write: WriteMode::BackNow,
+            dirty_bytes: None,
+            dirty_age_ms: 5000,
+            flush_target_ms: 0,
+            retry_time_ms: 10_000,
+        };
+        Settings::from_spec(&spec, geometry)
+    }
+
+    #[test]
+    fn what_a_cache_has_absorbed_is_seen_and_fresh_memory_is_empty() -> io::Result<()> {
+        let geometry = Geometry::default();
+        let bytes = Arena::bytes(&geometry, GRAIN);
+        let shared = shared_memory("test", bytes, HugePages::Never, &mut |_, _| ())?;
+        assert_eq!(of_arena(shared.file())?, Contents::default());
+        let ram = Ram::new(SECTORS, GRAIN);
+        let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+        let memory = shared.memory().clone();
+        let volume = Shared::new(&limits, geometry, settings(&geometry), 7, memory);
+        let volume = volume.expect("fresh memory");
+        assert_eq!(of_arena(shared.file())?, Contents::default());
+        let lane = lane::Lane::new();
+        let cache = Cache::attach(&volume, &lane, Stack::new(&lane, ram));
+        let from = Buf::new(16, GRAIN);
+        let write = Request::Write { at: Extent::new(8, 16), from, fua: false };
+        assert_eq!(cache.try_now(&write), Some(Ok(())), "absorbed");
+        let seen = of_arena(shared.file())?;
+        assert_eq!(seen, Contents { dirty_blocks: 2, ranges: 0, failed: false });
+        assert!(seen.is_worth_keeping());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_taken_for_nothing() -> io::Result<()> {
+        let shared = shared_memory("test", 1 << 20, HugePages::Never, &mut |_, _| ())?;
+        shared.memory().write(0, b"stranger");
+        assert!(of_arena(shared.file()).is_err());
+        let file = tempfile::tempfile()?;
+        assert!(of_arena(file.as_fd()).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What is said between a holder and those who ask it.
+
+use serde::{Deserialize, Serialize};
+
+/// Which volume it is that is kept.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// The volume's name.
+    pub volume: String,
+    /// The backing as its user wrote it, for messages.
+    pub backing: String,
+    /// The backing's identity ([`crate::key_at`]).
+    pub key: String,
+}
+
+/// How a holder is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The volume's name.
+    pub volume: String,
+    /// The backing as its user wrote it.
+    pub backing: String,
+    /// The backing's identity.
+    pub key: String,
+    /// The process that serves the volume; none: the volume is orphaned.
+    pub owner_pid: Option<i32>,
+    /// The holder's own process.
+    pub holder_pid: i32,
+    /// Blocks that are not durable on the backing yet.
+    pub dirty_blocks: u64,
+    /// Pending ranges of zeros.
+    pub ranges: u64,
+    /// The volume has failed (C8), and nobody has cleared that yet.
+    pub failed: bool,
+    /// Why it is not known what is dirty: the three above then say nothing.
+    pub unknown: Option<String>,
+    /// Memory that the arena takes, in bytes.
+    pub held_bytes: u64,
+    /// When the holder began, in seconds since 1970.
+    pub since_unix_s: u64,
+}
+
+/// What can be asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub(crate) enum Ask {
+    Keep {
+        #[serde(flatten)]
+        kept: Kept,
+        runtime: String,
+        pid: i32,
+    },
+    Take {
+        pid: i32,
+    },
+    Release,
+    Status,
+    Look,
+    Discard,
+}
+
+/// What is answered.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Kept(Kept),
+    Status(Status),
+    Busy { pid: i32 },
+    Done,
+    Error { message: String },
+}
+
+/// The longest name of a volume and of a backing that is kept, in bytes. Both come back in answers,
+/// where JSON makes up to six bytes of one.
+pub(crate) const NAME_BYTES: usize = 255;
+pub(crate) const BACKING_BYTES: usize = 4096;
+
+impl Kept {
+    /// Whether it can be kept: it comes back in every answer, and the key becomes a file's name.
+    pub(crate) fn check(&self) -> std::io::Result<()> {
+        crate::key::check(&self.key)?;
+        if self.volume.len() > NAME_BYTES || self.backing.len() > BACKING_BYTES {
+            let message = format!(
+                "the volume's name has {} bytes and its backing's {}: at most {NAME_BYTES} and \
+                 {BACKING_BYTES} can be kept",
+                self.volume.len(),
+                self.backing.len()
+            );
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+        }
+        Ok(())
+    }
+}
+
+/// As it goes into a packet.
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("strings and numbers always become JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::PACKET_BYTES;
+
+    #[test]
+    fn an_ask_reads_as_the_module_text_says() {
+        let ask: Ask = serde_json::from_str(r#"{"ask":"take","pid":7,"later":true}"#).expect("it");
+        assert!(matches!(ask, Ask::Take { pid: 7 }));
+        let keep = r#"{"ask":"keep","volume":"v","backing":"b","key":"k","runtime":"r","pid":1}"#;
+        let ask: Ask = serde_json::from_str(keep).expect("it");
+        assert!(matches!(ask, Ask::Keep { kept, .. } if kept.volume == "v"));
+        assert!(serde_json::from_str::<Ask>(r#"{"ask":"own"}"#).is_err());
+    }
+
+    #[test]
+    fn the_longest_answer_fits_a_packet() {
+        let status = Status {
+            volume: "\u{1}".repeat(NAME_BYTES),
+            backing: "\u{1}".repeat(BACKING_BYTES),
+            key: "k".repeat(64),
+            owner_pid: Some(i32::MIN),
+            holder_pid: i32::MIN,
+            dirty_blocks: u64::MAX,
+            ranges: u64::MAX,
+            failed: false,
+            unknown: Some("x".repeat(200)),
+            held_bytes: u64::MAX,
+            since_unix_s: u64::MAX,
+        };
+        assert!(encode(&Answer::Status(status)).len() < PACKET_BYTES);
+    }
+}

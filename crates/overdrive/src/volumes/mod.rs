@@ -1,0 +1,195 @@
+//! `overdrive volume`: what an operator sees of volumes that are served, and does with them.
+
+mod clear;
+mod list;
+mod stats;
+
+use clap::Subcommand;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use volume::control::words::{Ask, Row};
+use volume::control::{Daemon, daemons};
+use volume::{Exit, Failure};
+
+/// List, show and steer the volumes that are served.
+///
+/// NAME may be left out where only one volume is served. Examples:
+///   overdrive volume list
+///   overdrive volume stats db
+///   overdrive volume freeze db && cp --reflink /srv/db.img snapshot.img; overdrive volume resume db
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Ask the daemon at this control socket only.
+    #[arg(long, global = true, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// All volumes, and what holders keep of volumes that nobody serves.
+    List(list::Options),
+    /// A volume's stack, limits and settings, as JSON.
+    Show(Name),
+    /// What a volume has counted and measured.
+    Stats(stats::Options),
+    /// Make everything durable that was answered.
+    Flush(Name),
+    /// Write everything out, then pass everything through until 'resume'.
+    Pause(Name),
+    /// Hold writes and make everything durable, so that the backing can be copied, until 'resume'.
+    Freeze(Name),
+    /// End 'pause' and 'freeze'.
+    Resume(Name),
+    /// End the failed state of a volume whose backing did not take what was dirty.
+    ClearError(clear::Options),
+    /// Disconnect a volume's clients, write everything out, let go of its backing.
+    Detach(Name),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Name {
+    /// The volume.
+    name: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Replace a running daemon by the program as it is installed now.
+///
+/// Its process stays, and so does what is dirty; clients reconnect and go on.
+#[derive(clap::Args)]
+pub(crate) struct UpgradeArguments {
+    /// A volume of the daemon; may be left out where only one daemon runs.
+    name: Option<String>,
+
+    /// Ask the daemon at this control socket only.
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+fn connected(control: Option<&PathBuf>) -> Result<Vec<Daemon>, Failure> {
+    match control {
+        Some(path) => Ok(vec![Daemon::connect(path)?]),
+        None => Ok(daemons(&volume::runtime_directory())),
+    }
+}
+
+fn no_daemon() -> Failure {
+    let runtime = volume::runtime_directory();
+    let message = format!(
+        "no daemon of this user runs ({}); start one with 'overdrive serve', or ask as its user",
+        runtime.join("daemons").display()
+    );
+    Failure::new(Exit::NoDaemon, message)
+}
+
+/// The volumes of a daemon. One of many that ends in this moment has none any more; one that was
+/// named must answer.
+fn rows_of(daemon: &mut Daemon, control: Option<&PathBuf>) -> Result<Vec<Row>, Failure> {
+    match (daemon.rows(), control) {
+        (Err(failure), Some(_)) => Err(failure),
+        (rows, _) => Ok(rows.unwrap_or_default()),
+    }
+}
+
+/// A volume and the daemon that serves it.
+struct Target {
+    daemon: Daemon,
+    row: Row,
+}
+
+/// Finds the volume of this name among all daemons.
+fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure> {
+    let mut daemons = connected(control)?;
+    if daemons.is_empty() {
+        return Err(no_daemon());
+    }
+    let mut found = Vec::new();
+    for (index, daemon) in daemons.iter_mut().enumerate() {
+        let rows = rows_of(daemon, control)?.into_iter();
+        let wanted = rows.filter(|row| name.is_none_or(|name| row.name == name));
+        found.extend(wanted.map(|row| (index, row)));
+    }
+    if found.len() > 1 {
+        let names: Vec<_> =
+            found.iter().map(|(_, row)| format!("{} (process {})", row.name, row.pid)).collect();
+        let message = format!(
+            "which one? {}; name it, or its daemon by --control {}/daemons/PID.sock",
+            names.join(", "),
+            volume::runtime_directory().display()
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let Some((index, row)) = found.pop() else {
+        let name = name.unwrap_or("volume");
+        let message = format!("{name}: no daemon serves it; see 'overdrive volume list'");
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    Ok(Target { daemon: daemons.swap_remove(index), row })
+}
+
+/// Asks one thing of one volume, and says in a word that it is done.
+fn simple(
+    control: Option<&PathBuf>,
+    name: &Name,
+    done: &str,
+    ask: impl Fn(String) -> Ask,
+) -> Result<ExitCode, Failure> {
+    let mut target = find(control, name.name.as_deref())?;
+    target.daemon.ask(&ask(target.row.name.clone()))?;
+    if name.json {
+        let said = serde_json::json!({
+            "schema": "overdrive.volume-done/1", "volume": target.row.name, "done": done,
+        });
+        println!("{said}");
+    } else {
+        println!("{} {done}", target.row.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let control = arguments.control.as_ref();
+    match &arguments.command {
+        Command::List(options) => list::run(control, options),
+        Command::Show(name) => show(control, name),
+        Command::Stats(options) => stats::run(control, options),
+        Command::Flush(name) => simple(control, name, "flushed", |volume| Ask::Flush { volume }),
+        Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
+        Command::Freeze(name) => simple(control, name, "frozen", |volume| Ask::Freeze { volume }),
+        Command::Resume(name) => simple(control, name, "resumed", |volume| Ask::Resume { volume }),
+        Command::ClearError(options) => clear::run(control, options),
+        Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
+    }
+}
+
+fn show(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
+    let mut target = find(control, name.name.as_deref())?;
+    let value = target.daemon.ask(&Ask::Show { volume: target.row.name })?;
+    let text = match name.json {
+        true => value.to_string(),
+        false => serde_json::to_string_pretty(&value).expect("it was JSON"),
+    };
+    println!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure> {
+    let mut daemons = connected(arguments.control.as_ref())?;
+    let mut daemon = match (&arguments.name, daemons.len()) {
+        (_, 0) => return Err(no_daemon()),
+        (None, 1) => daemons.remove(0),
+        (None, _) => {
+            let message = "several daemons run; name a volume of the one to upgrade";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        (Some(name), _) => find(arguments.control.as_ref(), Some(name))?.daemon,
+    };
+    daemon.ask(&Ask::Upgrade)?;
+    Ok(ExitCode::SUCCESS)
+}

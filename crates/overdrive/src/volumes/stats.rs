@@ -1,0 +1,107 @@
+//! `overdrive volume stats`: what was counted, for people and for machines.
+
+use super::find;
+use block::Size;
+use cache::{Counters, Histograms};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use volume::Failure;
+use volume::control::words::Ask;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The volume.
+    name: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Say what each number means; no volume is needed for that.
+    #[arg(long)]
+    explain: bool,
+}
+
+pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
+    if options.explain {
+        explain();
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut target = find(control, options.name.as_deref())?;
+    let stats = target.daemon.ask(&Ask::Stats { volume: target.row.name })?;
+    if options.json {
+        println!("{stats}");
+    } else {
+        print(&stats);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain() {
+    for (name, unit, gauge, meaning) in Counters::explained() {
+        let kind = if gauge { "now" } else { "since the start" };
+        println!("{name} ({unit}, {kind}): {meaning}");
+    }
+    for (name, meaning) in Histograms::explained() {
+        println!("{name} (latencies): {meaning}");
+    }
+}
+
+fn print(stats: &Value) {
+    let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
+    let reads = counter("read_hits") + counter("read_misses") + counter("read_joins");
+    let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+    println!(
+        "reads     {reads}, {:.1} % from memory; time saved {}",
+        percent(counter("read_hits"), reads),
+        time(counter("time_saved_ns")),
+    );
+    println!(
+        "writes    {} asked, {} absorbed, {} saved, {} written out",
+        Size(counter("blocks_requested") * 4096),
+        Size(counter("blocks_absorbed") * 4096),
+        Size(counter("blocks_saved") * 4096),
+        Size(counter("blocks_written") * 4096),
+    );
+    println!(
+        "dirty     {} of at most {}, for {}; writing it out would take about {}",
+        Size(counter("blocks_dirty") * 4096),
+        Size(counter("dirty_blocks_max").min(counter("allowance_blocks")) * 4096),
+        time(counter("dirty_age_ns")),
+        time(counter("flush_predicted_ns")),
+    );
+    println!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
+    println!();
+    println!(
+        "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "latency", "count", "p50", "p99", "p99.9", "max"
+    );
+    for (name, _) in Histograms::explained() {
+        let latency = &stats["latencies"][name];
+        let number = |key: &str| latency[key].as_u64().unwrap_or(0);
+        println!(
+            "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            name.trim_end_matches("_ns"),
+            number("count"),
+            time(number("p50_ns")),
+            time(number("p99_ns")),
+            time(number("p99_9_ns")),
+            time(number("max_ns")),
+        );
+    }
+    println!();
+    for (name, unit, gauge, _) in Counters::explained() {
+        let kind = if gauge { " now" } else { "" };
+        println!("{name:<28} {:>16} {unit}{kind}", counter(name));
+    }
+}
+
+/// Nanoseconds for people.
+fn time(ns: u64) -> String {
+    match ns {
+        0 => "0".to_owned(),
+        1..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}

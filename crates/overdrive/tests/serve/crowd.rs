@@ -1,0 +1,93 @@
+//! Thousands of connections, and handshakes that take for ever.
+
+use crate::common::{Server, have_libnbd, python};
+use crate::dice::scaled;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// What the server has in memory.
+pub(crate) fn resident_kib(server: &Server) -> u64 {
+    let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
+    let text = std::fs::read_to_string(path).expect("it runs");
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.split_ascii_whitespace().nth(1));
+    kibibytes.and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// Arguments: URI, socket, how many strangers. While they come, stay for a moment and go, a client
+/// that was there first is served without long waits.
+const CROWD: &str = r#"
+import collections, nbd, socket, sys, time
+uri, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+h = nbd.NBD(); h.connect_uri(uri)
+h.pwrite(b"c" * 4096, 0)
+strangers, worst = collections.deque(), 0
+for number in range(count):
+    stranger = socket.socket(socket.AF_UNIX)
+    stranger.settimeout(20)
+    stranger.connect(path)
+    try:
+        if number % 3 == 0: stranger.send(b"\0\0\0\1")
+        if number % 3 == 1: stranger.send(b"\xff" * 200)
+    except OSError: pass
+    strangers.append(stranger)
+    if len(strangers) > 300: strangers.popleft().close()
+    if number % 10 == 0:
+        start = time.monotonic()
+        assert h.pread(4096, 0) == b"c" * 4096
+        worst = max(worst, time.monotonic() - start)
+assert worst < 2, f"a read took {worst:.1f} s"
+for stranger in strangers: stranger.close()
+for attempt in range(200):
+    try:
+        other = nbd.NBD(); other.connect_uri(uri)
+        break
+    except nbd.Error: time.sleep(0.05)
+else: sys.exit("nobody new is let in after the crowd")
+assert other.pread(4096, 0) == b"c" * 4096
+"#;
+
+#[test]
+fn a_crowd_at_the_door_keeps_nobody_inside_waiting_and_takes_no_memory() {
+    if !have_libnbd() {
+        return;
+    }
+    let server = Server::start("ram:8M", &["--memory", "2M", "--write", "back-now"]);
+    let socket = server.socket.to_str().expect("plain").to_owned();
+    let crowd = |count: u64| {
+        python(CROWD, &[&server.uri, &socket, &count.to_string()]).well();
+        resident_kib(&server)
+    };
+    let after_some = crowd(500);
+    let after_many = crowd(scaled(4000));
+    assert!(after_many < after_some + 16_384, "{after_some} KiB, then {after_many} KiB");
+    server.end().well();
+}
+
+#[test]
+fn a_handshake_that_takes_for_ever_is_ended() {
+    let server = Server::start("ram:8M", &["--memory", "2M"]);
+    let mut slow = UnixStream::connect(&server.socket).expect("it listens");
+    let mut silent = UnixStream::connect(&server.socket).expect("it listens");
+    slow.set_read_timeout(Some(Duration::from_millis(500))).expect("a valid time");
+    silent.set_read_timeout(Some(Duration::from_secs(20))).expect("a valid time");
+    let mut greeting = [0; 18];
+    slow.read_exact(&mut greeting).expect("a greeting");
+    // An option whose data comes a byte at a time, for ever.
+    let mut bytes = b"\0\0\0\x01IHAVEOPT\0\0\0\x07\0\0\x10\0".to_vec();
+    bytes.extend([0; 4096]);
+    let mut sent = 0;
+    for byte in bytes {
+        let rest = slow.read(&mut greeting);
+        let over = slow.write_all(&[byte]).is_err() || rest.is_ok_and(|bytes| bytes == 0);
+        if over {
+            break;
+        }
+        sent += 1;
+    }
+    assert!(sent < 60, "half a minute, and it is still listened to");
+    let mut rest = Vec::new();
+    silent.read_to_end(&mut rest).expect("hung up, not gone silent");
+    server.end().well();
+}

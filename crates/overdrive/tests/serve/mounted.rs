@@ -1,0 +1,137 @@
+//! A served volume with a file system on it, mounted.
+//!
+//! ```text
+//!   ext4 -- loop device -- nbdfuse -- nbdkit, which tries again -- overdrive serve -- image
+//! ```
+//!
+//! nbdfuse does not connect again to a server that was killed; nbdkit's retry filter does.
+
+use crate::common::{Server, have, is_root, pause, run, wait_until};
+use crate::dice::{Dice, scaled};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Whether volumes can be mounted here; if not, says why the test skips.
+pub(crate) fn can_mount() -> bool {
+    if !is_root() || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
+        // Privileges, not programs: build servers may lack them, too.
+        println!("skipped: mounting needs root, /dev/fuse and loop devices");
+        return false;
+    }
+    have(&["nbdkit", "nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "fstrim", "mount", "umount"])
+}
+
+/// The way from a server to a mounted file system.
+pub(crate) struct Mounted {
+    nbdkit: Child,
+    nbdfuse: Child,
+    device: Option<String>,
+    directory: TempDir,
+}
+
+impl Mounted {
+    /// Connects a device to the server, and makes a file system.
+    pub(crate) fn new(server: &Server) -> Mounted {
+        let mounted = Mounted::over(server);
+        run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0", mounted.device()]).well();
+        mounted.mount();
+        mounted
+    }
+
+    /// Connects a device to the server.
+    pub(crate) fn over(server: &Server) -> Mounted {
+        let directory = tempfile::Builder::new().prefix("od").tempdir_in("/tmp").expect("room");
+        open_to_others(directory.path());
+        let path = |name: &str| directory.path().join(name);
+        for name in ["fuse", "mount"] {
+            fs::create_dir(path(name)).expect("a fresh directory");
+        }
+        let mut nbdkit = Command::new("nbdkit");
+        nbdkit.args(["-f", "-U"]).arg(path("nbdkit")).arg("--filter=retry").arg("nbd");
+        nbdkit.arg(format!("socket={}", server.socket.display())).arg("export=disk");
+        nbdkit.args(["retries=60", "retry-delay=1", "retry-exponential=no"]);
+        // It tells every time that it has to try again.
+        nbdkit.stderr(Stdio::null());
+        let nbdkit = nbdkit.spawn().expect("it was there");
+        wait_until("nbdkit listens", || path("nbdkit").exists());
+        let mut nbdfuse = Command::new("nbdfuse");
+        nbdfuse.args(["--connections", "2"]).arg(path("fuse/nbd"));
+        nbdfuse.arg(format!("nbd+unix:///?socket={}", path("nbdkit").display()));
+        nbdfuse.stderr(Stdio::null());
+        let nbdfuse = nbdfuse.spawn().expect("it was there");
+        let mut mounted = Mounted { nbdkit, nbdfuse, device: None, directory };
+        wait_until("nbdfuse shows the volume", || mounted.path("fuse/nbd").exists());
+        let file = mounted.path("fuse/nbd");
+        let made = run("losetup", &["--find", "--show", plain(&file)]).well();
+        mounted.device = Some(made.stdout.trim().to_owned());
+        mounted
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn device(&self) -> &str {
+        self.device.as_deref().expect("attached")
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn mount_point(&self) -> PathBuf {
+        self.path("mount")
+    }
+
+    pub(crate) fn mount(&self) {
+        run("mount", &[self.device(), plain(&self.mount_point())]).well();
+    }
+
+    pub(crate) fn unmount(&self) {
+        run("umount", &[plain(&self.mount_point())]).well();
+    }
+
+    /// Unmounts, and asks e2fsck, which must find nothing.
+    pub(crate) fn check(&self) {
+        self.unmount();
+        run("e2fsck", &["-fn", self.device()]).well();
+    }
+
+    pub(crate) fn trim(&self) {
+        run("fstrim", &[plain(&self.mount_point())]).well();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Without nbdkit whatever still waits gets errors and ends, also if the server is dead.
+        let _ = self.nbdkit.kill();
+        let _ = self.nbdkit.wait();
+        run("umount", &["--lazy", plain(&self.mount_point())]);
+        if let Some(device) = &self.device {
+            run("losetup", &["--detach", device]);
+        }
+        run("umount", &["--lazy", plain(&self.path("fuse"))]);
+        let _ = self.nbdfuse.kill();
+        let _ = self.nbdfuse.wait();
+    }
+}
+
+/// Lets other users through this directory.
+pub(crate) fn open_to_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+}
+
+pub(crate) fn plain(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// Kills the server and starts it again, many times, with pauses for others to work in.
+pub(crate) fn kill_and_restart(mut server: Server, kills: u64, dice: &mut Dice) -> Server {
+    for _ in 0..scaled(kills) {
+        pause(Duration::from_millis(dice.between(100, 1500)));
+        server = server.reborn();
+    }
+    server
+}

@@ -1,0 +1,232 @@
+//! What an operator sees of a volume and does with it: `overdrive volume`.
+
+use crate::common::{Server, have, have_libnbd, image, is_root, place, python, run, serve};
+use crate::home::Home;
+use crate::mounted::{open_to_others, plain};
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+const HELD: [&str; 6] = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
+
+fn state(server: &Server) -> String {
+    let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+    rows["volumes"][0]["state"].as_str().expect("a word").to_owned()
+}
+
+#[test]
+fn a_volume_is_listed_shown_and_counted() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 16);
+    let server = Server::start(&image, &HELD);
+    python(
+        "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b'1' * 65536, 0)",
+        &[&server.uri],
+    )
+    .well();
+    let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+    let row = &rows["volumes"][0];
+    assert_eq!(row["name"], "disk");
+    assert_eq!(row["backing"], plain(&image));
+    assert_eq!(row["size_bytes"], 16 << 20);
+    assert_eq!(row["dirty_bytes"], 65536);
+    assert_eq!(row["uri"], server.uri.as_str());
+    assert_eq!(row["pid"], server.pid().as_raw_nonzero().get());
+    let text = server.volume(&["list"]).well().stdout;
+    assert!(text.starts_with("NAME ") && text.lines().count() == 2, "{text}");
+    let some = ["list", "--noheadings", "--bytes", "--output", "name,dirty"];
+    let text = server.volume(&some).well().stdout;
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["disk", "65536"]);
+    let shown = server.volume(&["show", "--json"]).json("overdrive.volume/1");
+    assert_eq!(shown["kept"], true);
+    assert_eq!(shown["cache"]["memory_bytes"], 8 << 20);
+    assert_eq!(shown["cache"]["dirty_age_ns"], 1_000_000_000_000u64);
+    let stats = server.volume(&["stats", "disk", "--json"]).json("overdrive.volume-stats/1");
+    assert_eq!(stats["counters"]["blocks_dirty"], 16);
+    assert_eq!(stats["state"], "serving");
+    let flushed = server.volume(&["flush", "--json"]).json("overdrive.volume-done/1");
+    assert_eq!(flushed["done"], "flushed");
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    assert_eq!(stats["counters"]["blocks_dirty"], 0);
+    let people = server.volume(&["stats"]).well().stdout;
+    assert!(people.contains("state     serving"), "{people}");
+    assert!(server.volume(&["stats", "--explain"]).well().stdout.contains("blocks_dirty"));
+    server.end().well();
+}
+
+#[test]
+fn exit_statuses_say_what_is_wrong() {
+    let home = Home::new();
+    for command in ["list", "flush", "stats", "show", "pause", "freeze", "resume", "detach"] {
+        let refused = home.overdrive(&["volume", command]);
+        refused.refused(3, &["no daemon of this user runs", "overdrive serve"]);
+    }
+    home.overdrive(&["upgrade"]).refused(3, &["no daemon"]);
+    let server = Server::start("ram:8M", &["--memory", "1M"]);
+    server.volume(&["flush", "other"]).refused(1, &["other", "volume list"]);
+    server.volume(&["resume"]).refused(1, &["neither paused nor frozen"]);
+    server.volume(&["clear-error", "--retry"]).refused(1, &["is serving, not failed"]);
+    server.volume(&["clear-error"]).refused(2, &["--retry", "--rescue"]);
+    server.volume(&["list", "--output", "colour"]).refused(2, &["colour", "backing"]);
+    server.volume(&["no-such-command"]).refused(2, &["no-such-command"]);
+    let control = ["list", "--control", "/no/such/socket"];
+    server.volume(&control).refused(3, &["/no/such/socket"]);
+    // Two daemons: which volume is meant must be said.
+    let second = server.home.command(&["serve", "ram:4M", "--name", "second", "--memory", "1M"]);
+    let second = Server::run_in(&server.home, second);
+    server.volume(&["flush"]).refused(2, &["which one?", "second"]);
+    server.volume(&["flush", "second"]).well();
+    second.end().well();
+    server.end().well();
+}
+
+/// Arguments: URI, image, what to write, whether it is on the backing then.
+const WRITE: &str = r#"
+import mmap, nbd, os, sys
+uri, image, byte, expected = sys.argv[1:]
+h = nbd.NBD(); h.connect_uri(uri)
+data = byte.encode() * 4096
+h.pwrite(data, 0)
+assert h.pread(4096, 0) == data
+page = mmap.mmap(-1, 4096)
+file = os.open(image, os.O_RDONLY | os.O_DIRECT)
+os.preadv(file, [page], 0)
+found = "there" if bytes(page) == data else "not yet"
+assert found == expected, f"{byte} is {found}"
+"#;
+
+#[test]
+fn a_paused_volume_passes_everything_through_until_it_is_resumed() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 16);
+    let server = Server::start(&image, &HELD);
+    let write = |byte: &str, expected: &str| {
+        python(WRITE, &[&server.uri, plain(&image), byte, expected]).well();
+    };
+    write("1", "not yet");
+    server.volume(&["pause"]).well();
+    assert_eq!(state(&server), "paused");
+    assert!(fs::read(&image).expect("ours")[..4096] == [b'1'; 4096], "paused and not written out");
+    write("2", "there");
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    assert_eq!(stats["counters"]["blocks_dirty"], 0);
+    // Twice is as good as once.
+    server.volume(&["pause"]).well();
+    server.volume(&["resume"]).well();
+    assert_eq!(state(&server), "serving");
+    write("3", "not yet");
+    server.end().well();
+    assert!(fs::read(&image).expect("ours")[..4096] == [b'3'; 4096]);
+}
+
+#[test]
+fn a_detached_volume_is_written_out_and_free_and_the_last_one_ends_the_daemon() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 16);
+    let server = Server::start(&image, &HELD);
+    const STAY: &str = r#"
+import nbd, os, subprocess, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+h.pwrite(b"d" * 65536, 0)
+subprocess.run([sys.argv[2], "volume", "detach"], check=True)
+try: h.pread(4096, 0)
+except nbd.Error: pass
+else: sys.exit("a client of a detached volume is still served")
+"#;
+    let program = format!(
+        "import os\nos.environ['XDG_RUNTIME_DIR'] = '{}'\n{STAY}",
+        server.home.runtime().display()
+    );
+    python(&program, &[&server.uri, crate::common::OVERDRIVE]).well();
+    let home = server.home.clone();
+    server.wait().well();
+    assert!(fs::read(&image).expect("ours")[..65536] == [b'd'; 65536]);
+    assert_eq!(home.holders().len(), 0, "nothing is left to be kept");
+    serve(&image, &["-q", "--run", "true"]).well();
+}
+
+#[test]
+fn other_users_are_refused_even_where_the_directories_let_them_in() {
+    if !is_root() || !have(&["setpriv", "nbdinfo"]) {
+        println!("skipped: needs root, to become somebody else");
+        return;
+    }
+    let server = Server::start("ram:8M", &["--memory", "1M"]);
+    let home = &server.home;
+    let daemons = home.runtime().join("overdrive/daemons");
+    for path in [home.path(), &home.runtime(), &home.runtime().join("overdrive"), &daemons] {
+        open_to_others(path);
+    }
+    let nobody = ["--reuid=nobody", "--regid=nogroup", "--clear-groups"];
+    let as_nobody = |command: &[&str]| run("setpriv", &[&nobody, command].concat());
+    let refused = as_nobody(&["nbdinfo", "--size", &server.uri]);
+    assert_ne!(refused.status, 0, "a stranger reads the volume: {}", refused.stdout);
+    // Also where the mode of the socket lets them in.
+    let control = daemons.join(format!("{}.sock", server.pid().as_raw_nonzero()));
+    run("chmod", &["0666", plain(&control)]).well();
+    let program = home.path().join("overdrive");
+    fs::copy(crate::common::OVERDRIVE, &program).expect("room");
+    let ask = [plain(&program), "volume", "list", "--control", plain(&control)];
+    let refused = as_nobody(&ask);
+    assert!([3, 4].contains(&refused.status), "{} {}", refused.status, refused.stdout);
+    assert_eq!(refused.stdout, "");
+    run("nbdinfo", &["--size", &server.uri]).well();
+    server.end().well();
+}
+
+#[test]
+fn a_service_manager_is_told_when_clients_can_connect_and_when_it_ends() {
+    let home = Home::new();
+    let path = home.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a fresh home");
+    manager.set_read_timeout(Some(Duration::from_secs(20))).expect("a valid time");
+    let mut command = home.command(&["serve", "ram:8M", "--memory", "1M"]);
+    command.env("NOTIFY_SOCKET", &path);
+    let server = Server::run_in(&home, command);
+    let told = || {
+        let mut bytes = [0; 100];
+        let length = manager.recv(&mut bytes).expect("a word");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    assert_eq!(told(), "READY=1");
+    server.end().well();
+    assert_eq!(told(), "STOPPING=1");
+}
+
+#[test]
+fn memory_that_is_no_volumes_is_refused_as_damaged() {
+    if !is_root() || !have_libnbd() {
+        println!("skipped: needs root, to damage another process's memory");
+        return;
+    }
+    use std::os::unix::fs::FileExt;
+    let place = place();
+    let image = image(&place, 16);
+    let server = Server::start(&image, &HELD);
+    python(
+        "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b'1' * 65536, 0)",
+        &[&server.uri],
+    )
+    .well();
+    let home = server.kill();
+    let holder = home.holders().pop().expect("it keeps what is dirty");
+    assert_eq!(holder.dirty_blocks, 16);
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", holder.holder_pid)).expect("it lives");
+    let is_memory = |path: &std::path::PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains("memfd:"))
+    };
+    let memory = descriptors.flatten().map(|entry| entry.path()).find(is_memory).expect("a memfd");
+    let memory = fs::File::options().write(true).open(memory).expect("root may");
+    memory.write_all_at(&[0x5a; 4096], 0).expect("it can be written");
+    let refused = crate::common::serve_in(&home, &image, &["-q", "--run", "true"]);
+    refused.refused(7, &["disk.img"]);
+}

@@ -1,0 +1,109 @@
+//! The operator's side of the control socket.
+
+use super::words::{Answer, Ask, LINE_BYTES_MAX, Row};
+use crate::failure::{Exit, Failure};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// A connection to a daemon.
+pub struct Daemon {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
+    let message = format!("{}: the daemon does not answer: {error}", path.display());
+    Failure::new(Exit::NoDaemon, message)
+}
+
+/// All daemons of this user. A socket that nobody listens on is left out.
+pub fn daemons(runtime: &Path) -> Vec<Daemon> {
+    let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = directory.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| Daemon::connect(path).ok()).collect()
+}
+
+impl Daemon {
+    /// Connects to the control socket at `path`.
+    ///
+    /// # Errors
+    /// Exit status 3 if nobody listens there, 4 if we may not.
+    pub fn connect(path: &Path) -> Result<Daemon, Failure> {
+        match UnixStream::connect(path) {
+            Ok(stream) => Ok(Daemon { stream, path: path.to_owned() }),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                let message = format!("{}: {error}; ask as its user, or as root", path.display());
+                Err(Failure::new(Exit::Permission, message))
+            }
+            Err(error) => Err(broken(path, error)),
+        }
+    }
+
+    /// Asks, and waits for the answer's value.
+    ///
+    /// # Errors
+    /// What the daemon refused, with its exit status; status 3 if it has gone.
+    pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value, Failure> {
+        self.send(ask)?;
+        let mut line = String::new();
+        let limited = Read::take(&self.stream, LINE_BYTES_MAX as u64);
+        BufReader::new(limited).read_line(&mut line).map_err(|error| broken(&self.path, error))?;
+        self.value(&line)
+    }
+
+    /// The volumes of this daemon.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`].
+    pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
+        let value = self.ask(&Ask::List)?;
+        serde_json::from_value(value).map_err(|error| broken(&self.path, error))
+    }
+
+    /// Asks for the memory of a volume: a descriptor, which comes with the answer.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`].
+    pub fn memory(&mut self, volume: &str) -> Result<OwnedFd, Failure> {
+        self.send(&Ask::Memory { volume: volume.to_owned() })?;
+        let mut text = vec![0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(
+            &self.stream,
+            &mut [IoSliceMut::new(&mut text)],
+            &mut beside,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+        .map_err(|error| broken(&self.path, error))?;
+        let line = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
+        self.value(&line)?;
+        let descriptors = beside.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+            _ => None,
+        });
+        descriptors.last().ok_or_else(|| broken(&self.path, "it sent no descriptor"))
+    }
+
+    fn send(&mut self, ask: &Ask) -> Result<(), Failure> {
+        let mut line = serde_json::to_string(ask).expect("plain data");
+        line.push('\n');
+        self.stream.write_all(line.as_bytes()).map_err(|error| broken(&self.path, error))
+    }
+
+    fn value(&self, line: &str) -> Result<serde_json::Value, Failure> {
+        if line.is_empty() {
+            return Err(broken(&self.path, "it has ended meanwhile"));
+        }
+        match serde_json::from_str(line) {
+            Ok(Answer::Done { value }) => Ok(value),
+            Ok(Answer::Refused { exit, message }) => Err(Failure::new(Exit::of(exit), message)),
+            Err(error) => Err(broken(&self.path, error)),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The control socket: what an operator asks a running daemon.
+//!
+//! One JSON object a line, both ways ([`words`]). Only the daemon's own user and root are listened to.
+
+mod client;
+mod server;
+pub mod words;
+
+pub use client::{Daemon, daemons};
+pub(crate) use server::Control;

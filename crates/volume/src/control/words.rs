@@ -1,0 +1,142 @@
+//! What is said on the control socket. Keys are only ever added.
+
+use serde::{Deserialize, Serialize};
+
+/// The longest line, in bytes.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// What can be asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub enum Ask {
+    /// All volumes of the daemon: a list of [`Row`].
+    List,
+    /// Everything about a volume that does not move: its stack, its limits, its settings.
+    Show {
+        /// Its name.
+        volume: String,
+    },
+    /// What a volume has counted and measured.
+    Stats {
+        /// Its name.
+        volume: String,
+    },
+    /// Makes everything durable that was answered.
+    Flush {
+        /// Its name.
+        volume: String,
+    },
+    /// Writes everything out, then passes everything through.
+    Pause {
+        /// Its name.
+        volume: String,
+    },
+    /// Holds changes, and makes everything durable that was answered: the backing is a consistent
+    /// source of a snapshot until `resume`.
+    Freeze {
+        /// Its name.
+        volume: String,
+    },
+    /// Ends `pause` and `freeze`.
+    Resume {
+        /// Its name.
+        volume: String,
+    },
+    /// Ends the failed state (C8).
+    ClearError {
+        /// Its name.
+        volume: String,
+        /// Give up what is dirty; else it is tried again.
+        discard_dirty: bool,
+    },
+    /// The memory of a volume's cache as a descriptor, to rescue what is dirty in it.
+    Memory {
+        /// Its name.
+        volume: String,
+    },
+    /// Disconnects the clients of a volume, writes everything out, and lets go of its backing.
+    Detach {
+        /// Its name.
+        volume: String,
+    },
+    /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
+    Upgrade,
+}
+
+/// What is answered.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done.
+    Done {
+        /// What was asked for, if it was something.
+        value: serde_json::Value,
+    },
+    /// It is not.
+    Refused {
+        /// The exit status that says so.
+        exit: u8,
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// How a volume stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It serves.
+    Serving,
+    /// It passes everything through.
+    Paused,
+    /// It holds changes.
+    Frozen,
+    /// It has failed: changes and flushes get errors (C8).
+    Failed,
+    /// Its backing does not answer.
+    Stalled,
+    /// It is being detached, or the daemon ends.
+    Ending,
+    /// No daemon serves it; a holder keeps what it has not written.
+    Orphaned,
+}
+
+impl State {
+    /// As it is printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Serving => "serving",
+            State::Paused => "paused",
+            State::Frozen => "frozen",
+            State::Failed => "failed",
+            State::Stalled => "stalled",
+            State::Ending => "ending",
+            State::Orphaned => "orphaned",
+        }
+    }
+}
+
+/// A volume in a list.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Its backing, as it was written.
+    pub backing: String,
+    /// How it stands.
+    pub state: State,
+    /// Its size, in bytes.
+    pub size_bytes: u64,
+    /// Memory for blocks, in bytes; 0: no cache.
+    pub memory_bytes: u64,
+    /// What happens to writes.
+    pub write: String,
+    /// What is not durable on the backing, in bytes.
+    pub dirty_bytes: u64,
+    /// Clients that are connected.
+    pub clients: u64,
+    /// For clients; empty if it has no address of its own any more.
+    pub uri: String,
+    /// The daemon's process; of an orphan, the holder's.
+    pub pid: u32,
+}

@@ -1,0 +1,180 @@
+//! All volumes of a daemon, and what ends it.
+
+use super::ServedVolume;
+use super::captive::{Which, either};
+use super::site::Site;
+use crate::failure::{Exit, Failure};
+use crate::fleet::Fleet;
+use lane::Event;
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// How long clients and the backing may take at the end, before what is dirty is left to the holder,
+/// in nanoseconds.
+const END_NS: u64 = 60_000_000_000;
+
+/// Why a daemon ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// Everything is to be written out.
+    Stop,
+    /// Another program takes this one's place: nothing need be written out.
+    Upgrade,
+}
+
+/// The volumes of a daemon.
+pub(crate) struct Sites {
+    list: RefCell<Vec<Rc<Site>>>,
+    fleets: RefCell<Vec<Rc<Fleet>>>,
+    ending: Cell<Option<Ending>>,
+    /// Somebody has asked for the end.
+    pub(crate) asked: Event,
+    /// The program to execute for an upgrade, or why there can be none.
+    program: Result<PathBuf, String>,
+    failure: RefCell<Option<Failure>>,
+    served: RefCell<Vec<ServedVolume>>,
+}
+
+impl Sites {
+    pub(crate) fn new(list: Vec<Rc<Site>>, program: Result<PathBuf, String>) -> Rc<Sites> {
+        Rc::new(Sites {
+            list: RefCell::new(list),
+            fleets: RefCell::default(),
+            ending: Cell::new(None),
+            asked: Event::new(),
+            program,
+            failure: RefCell::new(None),
+            served: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn set_fleets(&self, fleets: Vec<Rc<Fleet>>) {
+        *self.fleets.borrow_mut() = fleets;
+    }
+
+    pub(crate) fn all(&self) -> Vec<Rc<Site>> {
+        self.list.borrow().clone()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Rc<Site>, Failure> {
+        let list = self.list.borrow();
+        let found = list.iter().find(|site| site.name == name);
+        found.cloned().ok_or_else(|| {
+            let message = format!("{name}: no volume of this name; see 'overdrive volume list'");
+            Failure::new(Exit::Negative, message)
+        })
+    }
+
+    pub(crate) fn rows(&self) -> serde_json::Value {
+        let rows: Vec<_> = self.list.borrow().iter().map(|site| site.row()).collect();
+        serde_json::to_value(rows).expect("plain data")
+    }
+
+    /// Why the daemon is to end, once it is.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending.get()
+    }
+
+    pub(crate) fn end(&self, ending: Ending) {
+        if self.ending.get().is_none() {
+            self.ending.set(Some(ending));
+            self.asked.notify();
+        }
+    }
+
+    /// The program that an upgrade executes.
+    pub(crate) fn program(&self) -> Option<PathBuf> {
+        self.program.clone().ok()
+    }
+
+    pub(crate) fn upgrade(&self) -> Result<(), Failure> {
+        if let Err(why) = &self.program {
+            return Err(Failure::new(Exit::Usage, why.clone()));
+        }
+        let unkept = self.list.borrow().iter().any(|site| !site.volume.outlives_exec());
+        if unkept {
+            let message = "a volume of this daemon is not kept by a holder, so that its memory would \
+                           be lost: restart it instead (under systemd: systemctl restart)";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        self.end(Ending::Upgrade);
+        Ok(())
+    }
+
+    /// Ends one volume: its clients, then what is dirty, then its hold on the backing.
+    pub(crate) async fn detach(&self, name: &str) -> Result<(), Failure> {
+        let site = self.find(name)?;
+        self.fleets.borrow().iter().for_each(|fleet| fleet.remove(name));
+        site.volume.valve().open();
+        let result = self.close(&site).await;
+        self.list.borrow_mut().retain(|other| other.name != name);
+        // The crew and the watch hear of it and end, and with them their hold on the backing.
+        site.ring.lane().rest().await;
+        if self.list.borrow().is_empty() {
+            self.end(Ending::Stop);
+        }
+        result
+    }
+
+    /// Disconnects a volume's clients, and writes everything out.
+    pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
+        let lane = site.ring.lane().clone();
+        site.stop.ask();
+        let deadline_ns = lane.now() + END_NS;
+        while site.clients() > 0 && lane.now() < deadline_ns {
+            let seen = site.changed.seen();
+            if site.clients() > 0 {
+                either(site.changed.after(seen), lane.sleep_until(deadline_ns)).await;
+            }
+        }
+        // A task of its own: a backing that does not answer must not keep us, and what was begun
+        // there is not to be dropped.
+        let drained = Rc::new((Cell::new(None), Event::new()));
+        let (place, working) = (drained.clone(), site.clone());
+        let seen = drained.1.seen();
+        let work = async move {
+            place.0.set(Some(working.drain().await));
+            place.1.notify();
+        };
+        let no_room = |_| Failure::new(Exit::Busy, "the lane has no free task slot");
+        lane.spawn(work).map_err(no_room)?;
+        let ended = either(drained.1.after(seen), lane.sleep_until(lane.now() + END_NS)).await;
+        let result = match (ended, drained.0.get()) {
+            (Which::First, Some(result)) => result,
+            _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
+        };
+        let counters = site.shared().map(|shared| shared.counters(lane.now()));
+        let (name, backing) = (site.name.clone(), site.backing.clone());
+        self.served.borrow_mut().push(ServedVolume { name, backing, counters });
+        if let Some(shared) = site.shared() {
+            shared.stop();
+        }
+        site.end();
+        match result {
+            Err(error) => Err(site.not_drained(error)),
+            Ok(()) => {
+                site.volume.release();
+                site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
+            }
+        }
+    }
+
+    /// What went wrong at the end, the worst first: for the command's status.
+    pub(crate) fn note_failure(&self, failure: Failure) {
+        let mut noted = self.failure.borrow_mut();
+        match &*noted {
+            None => *noted = Some(failure),
+            Some(first) => eprintln!("overdrive: {first}; also: {failure}"),
+        }
+    }
+
+    /// The volumes that were served, as they ended.
+    pub(crate) fn served(&self) -> Vec<ServedVolume> {
+        self.served.borrow().clone()
+    }
+
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure.borrow_mut().take()
+    }
+}
