@@ -1,0 +1,231 @@
+//! What happens to a daemon besides kills: stops, upgrades, freezes, backings that fail.
+
+use crate::plan::Event;
+use crate::run::{Crew, Run};
+use crate::stage::Daemon;
+use crate::time::{rest, wait_until};
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a volume may take to be in a state.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Run {
+    /// The event, for a daemon under load.
+    pub(crate) fn happen(&mut self, event: &Event, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+        match event {
+            Event::Stop => return self.stop(daemon, crew),
+            Event::Rescue => return self.rescue(daemon, crew),
+            Event::Upgrade => return self.upgrade(daemon, crew),
+            Event::Holder => self.holder()?,
+            Event::Freeze => self.freeze()?,
+            Event::Retry => self.fail_and_mend()?,
+            Event::Kill(_) | Event::Cut(_) | Event::Resize => {}
+        }
+        rest(Duration::from_millis(self.random.below(300)));
+        self.finish(daemon, crew)
+    }
+
+    /// SIGTERM: everything that was answered is on the backing, and durable.
+    fn stop(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+        daemon.signal(Signal::TERM);
+        crew.join();
+        let status = daemon.wait()?;
+        self.tally.stops += 1;
+        self.ledger().note("stopped");
+        if status != 0 {
+            self.accuse(format!("a stop ended with status {status}: {}", daemon.said()));
+            return Ok(());
+        }
+        self.ledger().all_durable();
+        self.ledger().begin_life();
+        let (image, unflushed) = self.dump("stopped")?;
+        if unflushed > 0 {
+            self.accuse(format!("{unflushed} units are not flushed after a stop"));
+        }
+        self.ledger().judge_image(&image);
+        Ok(())
+    }
+
+    /// What the backing holds, and how much of it is not flushed.
+    fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
+        let path = self.place.path(name);
+        let said = self.backing.ask(&format!("dump {}", path.display()))?;
+        let unflushed = said.strip_prefix("dumped ").and_then(|number| number.parse().ok());
+        let image = fs::read(&path)?;
+        fs::remove_file(&path)?;
+        Ok((image, unflushed.context("the backing counts")?))
+    }
+
+    /// `overdrive upgrade`: clients reconnect, and find everything.
+    fn upgrade(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+        if let Err(error) = self.place.well(&["upgrade"]) {
+            self.accuse(format!("{error:#}"));
+        }
+        crew.join();
+        self.tally.upgrades += 1;
+        self.ledger().note("upgraded");
+        self.ledger().begin_life();
+        self.scene.errors_expected.store(false, Ordering::SeqCst);
+        let Some(crew) = self.serve(daemon)? else { return Ok(()) };
+        rest(Duration::from_millis(100 + self.random.below(200)));
+        self.finish(daemon, crew)
+    }
+
+    /// The holder dies: the daemon must start another one.
+    fn holder(&mut self) -> Result<()> {
+        let killed = self.place.kill_holders()?;
+        if killed != 1 {
+            self.accuse(format!("{killed} holders were there, not one"));
+            return Ok(());
+        }
+        self.tally.holders += 1;
+        self.ledger().note("holder killed");
+        if !wait_until(PATIENCE, || self.place.has_holder()) {
+            self.accuse("the daemon has not started another holder".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A freeze: the backing holds what was answered, durably, and does not change.
+    fn freeze(&mut self) -> Result<()> {
+        self.place.well(&["volume", "freeze", "v"])?;
+        self.tally.freezes += 1;
+        self.ledger().note("frozen");
+        let (before, unflushed) = self.dump("frozen")?;
+        if unflushed > 0 {
+            self.accuse(format!("{unflushed} units are not flushed in a freeze"));
+        }
+        self.ledger().judge_image(&before);
+        rest(Duration::from_millis(150));
+        let (after, _) = self.dump("frozen")?;
+        if before != after {
+            let place = before.iter().zip(&after).position(|(one, two)| one != two);
+            self.accuse(format!("the backing changed in a freeze, at byte {place:?}"));
+        }
+        self.place.well(&["volume", "resume", "v"]).map(drop)
+    }
+
+    /// Waits until the volume is in this state.
+    fn becomes(&self, state: &str) -> bool {
+        let became = wait_until(PATIENCE, || {
+            rest(Duration::from_millis(20));
+            self.place.state() == state
+        });
+        if !became {
+            self.accuse(format!(
+                "the volume is {}, and does not become {state}",
+                self.place.state()
+            ));
+        }
+        became
+    }
+
+    fn clear_error(&self, arguments: &[&str]) -> bool {
+        let cleared = self.place.well(&[&["volume", "clear-error", "v"], arguments].concat());
+        if let Err(error) = &cleared {
+            self.accuse(format!("{error:#}"));
+        }
+        cleared.is_ok()
+    }
+
+    /// The backing fails until the volume has failed, and is mended.
+    fn fail_and_mend(&mut self) -> Result<()> {
+        let what = if self.random.one_in(2) { "fail write" } else { "fail flush" };
+        self.backing.ask(what)?;
+        self.ledger().note(what);
+        let failed = self.becomes("failed");
+        self.backing.ask("fail off")?;
+        if failed && self.clear_error(&["--retry"]) {
+            self.tally.retries += 1;
+        }
+        Ok(())
+    }
+
+    /// The backing fails for good: what it holds, with the rescue file over it, is what was
+    /// acknowledged.
+    fn rescue(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+        self.backing.ask("fail write")?;
+        self.ledger().note("fail write");
+        let failed = self.becomes("failed");
+        self.scene.stop.store(true, Ordering::SeqCst);
+        crew.join();
+        let file = self.place.path("rescued");
+        let name = file.to_str().context("a plain path")?.to_owned();
+        let cleared = failed && self.clear_error(&["--rescue", &name]);
+        self.backing.ask("fail off")?;
+        if !cleared {
+            return Ok(());
+        }
+        let (mut image, _) = self.dump("damaged")?;
+        self.tally.rescued_bytes += apply(&mut image, &file)?;
+        self.ledger().note("rescued");
+        self.ledger().judge_image(&image);
+        self.tally.rescues += 1;
+        daemon.signal(Signal::TERM);
+        let status = daemon.wait()?;
+        if status != 0 {
+            self.accuse(format!("after a rescue the stop had status {status}: {}", daemon.said()));
+        }
+        let path = self.place.path("mended");
+        fs::write(&path, &image)?;
+        self.backing.ask(&format!("load {}", path.display()))?;
+        fs::remove_file(path)?;
+        self.ledger().all_durable();
+        Ok(())
+    }
+}
+
+/// Puts what a rescue file holds onto an image, as its map says, and removes both. Returns how much that
+/// was, in bytes.
+fn apply(image: &mut [u8], file: &Path) -> Result<u64> {
+    let rescued = fs::read(file)?;
+    let mut bytes = 0;
+    let map = PathBuf::from(format!("{}.map", file.display()));
+    for range in ranges(&fs::read_to_string(&map)?)? {
+        ensure!(range.end <= image.len(), "the map reaches beyond the image");
+        bytes += range.len() as u64;
+        image[range.clone()].copy_from_slice(&rescued[range]);
+    }
+    fs::remove_file(file)?;
+    fs::remove_file(map)?;
+    Ok(bytes)
+}
+
+/// What a mapfile of GNU ddrescue calls rescued. Its first line that is no comment is its status,
+/// then follow lines of position, size and status; `+` is rescued.
+fn ranges(map: &str) -> Result<Vec<std::ops::Range<usize>>> {
+    let number = |word: &str| match word.strip_prefix("0x") {
+        Some(digits) => usize::from_str_radix(digits, 16),
+        None => word.parse(),
+    };
+    let lines = map.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let mut ranges = Vec::new();
+    for line in lines.skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [position, size, status] = words[..] else {
+            anyhow::bail!("not a line of a mapfile: {line}");
+        };
+        if status == "+" {
+            let position = number(position)?;
+            ranges.push(position..position + number(size)?);
+        }
+    }
+    Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapfile_is_read() {
+        let map = "# Mapfile\n0x0 + 1\n0x0 0x200 ?\n0x200 0x400 +\n0x600 0x200 ?\n0x800 512 +\n";
+        assert_eq!(ranges(map).expect("a map"), [0x200..0x600, 0x800..0xa00]);
+        assert!(ranges("0x0 + 1\nnonsense").is_err());
+    }
+}

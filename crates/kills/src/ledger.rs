@@ -1,0 +1,467 @@
+//! The judge: what every sector may hold, from what the clients were told.
+//!
+//! Each sector has one writer, which never has two changes of one block under way, so its history is
+//! a list of numbered versions. While somebody serves, and after a kill, a read shows the newest
+//! version that was acknowledged, or a later one that was sent and not answered. After a power cut it
+//! shows the newest that a flush or FUA covered, or any later one. What was seen once stays seen.
+
+use crate::journal::{Act, Journal};
+use crate::stamp::{self, Found, SECTOR_BYTES, Stamp};
+
+/// Sectors of a block.
+pub const BLOCK_SECTORS: u64 = 8;
+
+/// What a change left in a sector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// The change's number; 0: what was there before the first.
+    pub number: u64,
+    /// It left zeros.
+    pub zeros: bool,
+    /// It was answered well, or seen.
+    pub acknowledged: bool,
+    /// When that was, on the ledger's clock.
+    at: u64,
+    /// The daemon's life in which it was sent.
+    life: u32,
+    /// When a read has shown that it has not happened; 0: none has. It may still lie in the backing's
+    /// volatile cache, under an older version that the daemon holds, until that is flushed.
+    denied_at: u64,
+}
+
+const FIRST: Version =
+    Version { number: 0, zeros: true, acknowledged: true, at: 0, life: 0, denied_at: 0 };
+
+/// A sector's history since it was last durable; the first version is acknowledged, always.
+struct Sector {
+    versions: Vec<Version>,
+    /// The newest version of zeros that was forgotten because a later one is durable.
+    zeros_forgotten: Option<u64>,
+}
+
+impl Sector {
+    fn newest(&self) -> Version {
+        let acknowledged = self.versions.iter().rev().find(|version| version.acknowledged);
+        *acknowledged.expect("the first is acknowledged")
+    }
+
+    /// Forgets what cannot be seen any more once the version at `floor` is durable.
+    fn forget_before(&mut self, floor: usize) {
+        let gone = self.versions.drain(..floor);
+        let zeros = gone.filter(|version| version.zeros).map(|version| version.number).max();
+        self.zeros_forgotten = zeros.max(self.zeros_forgotten);
+    }
+
+    /// Forgets what a flush that was sent at `flushed_at` has covered.
+    fn settle(&mut self, flushed_at: u64) {
+        let is_covered = |version: &Version| version.acknowledged && version.at < flushed_at;
+        if let Some(floor) = self.versions.iter().rposition(is_covered)
+            && floor > 0
+        {
+            self.forget_before(floor);
+        }
+        self.versions.retain(|version| version.denied_at == 0 || version.denied_at >= flushed_at);
+    }
+
+    fn allows(&self, low: Low, sector: u64, volume: u64, found: &Found) -> bool {
+        let is_listed = |number: u64, zeros: bool| {
+            let same = |version: &Version| {
+                version.number == number && version.zeros == zeros && version.denied_at == 0
+            };
+            self.versions.iter().any(same)
+        };
+        match found {
+            Found::Zeros => {
+                let later = |version: &Version| {
+                    version.zeros && version.number >= low.number && version.denied_at == 0
+                };
+                low.zeros
+                    || self.versions.iter().any(later)
+                    || self.zeros_forgotten.is_some_and(|number| number >= low.number)
+            }
+            Found::Stamp(stamp) => {
+                let ours = stamp.sector == sector && stamp.volume == volume;
+                let as_told = stamp.number == low.number && !low.zeros;
+                // It was overtaken, and forgotten, while the read was under way.
+                let forgotten = stamp.number < self.versions[0].number;
+                let later =
+                    stamp.number > low.number && (forgotten || is_listed(stamp.number, false));
+                ours && (as_told || later)
+            }
+            Found::Torn(_) | Found::Garbage => false,
+        }
+    }
+
+    /// A read in this life has shown this: what died unanswered with an earlier life is now either
+    /// what was seen, or was never done.
+    fn pin(&mut self, found: &Found, life: u32, now: u64) {
+        let newest = self.newest().number;
+        let is_open = |version: &Version| {
+            !version.acknowledged && version.life < life && version.denied_at == 0
+        };
+        let deny_after = |last: u64, versions: &mut Vec<Version>| {
+            let denied = versions.iter_mut().filter(|one| is_open(one) && one.number > last);
+            denied.for_each(|version| version.denied_at = now);
+        };
+        match found {
+            Found::Zeros => {
+                // Which zeros these are cannot be seen: only later data is known to be gone.
+                let zeros =
+                    self.versions.iter().filter(|version| version.zeros && version.denied_at == 0);
+                let last = zeros.map(|version| version.number).max().unwrap_or(0).max(newest);
+                deny_after(last, &mut self.versions);
+            }
+            Found::Stamp(stamp) => {
+                if let Some(seen) = self
+                    .versions
+                    .iter_mut()
+                    .find(|version| version.number == stamp.number && is_open(version))
+                {
+                    (seen.acknowledged, seen.at) = (true, now);
+                }
+                let last = stamp.number.max(newest);
+                deny_after(last, &mut self.versions);
+            }
+            Found::Torn(_) | Found::Garbage => {}
+        }
+    }
+}
+
+/// The oldest that a read may show of a sector, as it was when the read was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Low {
+    number: u64,
+    zeros: bool,
+}
+
+/// A block, as a reader needs it to know whether it can have been torn.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    changes: u64,
+    under_way: u32,
+    /// Nothing has happened to it since it was last read after a restart.
+    verified: bool,
+}
+
+/// What is remembered of a read until it is answered.
+pub struct Promise {
+    first: u64,
+    lows: Vec<Low>,
+    /// Of each block that it touches, the changes so far; None: one was under way.
+    changes: Vec<Option<u64>>,
+}
+
+/// A change that is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Its number.
+    pub number: u64,
+    /// Its first sector.
+    pub first: u64,
+    /// Its sectors.
+    pub count: u32,
+    /// It is durable when it is answered.
+    pub fua: bool,
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Violation {
+    /// In a sentence.
+    pub what: String,
+    /// The sector.
+    pub sector: u64,
+    /// What it may hold.
+    pub expected: Vec<String>,
+    /// What it holds.
+    pub found: String,
+    /// The last that happened to it, oldest first.
+    pub history: Vec<String>,
+}
+
+/// All sectors of a volume.
+pub struct Ledger {
+    volume: u64,
+    sectors: Vec<Sector>,
+    blocks: Vec<Traffic>,
+    clock: u64,
+    number: u64,
+    life: u32,
+    /// The newest flush that was answered: when it was sent.
+    flushed_at: u64,
+    journal: Journal,
+    violations: Vec<Violation>,
+}
+
+fn blocks(first: u64, count: u64) -> std::ops::Range<usize> {
+    (first / BLOCK_SECTORS) as usize..((first + count).div_ceil(BLOCK_SECTORS)) as usize
+}
+
+impl Ledger {
+    /// The ledger of a volume of zeros. `volume` is its number in stamps.
+    pub fn new(volume: u64, sectors: u64) -> Ledger {
+        let sector = || Sector { versions: vec![FIRST], zeros_forgotten: None };
+        let traffic = Traffic { verified: true, ..Traffic::default() };
+        Ledger {
+            volume,
+            sectors: (0..sectors).map(|_| sector()).collect(),
+            blocks: vec![traffic; blocks(0, sectors).len()],
+            clock: 1,
+            number: 0,
+            life: 0,
+            flushed_at: 0,
+            journal: Journal::default(),
+            violations: Vec::new(),
+        }
+    }
+
+    /// Its size in sectors.
+    pub fn len(&self) -> u64 {
+        self.sectors.len() as u64
+    }
+
+    /// Whether it has no sector.
+    pub fn is_empty(&self) -> bool {
+        self.sectors.is_empty()
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// A daemon begins to serve: what an earlier one has not answered will not come any more.
+    pub fn begin_life(&mut self) {
+        self.life += 1;
+        self.blocks.iter_mut().for_each(|block| block.under_way = 0);
+    }
+
+    /// Notes something that concerns every sector.
+    pub fn note(&mut self, words: &str) {
+        self.journal.push(self.life, Act::Event(words.to_owned()));
+    }
+
+    /// Whether a change of any of these blocks is under way.
+    pub fn is_busy(&self, first: u64, count: u64) -> bool {
+        self.blocks[blocks(first, count)].iter().any(|block| block.under_way > 0)
+    }
+
+    /// A change is about to be sent; `stamps` gets what it is to write, unless it writes zeros.
+    pub fn send_change(
+        &mut self,
+        first: u64,
+        count: u32,
+        fua: bool,
+        stamps: Option<(&mut Vec<u8>, u32)>,
+    ) -> Change {
+        self.number += 1;
+        let change = Change { number: self.number, first, count, fua };
+        let zeros = stamps.is_none();
+        let version =
+            Version { number: change.number, zeros, acknowledged: false, life: self.life, ..FIRST };
+        let flushed_at = self.flushed_at;
+        for sector in &mut self.sectors[first as usize..][..count as usize] {
+            sector.settle(flushed_at);
+            sector.versions.push(version);
+        }
+        for block in &mut self.blocks[blocks(first, u64::from(count))] {
+            block.changes += 1;
+            block.under_way += 1;
+            block.verified = false;
+        }
+        if let Some((bytes, writer)) = stamps {
+            let start = bytes.len();
+            bytes.resize(start + count as usize * SECTOR_BYTES, 0);
+            for (index, bytes) in bytes[start..].chunks_exact_mut(SECTOR_BYTES).enumerate() {
+                let sector = first + index as u64;
+                let (volume, number) = (self.volume, change.number);
+                Stamp { volume, sector, number, first, count, writer }.fill(bytes);
+            }
+        }
+        self.journal.push(self.life, Act::Sent { change, zeros });
+        change
+    }
+
+    /// A change was answered: well, or with an error, after which it may have happened or not.
+    pub fn answer_change(&mut self, change: &Change, well: bool) {
+        let now = self.tick();
+        for block in &mut self.blocks[blocks(change.first, u64::from(change.count))] {
+            block.under_way = block.under_way.saturating_sub(1);
+        }
+        self.journal.push(self.life, Act::Answered { change: *change, well });
+        if !well {
+            return;
+        }
+        for sector in &mut self.sectors[change.first as usize..][..change.count as usize] {
+            let place = sector.versions.iter().position(|version| version.number == change.number);
+            let Some(place) = place else { continue };
+            (sector.versions[place].acknowledged, sector.versions[place].at) = (true, now);
+            if change.fua {
+                sector.forget_before(place);
+            }
+        }
+    }
+
+    /// A flush is about to be sent.
+    pub fn send_flush(&mut self) -> u64 {
+        self.tick()
+    }
+
+    /// The flush that was sent then was answered well.
+    pub fn answer_flush(&mut self, sent_at: u64) {
+        self.flushed_at = self.flushed_at.max(sent_at);
+        self.journal.push(self.life, Act::Flushed { number: self.number });
+    }
+
+    /// Everything that was acknowledged is durable: a daemon has said so by its exit status.
+    pub fn all_durable(&mut self) {
+        self.flushed_at = self.tick();
+    }
+
+    /// A read is about to be sent.
+    pub fn send_read(&mut self, first: u64, count: u32) -> Promise {
+        let flushed_at = self.flushed_at;
+        let lows = self.sectors[first as usize..][..count as usize].iter_mut().map(|sector| {
+            sector.settle(flushed_at);
+            let newest = sector.newest();
+            Low { number: newest.number, zeros: newest.zeros }
+        });
+        let lows = lows.collect();
+        let traffic = self.blocks[blocks(first, u64::from(count))].iter();
+        let changes = traffic.map(|block| (block.under_way == 0).then_some(block.changes));
+        Promise { first, lows, changes: changes.collect() }
+    }
+
+    /// Judges what a read has returned. False: a violation was noted.
+    pub fn answer_read(&mut self, promise: &Promise, bytes: &[u8]) -> bool {
+        let now = self.tick();
+        let found: Vec<Found> = bytes.chunks_exact(SECTOR_BYTES).map(stamp::read).collect();
+        let (life, volume) = (self.life, self.volume);
+        for (index, (found, &low)) in found.iter().zip(&promise.lows).enumerate() {
+            let number = promise.first + index as u64;
+            let sector = &mut self.sectors[number as usize];
+            if !sector.allows(low, number, volume, found) {
+                self.violated("a sector holds what it must not", number, low, found);
+                return false;
+            }
+            sector.pin(found, life, now);
+        }
+        self.judge_blocks(promise, &found)
+    }
+
+    /// Whether blocks that were written whole, and that nobody changed meanwhile, are whole.
+    fn judge_blocks(&mut self, promise: &Promise, found: &[Found]) -> bool {
+        let range = blocks(promise.first, found.len() as u64);
+        for (block, changes) in range.zip(&promise.changes) {
+            let quiet = *changes == Some(self.blocks[block].changes);
+            let first = block as u64 * BLOCK_SECTORS;
+            let Some(start) = first.checked_sub(promise.first).map(|start| start as usize) else {
+                continue;
+            };
+            let Some(sectors) = found.get(start..start + BLOCK_SECTORS as usize) else { continue };
+            if !quiet {
+                continue;
+            }
+            self.blocks[block].verified = true;
+            if let Some(torn) = self.torn(first, sectors) {
+                let low = promise.lows[start + torn];
+                let what = "a block that one write covered is torn";
+                self.violated(what, first + torn as u64, low, &sectors[torn]);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The sector of a block that is older than a write of this whole block, another sector of which
+    /// is there.
+    fn torn(&self, first: u64, sectors: &[Found]) -> Option<usize> {
+        let whole = sectors.iter().filter_map(|found| match found {
+            Found::Stamp(stamp)
+                if stamp.first == first && u64::from(stamp.count) == BLOCK_SECTORS =>
+            {
+                Some(stamp.number)
+            }
+            _ => None,
+        });
+        let newest = whole.max()?;
+        sectors.iter().enumerate().position(|(index, found)| match found {
+            Found::Stamp(stamp) => stamp.number < newest,
+            Found::Zeros => {
+                let sector = &self.sectors[first as usize + index];
+                let later = |version: &Version| version.zeros && version.number > newest;
+                !sector.versions.iter().any(later)
+                    && sector.zeros_forgotten.is_none_or(|number| number < newest)
+            }
+            Found::Torn(_) | Found::Garbage => false,
+        })
+    }
+
+    /// The power was cut: what no flush has covered may be gone.
+    pub fn cut(&mut self) {
+        let flushed_at = self.flushed_at;
+        for sector in &mut self.sectors {
+            sector.settle(flushed_at);
+            for version in &mut sector.versions[1..] {
+                version.acknowledged = false;
+                version.denied_at = 0;
+            }
+        }
+        self.blocks.iter_mut().for_each(|block| block.verified = false);
+    }
+
+    /// Everything is to be read again.
+    pub fn doubt(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.verified = false);
+    }
+
+    /// The next block from `from` on that was not read since it was last changed.
+    pub fn unverified(&self, from: u64) -> Option<u64> {
+        let rest = self.blocks.get(from as usize..)?;
+        rest.iter().position(|block| !block.verified).map(|place| from + place as u64)
+    }
+
+    /// Judges a whole image as a read of everything.
+    pub fn judge_image(&mut self, image: &[u8]) -> bool {
+        let count = self.sectors.len() as u32;
+        let promise = self.send_read(0, count);
+        self.answer_read(&promise, image)
+    }
+
+    fn violated(&mut self, what: &str, sector: u64, low: Low, found: &Found) {
+        let lowest = Version { number: low.number, zeros: low.zeros, ..FIRST };
+        let listed = self.sectors[sector as usize].versions.iter().copied();
+        let later = listed.filter(|version| version.number > low.number);
+        let expected = std::iter::once(lowest).chain(later).map(|version| words(&version));
+        self.violations.push(Violation {
+            what: what.to_owned(),
+            sector,
+            expected: expected.collect(),
+            found: format!("{found:?}"),
+            history: self.journal.of(sector),
+        });
+    }
+
+    /// Notes a violation that no read has shown.
+    pub fn accuse(&mut self, what: String) {
+        let history = self.journal.last_events();
+        self.violations.push(Violation {
+            what,
+            sector: 0,
+            expected: Vec::new(),
+            found: String::new(),
+            history,
+        });
+    }
+
+    /// What was violated so far.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+}
+
+fn words(version: &Version) -> String {
+    let what = if version.zeros { "zeros" } else { "data" };
+    let how = if version.acknowledged { "acknowledged" } else { "sent" };
+    format!("{what} of change {} ({how})", version.number)
+}

@@ -1,0 +1,31 @@
+//! The crash laboratory's second level: the real daemon, over NBD, killed and cut off its power.
+//!
+//! ```text
+//!   clients (threads, stamped writes) --NBD--> overdrive serve --> file of nbdfuse
+//!      |                                          |      \              |
+//!   Ledger: what each sector may hold             |    od-holder       NBD
+//!                                            SIGKILL here               |
+//!                                                       \---- backing process: Lossy, which
+//!                                                             forgets what was not flushed
+//! ```
+//!
+//! One volume lives through a whole run; the daemon dies and is started again and again, and the
+//! clients go on with the same histories. [`run`] is all of it; `main.rs` the command.
+#![forbid(unsafe_code)]
+
+pub mod backing;
+pub mod connection;
+mod happen;
+mod journal;
+pub mod ledger;
+pub mod lossy;
+pub mod plan;
+mod run;
+pub mod stage;
+pub mod stamp;
+mod tally;
+mod time;
+pub mod worker;
+
+pub use run::{Outcome, Terms, run};
+pub use tally::Tally;

@@ -1,0 +1,261 @@
+//! A disk with a volatile cache, as data: what is durable, and what a power cut may take away.
+
+use lane::Random;
+use std::collections::BTreeMap;
+
+/// What a power cut keeps or loses as a whole, in bytes: the disk's physical block.
+pub const UNIT_BYTES: usize = 4096;
+
+/// Versions of a unit that are told apart; of more, one in the middle is forgotten.
+const VERSIONS_MAX: usize = 16;
+
+/// A unit as some write has left it.
+struct Version {
+    bytes: Box<[u8]>,
+    /// The write.
+    write: u64,
+    /// When it was answered; None: it is not.
+    answered: Option<u64>,
+}
+
+/// What a power cut did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Cut {
+    /// Units that had something unflushed.
+    pub unflushed: u64,
+    /// Of these, units that went back to what was flushed.
+    pub lost: u64,
+}
+
+/// The disk.
+pub struct Lossy {
+    durable: Vec<u8>,
+    /// Of every unit, what was written since it was last made durable, in order.
+    volatile: BTreeMap<u64, Vec<Version>>,
+    /// Counts everything that happens.
+    tick: u64,
+    /// Flushes are answered and not done.
+    lies: bool,
+}
+
+impl Lossy {
+    /// A disk of so many bytes, all zero. One that `lies` answers flushes and does nothing.
+    pub fn new(bytes: u64, lies: bool) -> Lossy {
+        let durable = vec![0; bytes as usize];
+        Lossy { durable, volatile: BTreeMap::new(), tick: 0, lies }
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.durable.len() as u64
+    }
+
+    /// Units whose newest version is not durable.
+    pub fn unflushed(&self) -> usize {
+        self.volatile.len()
+    }
+
+    fn unit(&self, unit: u64) -> &[u8] {
+        let start = unit as usize * UNIT_BYTES;
+        match self.volatile.get(&unit).and_then(|versions| versions.last()) {
+            Some(version) => &version.bytes,
+            None => &self.durable[start..start + UNIT_BYTES],
+        }
+    }
+
+    /// What a read at `offset` returns.
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        for (unit, within, part) in parts(offset, into.len()) {
+            let from = &self.unit(unit)[within..within + part.len()];
+            into[part].copy_from_slice(from);
+        }
+    }
+
+    /// Applies a write to the volatile cache; returns its number for [`Lossy::answered`].
+    pub fn write(&mut self, offset: u64, from: &[u8]) -> u64 {
+        self.tick += 1;
+        let write = self.tick;
+        for (unit, within, part) in parts(offset, from.len()) {
+            let mut bytes: Box<[u8]> = self.unit(unit).into();
+            bytes[within..within + part.len()].copy_from_slice(&from[part]);
+            let versions = self.volatile.entry(unit).or_default();
+            versions.push(Version { bytes, write, answered: None });
+            if versions.len() > VERSIONS_MAX {
+                versions.remove(VERSIONS_MAX / 2);
+            }
+        }
+        write
+    }
+
+    /// The write is being answered: from now on a flush covers it.
+    pub fn answered(&mut self, write: u64, offset: u64, length: usize) {
+        self.tick += 1;
+        for (unit, _, _) in parts(offset, length) {
+            let versions = self.volatile.get_mut(&unit).into_iter().flatten();
+            let ours = versions.filter(|version| version.write == write);
+            ours.for_each(|version| version.answered = Some(self.tick));
+        }
+    }
+
+    /// A flush begins.
+    pub fn begin_flush(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+
+    /// The flush ends: what was answered before it began is durable.
+    pub fn end_flush(&mut self, begun: u64) {
+        if self.lies {
+            return;
+        }
+        let Lossy { durable, volatile, .. } = self;
+        volatile.retain(|&unit, versions| {
+            settle(durable, unit, versions, begun);
+            !versions.is_empty()
+        });
+    }
+
+    /// Makes the units of one write durable that was answered (FUA).
+    pub fn harden(&mut self, offset: u64, length: usize) {
+        if self.lies {
+            return;
+        }
+        self.tick += 1;
+        for (unit, _, _) in parts(offset, length) {
+            let Some(versions) = self.volatile.get_mut(&unit) else { continue };
+            settle(&mut self.durable, unit, versions, self.tick);
+            if versions.is_empty() {
+                self.volatile.remove(&unit);
+            }
+        }
+    }
+
+    /// The power fails: every unit keeps one of its versions since the last flush.
+    pub fn cut(&mut self, random: &mut Random) -> Cut {
+        let mut cut = Cut::default();
+        for (unit, versions) in std::mem::take(&mut self.volatile) {
+            cut.unflushed += 1;
+            // Half of the time all or nothing: a choice among many would seldom be either.
+            let kept = match random.below(4) {
+                0 => 0,
+                1 => versions.len(),
+                _ => random.below(versions.len() as u64 + 1) as usize,
+            };
+            cut.lost += u64::from(kept == 0);
+            if let Some(version) = kept.checked_sub(1).and_then(|kept| versions.get(kept)) {
+                self.keep(unit, &version.bytes);
+            }
+        }
+        cut
+    }
+
+    fn keep(&mut self, unit: u64, bytes: &[u8]) {
+        let start = unit as usize * UNIT_BYTES;
+        self.durable[start..start + UNIT_BYTES].copy_from_slice(bytes);
+    }
+
+    /// Everything as reads see it.
+    pub fn image(&self) -> Vec<u8> {
+        let mut image = self.durable.clone();
+        for &unit in self.volatile.keys() {
+            let start = unit as usize * UNIT_BYTES;
+            image[start..start + UNIT_BYTES].copy_from_slice(self.unit(unit));
+        }
+        image
+    }
+
+    /// Replaces everything, durably.
+    ///
+    /// # Panics
+    /// If the image has another size.
+    pub fn replace(&mut self, image: Vec<u8>) {
+        assert_eq!(image.len(), self.durable.len());
+        self.durable = image;
+        self.volatile.clear();
+    }
+}
+
+/// Makes durable what was answered before `begun`, and what an answered version has overtaken.
+fn settle(durable: &mut [u8], unit: u64, versions: &mut Vec<Version>, begun: u64) {
+    let is_covered = |version: &Version| version.answered.is_some_and(|at| at < begun);
+    let Some(newest) = versions.iter().rposition(is_covered) else { return };
+    let start = unit as usize * UNIT_BYTES;
+    durable[start..start + UNIT_BYTES].copy_from_slice(&versions[newest].bytes);
+    versions.drain(..=newest);
+}
+
+/// Cuts a range of bytes by units: the unit, where in it, and which part of the range.
+fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let within = at as usize % UNIT_BYTES;
+        let count = (UNIT_BYTES - within).min(length - done);
+        let part = done..done + count;
+        done += count;
+        (count > 0).then_some((at / UNIT_BYTES as u64, within, part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(disk: &Lossy, offset: u64) -> u8 {
+        let mut bytes = [0; 1];
+        disk.read(offset, &mut bytes);
+        bytes[0]
+    }
+
+    fn written(disk: &mut Lossy, offset: u64, bytes: &[u8]) {
+        let write = disk.write(offset, bytes);
+        disk.answered(write, offset, bytes.len());
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_answered_before_it_began() {
+        let mut disk = Lossy::new(4 * 4096, false);
+        written(&mut disk, 512, &[1; 512]);
+        let pending = disk.write(4096, &[2; 4096]);
+        let flush = disk.begin_flush();
+        written(&mut disk, 512, &[3; 512]);
+        disk.answered(pending, 4096, 4096);
+        disk.end_flush(flush);
+        assert_eq!(disk.unflushed(), 2, "the late one and the one that was pending");
+        assert_eq!((byte(&disk, 512), byte(&disk, 4096)), (3, 2));
+        assert_eq!((disk.durable[512], disk.durable[4096]), (1, 0));
+    }
+
+    #[test]
+    fn a_cut_keeps_any_version_and_never_tears_a_unit() {
+        let mut seen = [false; 3];
+        for seed in 0..64 {
+            let mut disk = Lossy::new(8192, false);
+            written(&mut disk, 0, &[1; 8192]);
+            written(&mut disk, 0, &[2; 4096]);
+            disk.cut(&mut Random::new(seed));
+            let first = byte(&disk, 0);
+            assert_eq!(byte(&disk, 4095), first);
+            seen[usize::from(first)] = true;
+        }
+        assert_eq!(seen, [true; 3]);
+    }
+
+    #[test]
+    fn what_was_flushed_survives_unless_the_disk_lies() {
+        for lies in [false, true] {
+            let mut disk = Lossy::new(4096, lies);
+            written(&mut disk, 0, &[7; 4096]);
+            let flush = disk.begin_flush();
+            disk.end_flush(flush);
+            let lost = (0..64).any(|seed| {
+                let mut after = Lossy::new(4096, lies);
+                written(&mut after, 0, &[7; 4096]);
+                let flush = after.begin_flush();
+                after.end_flush(flush);
+                after.cut(&mut Random::new(seed)).lost > 0
+            });
+            assert_eq!(lost, lies);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What happens to a daemon, chosen by the seed.
+
+use crate::run::Terms;
+use crate::tally::Tally;
+use lane::Random;
+
+/// When a kill or a cut comes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Strike {
+    /// So many milliseconds after the daemon was started.
+    After(u64),
+    /// At a request of the backing: its kind, the how-manieth, and before, applied or answered.
+    At(String),
+}
+
+/// How a life of the daemon ends, or what happens in it before a kill ends it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// SIGKILL.
+    Kill(Strike),
+    /// A power cut.
+    Cut(Strike),
+    /// SIGTERM under load.
+    Stop,
+    /// A kill; the next daemon has another size of memory.
+    Resize,
+    /// An upgrade under load, then a kill.
+    Upgrade,
+    /// The holder is killed, then the daemon.
+    Holder,
+    /// A freeze under load, then a kill.
+    Freeze,
+    /// The backing fails; it is mended, and the error cleared.
+    Retry,
+    /// The backing fails for good; what is dirty is rescued to a file.
+    Rescue,
+}
+
+impl Event {
+    /// Whether clients may see errors.
+    pub fn fails(&self) -> bool {
+        matches!(self, Event::Stop | Event::Upgrade | Event::Retry | Event::Rescue)
+    }
+}
+
+fn strike(random: &mut Random) -> Strike {
+    if random.below(10) < 3 {
+        let kind = ["write", "write", "flush", "read"][random.below(4) as usize];
+        let when = match kind {
+            "read" => "before",
+            _ => ["before", "applied", "answered"][random.below(3) as usize],
+        };
+        let most = if kind == "flush" { 6 } else { 120 };
+        return Strike::At(format!("{kind} {} {when}", 1 + random.below(most)));
+    }
+    Strike::After(match random.below(4) {
+        0 => random.below(60),
+        1 => random.below(150),
+        2 => 50 + random.below(300),
+        _ => 100 + random.below(1000),
+    })
+}
+
+/// The one kind of event that a run may be restricted to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+#[allow(missing_docs, reason = "the same words as the events")]
+pub enum Only {
+    Kill,
+    Cut,
+    Stop,
+    Resize,
+    Upgrade,
+    Holder,
+    Freeze,
+    Retry,
+    Rescue,
+}
+
+fn one(random: &mut Random, only: Only) -> Event {
+    match only {
+        Only::Kill => Event::Kill(strike(random)),
+        Only::Cut => Event::Cut(strike(random)),
+        Only::Stop => Event::Stop,
+        Only::Resize => Event::Resize,
+        Only::Upgrade => Event::Upgrade,
+        Only::Holder => Event::Holder,
+        Only::Freeze => Event::Freeze,
+        Only::Retry => Event::Retry,
+        Only::Rescue => Event::Rescue,
+    }
+}
+
+/// What happens next.
+pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally) -> Event {
+    if let Some(only) = terms.only {
+        return one(random, only);
+    }
+    let open = |wanted: Option<u64>, other: Option<u64>, done: u64| match (wanted, other) {
+        (Some(wanted), _) => done < wanted,
+        (None, None) => true,
+        (None, Some(_)) => false,
+    };
+    let kills = open(terms.kills, terms.cuts, tally.kills);
+    let cuts = open(terms.cuts, terms.kills, tally.cuts);
+    if cuts && (!kills || random.one_in(5)) {
+        return Event::Cut(strike(random));
+    }
+    match random.below(100) {
+        0..3 => Event::Stop,
+        3..6 => Event::Resize,
+        6..8 if !terms.no_holder => Event::Upgrade,
+        8..10 if !terms.no_holder => Event::Holder,
+        10..12 => Event::Freeze,
+        12..14 => Event::Retry,
+        14..16 => Event::Rescue,
+        _ => Event::Kill(strike(random)),
+    }
+}

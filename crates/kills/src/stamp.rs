@@ -1,0 +1,139 @@
+//! What every written sector holds: 512 bytes that name the write they come from.
+//!
+//! ```text
+//! | magic | volume | sector | number | first | count u32, writer u32 | checksum | filler ...
+//!   8       8        8        8        8       8                       8          456 bytes
+//! ```
+//! Little endian. The filler follows from the checksum, so that a sector torn anywhere is noticed.
+
+use lane::Random;
+
+/// Bytes of a sector.
+pub const SECTOR_BYTES: usize = block::SECTOR as usize;
+
+/// `ODKILLS1`.
+const MAGIC: u64 = 0x3153_4c4c_494b_444f;
+/// Words before the checksum.
+const NAMED: usize = 6;
+const WORDS: usize = SECTOR_BYTES / 8;
+
+/// A write, as each of its sectors names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The volume's number: that of another run is not ours.
+    pub volume: u64,
+    /// The sector it is for.
+    pub sector: u64,
+    /// The write's number; later writes have larger ones.
+    pub number: u64,
+    /// The write's first sector.
+    pub first: u64,
+    /// The write's sectors.
+    pub count: u32,
+    /// Who wrote it.
+    pub writer: u32,
+}
+
+/// What a sector was found to hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Zeros.
+    Zeros,
+    /// A whole stamp, of whatever sector.
+    Stamp(Stamp),
+    /// The beginning of this stamp, and then something else.
+    Torn(Stamp),
+    /// Nothing that we have written.
+    Garbage,
+}
+
+fn checksum(words: &[u64]) -> u64 {
+    let mix = |sum: u64, word: &u64| Random::new(sum ^ word).next_u64();
+    words.iter().fold(0x0dd5, mix)
+}
+
+impl Stamp {
+    fn words(&self) -> [u64; NAMED] {
+        let last = u64::from(self.count) | u64::from(self.writer) << 32;
+        [MAGIC, self.volume, self.sector, self.number, self.first, last]
+    }
+
+    /// Fills a sector.
+    ///
+    /// # Panics
+    /// If it has not [`SECTOR_BYTES`].
+    pub fn fill(&self, sector: &mut [u8]) {
+        assert_eq!(sector.len(), SECTOR_BYTES);
+        let words = self.words();
+        let sum = checksum(&words);
+        let mut filler = Random::new(sum);
+        let rest = std::iter::repeat_with(|| filler.next_u64());
+        let all = words.into_iter().chain([sum]).chain(rest);
+        for (bytes, word) in sector.chunks_exact_mut(8).zip(all) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Reads what a sector holds.
+pub fn read(sector: &[u8]) -> Found {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(sector.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    }
+    if words.iter().all(|&word| word == 0) {
+        return Found::Zeros;
+    }
+    let sum = words[NAMED];
+    if words[0] != MAGIC || sum != checksum(&words[..NAMED]) {
+        return Found::Garbage;
+    }
+    let stamp = Stamp {
+        volume: words[1],
+        sector: words[2],
+        number: words[3],
+        first: words[4],
+        count: words[5] as u32,
+        writer: (words[5] >> 32) as u32,
+    };
+    let mut filler = Random::new(sum);
+    match words[NAMED + 1..].iter().all(|&word| word == filler.next_u64()) {
+        true => Found::Stamp(stamp),
+        false => Found::Torn(stamp),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: Stamp =
+        Stamp { volume: 1, sector: 70_000, number: 9, first: 69_999, count: 3, writer: 2 };
+
+    #[test]
+    fn a_stamp_is_read_again() {
+        let mut sector = [0; SECTOR_BYTES];
+        assert_eq!(read(&sector), Found::Zeros);
+        STAMP.fill(&mut sector);
+        assert_eq!(read(&sector), Found::Stamp(STAMP));
+    }
+
+    #[test]
+    fn every_tear_and_every_flipped_byte_is_noticed() {
+        let (mut one, mut two) = ([0; SECTOR_BYTES], [0; SECTOR_BYTES]);
+        STAMP.fill(&mut one);
+        Stamp { number: 10, ..STAMP }.fill(&mut two);
+        for cut in (8..SECTOR_BYTES).step_by(8) {
+            let torn = [&one[..cut], &two[cut..]].concat();
+            // The first words of both are the same.
+            if torn != one && torn != two {
+                assert!(!matches!(read(&torn), Found::Stamp(_)), "cut at {cut}");
+            }
+        }
+        for place in 0..SECTOR_BYTES {
+            let mut flipped = one;
+            flipped[place] ^= 1;
+            assert!(!matches!(read(&flipped), Found::Stamp(_)), "byte {place}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What was done, counted.
+
+use std::time::Duration;
+
+/// The counts of a run.
+#[derive(Clone, Default, Debug, serde::Serialize)]
+pub struct Tally {
+    /// Lives of the daemon.
+    pub lives: u64,
+    /// SIGKILLs of the daemon; the following four lines are among them.
+    pub kills: u64,
+    /// Before it served.
+    pub kills_early: u64,
+    /// While clients still read what it had recovered.
+    pub kills_verifying: u64,
+    /// At a chosen request of the backing.
+    pub kills_at_points: u64,
+    /// With requests under way, whose connections broke.
+    pub kills_loaded: u64,
+    /// Power cuts.
+    pub cuts: u64,
+    /// Power cuts at a chosen request of the backing.
+    pub cuts_at_points: u64,
+    /// Units of 4 KiB that were not flushed when the power was cut.
+    pub units_unflushed: u64,
+    /// Of these, units that went back to what was flushed.
+    pub units_lost: u64,
+    /// Stops by SIGTERM.
+    pub stops: u64,
+    /// Starts with another size of memory after a kill.
+    pub settles: u64,
+    /// Upgrades.
+    pub upgrades: u64,
+    /// Holders killed, the daemon living on.
+    pub holders: u64,
+    /// Freezes.
+    pub freezes: u64,
+    /// Failed volumes that were mended.
+    pub retries: u64,
+    /// Failed volumes whose dirty data was rescued to a file.
+    pub rescues: u64,
+    /// Bytes that the rescue files held.
+    pub rescued_bytes: u64,
+    /// Requests of clients that were answered.
+    pub requests: u64,
+    /// Of these, with an error that was to be expected.
+    pub errors: u64,
+    /// Bytes that clients read and the judge has judged.
+    pub judged_bytes: u64,
+    /// Bytes of acknowledged writes that daemons found kept.
+    pub recovered_bytes: u64,
+    /// Starts that found something.
+    pub recoveries: u64,
+    /// From the start of each daemon until clients could connect, in nanoseconds.
+    #[serde(skip)]
+    pub serving: Vec<Duration>,
+}
+
+impl Tally {
+    /// The median and the maximum of the times from start to serving, in milliseconds.
+    pub fn serving_ms(&self) -> (f64, f64) {
+        let mut all = self.serving.clone();
+        all.sort();
+        let ms = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1000.0);
+        (ms(all.get(all.len() / 2)), ms(all.last()))
+    }
+
+    /// What people read at the end.
+    pub fn report(&self, seconds: f64) -> String {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let (median, most) = self.serving_ms();
+        format!(
+            "{} lives of the daemon in {seconds:.0} s\n\
+             {} kills: {} at a chosen request, {} before it served, {} while its recovery was \
+             read, {} under load\n\
+             {} power cuts ({} at a chosen request): {} unflushed units, {} of them lost\n\
+             {} stops, {} other sizes, {} upgrades, {} holders killed, {} freezes, {} mended, {} \
+             rescued ({:.1} MiB)\n\
+             {} requests ({} errors that were due), {:.0} MiB judged\n\
+             {:.1} MiB recovered in {} starts; from start to serving {median:.0} ms (median), \
+             {most:.0} ms (most)",
+            self.lives,
+            self.kills,
+            self.kills_at_points,
+            self.kills_early,
+            self.kills_verifying,
+            self.kills_loaded,
+            self.cuts,
+            self.cuts_at_points,
+            self.units_unflushed,
+            self.units_lost,
+            self.stops,
+            self.settles,
+            self.upgrades,
+            self.holders,
+            self.freezes,
+            self.retries,
+            self.rescues,
+            mib(self.rescued_bytes),
+            self.requests,
+            self.errors,
+            mib(self.judged_bytes),
+            mib(self.recovered_bytes),
+            self.recoveries,
+        )
+    }
+}

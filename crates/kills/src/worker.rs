@@ -1,0 +1,380 @@
+//! One client: it reads what a restart must have kept, then writes, reads and flushes, with several
+//! commands under way, until the connection ends or it is told to stop.
+
+use crate::connection::{Connection, Reply, Told};
+use crate::ledger::{BLOCK_SECTORS, Change, Ledger, Promise};
+use crate::stamp::SECTOR_BYTES;
+use crate::time::{now, rest};
+use lane::Random;
+use nbd::codec::*;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Blocks that are verified by one read.
+const CHUNK_BLOCKS: u64 = 16;
+/// The largest change, in blocks: 256 KiB.
+const LARGE_BLOCKS: u64 = 64;
+/// Blocks that most requests of a client go to.
+const HOT_BLOCKS: u64 = 48;
+/// How long a connection that was told to stop may take for its last replies.
+const GOODBYE: Duration = Duration::from_secs(40);
+/// How long a server may let a client wait without any reply.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How clients behave in one life of a daemon.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Commands under way.
+    pub depth: usize,
+    /// One request in so many is a flush.
+    pub flush_in: u64,
+    /// After each request, in microseconds.
+    pub pause_us: u64,
+}
+
+/// What all clients share.
+pub struct Scene {
+    /// The judge.
+    pub ledger: Mutex<Ledger>,
+    /// Clients end when this is set.
+    pub stop: AtomicBool,
+    /// Errors are expected: the backing fails, or the daemon ends.
+    pub errors_expected: AtomicBool,
+    /// Requests that were answered.
+    pub requests: AtomicU64,
+    /// Bytes of reads that were judged.
+    pub judged_bytes: AtomicU64,
+    /// Errors that clients were told.
+    pub errors: AtomicU64,
+    /// Clients that still read what a restart must have kept.
+    pub verifying: AtomicU64,
+}
+
+/// How a client ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It was told to; all its requests were answered.
+    Stopped,
+    /// The connection broke, or could not be had.
+    Lost(String),
+    /// The judge has found something.
+    Violation,
+}
+
+/// Something under way.
+enum Doing {
+    Read(Promise, usize),
+    Change(Change),
+    Flush(u64),
+}
+
+impl Doing {
+    fn payload(&self) -> usize {
+        match self {
+            Doing::Read(_, bytes) => *bytes,
+            Doing::Change(_) | Doing::Flush(_) => 0,
+        }
+    }
+}
+
+/// A client.
+pub struct Worker {
+    scene: Arc<Scene>,
+    /// Which of the clients it is, and how many there are.
+    index: u64,
+    count: u64,
+    habits: Habits,
+    random: Random,
+    cookie: u64,
+    under_way: BTreeMap<u64, Doing>,
+    /// The first block that may still have to be verified; None: all is.
+    verify_from: Option<u64>,
+    /// Verifying is over, and taken off the scene's count.
+    counted: bool,
+    blocks: u64,
+    trims: bool,
+}
+
+fn poisoned<T>(_: T) -> io::Error {
+    io::Error::other("another client has panicked")
+}
+
+impl Worker {
+    /// The client with this index among `count`.
+    pub fn new(
+        scene: Arc<Scene>,
+        index: u64,
+        count: u64,
+        habits: Habits,
+        random: Random,
+    ) -> Worker {
+        Worker {
+            scene,
+            index,
+            count,
+            habits,
+            random,
+            cookie: 0,
+            under_way: BTreeMap::new(),
+            verify_from: Some(0),
+            counted: false,
+            blocks: 0,
+            trims: false,
+        }
+    }
+
+    /// Works until the end.
+    pub fn run(mut self, socket: &Path) -> End {
+        self.scene.verifying.fetch_add(1, Ordering::Relaxed);
+        let worked =
+            Connection::open(socket).and_then(|(connection, told)| self.work(connection, told));
+        self.verified();
+        match worked {
+            Ok(true) => End::Stopped,
+            Ok(false) => End::Violation,
+            Err(error) => End::Lost(error.to_string()),
+        }
+    }
+
+    fn work(&mut self, mut connection: Connection, told: Told) -> io::Result<bool> {
+        self.blocks = told.bytes / (BLOCK_SECTORS * SECTOR_BYTES as u64);
+        self.trims = told.trims;
+        let mut last = now();
+        loop {
+            let stops = self.scene.stop.load(Ordering::Relaxed);
+            if stops && self.under_way.is_empty() {
+                return Ok(true);
+            }
+            while !stops && self.under_way.len() < self.habits.depth {
+                self.next(&mut connection)?;
+                if self.habits.pause_us > 0 {
+                    rest(Duration::from_micros(self.random.below(self.habits.pause_us * 2)));
+                    break;
+                }
+            }
+            connection.pump(Duration::from_millis(20))?;
+            loop {
+                let under_way = &self.under_way;
+                let payload = |cookie| under_way.get(&cookie).map(Doing::payload);
+                let Some((reply, bytes)) = connection.reply(payload)? else { break };
+                last = now();
+                if !complete(&self.scene, &mut self.under_way, reply, bytes)? {
+                    return Ok(false);
+                }
+            }
+            let patience = if stops { GOODBYE } else { PATIENCE };
+            if last.elapsed() > patience && !self.under_way.is_empty() {
+                let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
+                let open = self.under_way.len();
+                ledger.accuse(format!("{open} requests were not answered for {patience:?}"));
+                return Ok(false);
+            }
+        }
+    }
+
+    fn cookie(&mut self) -> u64 {
+        self.cookie += 1;
+        self.cookie
+    }
+
+    fn next(&mut self, connection: &mut Connection) -> io::Result<()> {
+        if let Some(block) = self.next_to_verify()? {
+            let count = CHUNK_BLOCKS.min(self.blocks - block);
+            return self.read(connection, block * BLOCK_SECTORS, count * BLOCK_SECTORS);
+        }
+        match self.random.below(100) {
+            _ if self.random.one_in(self.habits.flush_in) => self.flush(connection),
+            0..55 => self.write(connection),
+            55..65 => self.zero(connection),
+            _ => {
+                let (first, count) = self.place(false);
+                self.read(connection, first, count)
+            }
+        }
+    }
+
+    /// All that is ours was asked for, or never will be.
+    fn verified(&mut self) {
+        self.verify_from = None;
+        if !std::mem::replace(&mut self.counted, true) {
+            self.scene.verifying.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The next chunk of ours with a block that a restart may have damaged.
+    fn next_to_verify(&mut self) -> io::Result<Option<u64>> {
+        let scene = self.scene.clone();
+        let ledger = scene.ledger.lock().map_err(poisoned)?;
+        while let Some(from) = self.verify_from {
+            let found = ledger.unverified(from);
+            let chunk = found.map(|block| block / CHUNK_BLOCKS);
+            self.verify_from = chunk.map(|chunk| (chunk + 1) * CHUNK_BLOCKS);
+            if let Some(chunk) = chunk.filter(|chunk| chunk % self.count == self.index) {
+                return Ok(Some(chunk * CHUNK_BLOCKS));
+            }
+        }
+        drop(ledger);
+        self.verified();
+        Ok(None)
+    }
+
+    /// Where a request goes: sectors of ours only, if it is a change.
+    fn place(&mut self, change: bool) -> (u64, u64) {
+        let region = self.blocks / (self.count + 1);
+        let hot = self.random.below(10) < 7;
+        let within = |random: &mut Random| random.below(if hot { HOT_BLOCKS } else { region });
+        if self.random.one_in(3) {
+            // The shared region: small requests, each block has one writer.
+            let start = self.count * region;
+            let mut block = within(&mut self.random);
+            if change {
+                block = block / self.count * self.count + self.index;
+            }
+            if start + block >= self.blocks {
+                block -= self.count;
+            }
+            return self.small(start + block);
+        }
+        let owner = if change { self.index } else { self.random.below(self.count) };
+        let block = owner * region + within(&mut self.random);
+        if self.random.below(8) > 0 {
+            return self.small(block);
+        }
+        let end = (owner + 1) * region;
+        let count = (1 + self.random.below(LARGE_BLOCKS)).min(end - block);
+        let (mut first, mut sectors) = (block * BLOCK_SECTORS, count * BLOCK_SECTORS);
+        if self.random.one_in(4) && sectors > 2 {
+            first += 1;
+            sectors -= 2;
+        }
+        (first, sectors)
+    }
+
+    /// A block, or sectors of one.
+    fn small(&mut self, block: u64) -> (u64, u64) {
+        let first = block * BLOCK_SECTORS;
+        if self.random.below(3) > 0 {
+            return (first, BLOCK_SECTORS);
+        }
+        let start = self.random.below(BLOCK_SECTORS);
+        (first + start, 1 + self.random.below(BLOCK_SECTORS - start))
+    }
+
+    fn send(
+        &mut self,
+        connection: &mut Connection,
+        command: u16,
+        flags: u16,
+        at: (u64, u64),
+    ) -> u64 {
+        let cookie = self.cookie();
+        let sector = SECTOR_BYTES as u64;
+        connection.request(&RequestHeader {
+            flags,
+            command,
+            cookie,
+            offset: at.0 * sector,
+            length: (at.1 * sector) as u32,
+        });
+        cookie
+    }
+
+    fn read(&mut self, connection: &mut Connection, first: u64, count: u64) -> io::Result<()> {
+        let promise = self.scene.ledger.lock().map_err(poisoned)?.send_read(first, count as u32);
+        let cookie = self.send(connection, NBD_CMD_READ, 0, (first, count));
+        let bytes = count as usize * SECTOR_BYTES;
+        self.under_way.insert(cookie, Doing::Read(promise, bytes));
+        Ok(())
+    }
+
+    /// A place for a change where no other one is under way; None: there was none at hand.
+    fn free_place(&mut self) -> io::Result<Option<(u64, u64)>> {
+        for _ in 0..8 {
+            let (first, count) = self.place(true);
+            if !self.scene.ledger.lock().map_err(poisoned)?.is_busy(first, count) {
+                return Ok(Some((first, count)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn write(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let Some((first, count)) = self.free_place()? else { return self.flush(connection) };
+        let fua = self.random.one_in(16);
+        let flags = if fua { NBD_CMD_FLAG_FUA } else { 0 };
+        let cookie = self.cookie();
+        let sector = SECTOR_BYTES as u64;
+        let out = connection.request(&RequestHeader {
+            flags,
+            command: NBD_CMD_WRITE,
+            cookie,
+            offset: first * sector,
+            length: (count * sector) as u32,
+        });
+        let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
+        let stamps = Some((out, self.index as u32));
+        let change = ledger.send_change(first, count as u32, fua, stamps);
+        drop(ledger);
+        self.under_way.insert(cookie, Doing::Change(change));
+        Ok(())
+    }
+
+    /// Zeros, by write-zeroes or a trim.
+    fn zero(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let Some((first, count)) = self.free_place()? else { return self.flush(connection) };
+        let trim = self.trims && self.random.one_in(3);
+        let fua = self.random.one_in(16);
+        let mut flags = if fua { NBD_CMD_FLAG_FUA } else { 0 };
+        if !trim && self.random.one_in(2) {
+            flags |= NBD_CMD_FLAG_NO_HOLE;
+        }
+        let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
+        let change = ledger.send_change(first, count as u32, fua, None);
+        drop(ledger);
+        let command = if trim { NBD_CMD_TRIM } else { NBD_CMD_WRITE_ZEROES };
+        let cookie = self.send(connection, command, flags, (first, count));
+        self.under_way.insert(cookie, Doing::Change(change));
+        Ok(())
+    }
+
+    fn flush(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let sent_at = self.scene.ledger.lock().map_err(poisoned)?.send_flush();
+        let cookie = self.send(connection, NBD_CMD_FLUSH, 0, (0, 0));
+        self.under_way.insert(cookie, Doing::Flush(sent_at));
+        Ok(())
+    }
+}
+
+/// Takes note of a reply. False: it violates something.
+fn complete(
+    scene: &Scene,
+    under_way: &mut BTreeMap<u64, Doing>,
+    reply: Reply,
+    bytes: &[u8],
+) -> io::Result<bool> {
+    let Some(doing) = under_way.remove(&reply.cookie) else { return Ok(true) };
+    let well = reply.error == 0;
+    scene.requests.fetch_add(1, Ordering::Relaxed);
+    let mut ledger = scene.ledger.lock().map_err(poisoned)?;
+    if !well {
+        scene.errors.fetch_add(1, Ordering::Relaxed);
+        if !scene.errors_expected.load(Ordering::SeqCst) {
+            ledger.accuse(format!("a request got error {} for no reason", reply.error));
+            return Ok(false);
+        }
+    }
+    match doing {
+        Doing::Read(promise, _) if well => {
+            scene.judged_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            return Ok(ledger.answer_read(&promise, bytes));
+        }
+        Doing::Change(change) => ledger.answer_change(&change, well),
+        Doing::Flush(sent_at) if well => ledger.answer_flush(sent_at),
+        Doing::Read(..) | Doing::Flush(_) => {}
+    }
+    Ok(true)
+}
