@@ -1,6 +1,7 @@
 //! The backend `file`: a [`FileVolume`] as one lane sees it.
 
 use crate::file::{Direct, FileVolume};
+use crate::operations::{By, Way};
 use crate::ring::Ring;
 use crate::size;
 use block::{
@@ -51,14 +52,22 @@ impl FileBackend {
         fits
     }
 
+    fn by(&self) -> By {
+        if self.volume.remote { By::Worker } else { By::Lane }
+    }
+
+    async fn transfer(&self, offset: u64, buf: &Buf, way: Way) -> Result {
+        self.ring.transfer(&self.volume.file, offset, buf, way, self.by()).await
+    }
+
     async fn read(&self, at: Extent, into: &Buf) -> Result {
         if self.fits(into) {
-            return self.ring.read(&self.volume.file, position(&at), into).await;
+            return self.transfer(position(&at), into, Way::Read).await;
         }
         self.by_detour(at, |detour, part, first| {
-            let (ring, file) = (&self.ring, &self.volume.file);
+            let (ring, file, by) = (&self.ring, &self.volume.file, self.by());
             async move {
-                ring.read(file, position(&part), &detour).await?;
+                ring.transfer(file, position(&part), &detour, Way::Read, by).await?;
                 into.part(first, part.count).copy_from_buf(&detour);
                 Ok(())
             }
@@ -95,14 +104,13 @@ impl FileBackend {
 
     async fn write_checked(&self, at: Extent, from: &Buf, dsync: bool) -> Result {
         if self.fits(from) {
-            let file = &self.volume.file;
-            return self.ring.write(file, position(&at), from, dsync).await;
+            return self.transfer(position(&at), from, Way::Write { dsync }).await;
         }
         self.by_detour(at, |detour, part, first| {
-            let (ring, file) = (&self.ring, &self.volume.file);
+            let (ring, file, by) = (&self.ring, &self.volume.file, self.by());
             async move {
                 detour.copy_from_buf(&from.part(first, part.count));
-                ring.write(file, position(&part), &detour, dsync).await
+                ring.transfer(file, position(&part), &detour, Way::Write { dsync }, by).await
             }
         })
         .await
@@ -174,7 +182,7 @@ impl FileBackend {
             let count = room.min(at.count - done);
             let place = position(&at) + u64::from(done) * SECTOR;
             let part = zeros.part(0, count);
-            self.ring.write(&volume.file, place, &part, false).await?;
+            self.transfer(place, &part, Way::Write { dsync: false }).await?;
             done += count;
         }
         Ok(())

@@ -69,12 +69,12 @@ pub struct FileVolume {
     /// Cleared when the kernel says that it cannot.
     pub(crate) can_punch: AtomicBool,
     pub(crate) can_zero: AtomicBool,
-    /// Whether it can be asked where its holes are.
-    pub(crate) can_seek: bool,
+    /// Whether a server stands behind it, which may not answer.
+    pub(crate) remote: bool,
     pub(crate) size: Size,
     identity: Identity,
     lock: Lock,
-    device: bool,
+    pub(crate) device: bool,
     note: Option<String>,
 }
 
@@ -314,7 +314,7 @@ impl FileVolume {
         let limits = limits(&file, found, bytes, options.read_only, alignment.block);
         Ok(Arc::new(FileVolume {
             path: path.to_owned(),
-            can_seek: stretches::can_seek(&file, device),
+            remote: stretches::is_remote(&file, device),
             file: Arc::new(file),
             limits,
             alignment,

@@ -12,9 +12,19 @@ use std::os::fd::AsRawFd;
 
 /// Which way a transfer goes.
 #[derive(Clone, Copy)]
-enum Way {
+pub(crate) enum Way {
     Read,
     Write { dsync: bool },
+}
+
+/// Who does it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The kernel, at once if it can.
+    Lane,
+    /// One of the kernel's own threads: where handing it in could already wait for a server, as for
+    /// a lock of FUSE that a request in flight holds. A lane must not be kept by that.
+    Worker,
 }
 
 pub(crate) fn fd(file: &File) -> types::Fd {
@@ -41,7 +51,7 @@ impl Ring {
     /// # Errors
     /// `Io` for an error of the device, and where the file ends before the buffer does.
     pub async fn read(&self, file: &File, offset: u64, into: &Buf) -> Result {
-        self.transfer(file, offset, into, Way::Read).await
+        self.transfer(file, offset, into, Way::Read, By::Lane).await
     }
 
     /// Writes all of `from` at byte `offset`; with `dsync` it is durable when answered (RWF_DSYNC).
@@ -49,16 +59,23 @@ impl Ring {
     /// # Errors
     /// `NoSpace`, `ReadOnly`, or `Io`.
     pub async fn write(&self, file: &File, offset: u64, from: &Buf, dsync: bool) -> Result {
-        self.transfer(file, offset, from, Way::Write { dsync }).await
+        self.transfer(file, offset, from, Way::Write { dsync }, By::Lane).await
     }
 
-    async fn transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way) -> Result {
+    pub(crate) async fn transfer(
+        &self,
+        file: &File,
+        offset: u64,
+        buf: &Buf,
+        way: Way,
+        by: By,
+    ) -> Result {
         assert!(u64::from(buf.grain()) == SECTOR, "files hold real bytes");
         let mut done = 0;
         while done < buf.sectors() {
             let rest = buf.part(done, buf.sectors() - done);
             let at = offset + u64::from(done) * SECTOR;
-            let result = self.start_transfer(file, at, &rest, way).await;
+            let result = self.start_transfer(file, at, &rest, way, by).await;
             if is_passing(result) {
                 self.lane().rest().await;
             } else if result >= SECTOR as i64 {
@@ -76,7 +93,7 @@ impl Ring {
         Ok(())
     }
 
-    fn start_transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way) -> Ticket {
+    fn start_transfer(&self, file: &File, offset: u64, buf: &Buf, way: Way, by: By) -> Ticket {
         let mut list = self.0.flights.borrow_mut().list();
         buf.addresses(|at, bytes| {
             // What does not fit follows: the transfer is then short.
@@ -97,6 +114,10 @@ impl Ring {
                 .offset(offset)
                 .rw_flags(if dsync { libc::RWF_DSYNC } else { 0 })
                 .build(),
+        };
+        let entry = match by {
+            By::Lane => entry,
+            By::Worker => entry.flags(squeue::Flags::ASYNC),
         };
         let hold = Hold { keep: Some(buf.keep()), file: Some(file.clone()), vectors: Some(list) };
         // SAFETY: the entry points into the buffer's memory (kept by `keep`) and to the boxed

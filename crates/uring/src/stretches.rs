@@ -23,10 +23,10 @@ const REMOTE: [FsWord; 7] = [
     0x6969,
 ];
 
-/// Whether seeking for holes in the file makes sense: a file, on a file system of this machine.
-pub(crate) fn can_seek(file: impl AsFd, device: bool) -> bool {
+/// Whether the file lies on a server, which may not answer. What cannot be told is taken for one.
+pub(crate) fn is_remote(file: impl AsFd, device: bool) -> bool {
     let system = rustix::fs::fstatfs(file).map(|found| found.f_type);
-    !device && system.is_ok_and(|system| !REMOTE.contains(&system))
+    !device && !system.is_ok_and(|system| !REMOTE.contains(&system))
 }
 
 /// Cuts `at` into stretches. `seek` finds the first byte from its position on that is data (true)
@@ -61,7 +61,7 @@ impl FileVolume {
         let unknown = || vec![Stretch::data(at.count)];
         let file = &self.file;
         // Beyond a cut there is no hole but nothing at all: reading it is an error, not zeros.
-        if !self.can_seek || self.size.has_shrunk(file) != Ok(false) {
+        if self.remote || self.device || self.size.has_shrunk(file) != Ok(false) {
             return unknown();
         }
         let seek = |from, data| {
