@@ -6,14 +6,18 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Block, Error, Extent, Kind, Limits, Request, Result, Stack, Stall, Stretch};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::Event;
+
+const STOPPING: Error = Error::new(Kind::Stopping, "change a frozen volume that stops");
 
 /// The half of a valve that all lanes share.
 #[derive(Default, Debug)]
 pub struct ValveShared {
     closed: AtomicBool,
+    /// What is held gets an error.
+    refusing: AtomicBool,
     /// Changes below the valve.
     under_way: AtomicU64,
     /// Changes that wait above it.
@@ -41,6 +45,14 @@ impl ValveShared {
     /// Lets changes through again.
     pub fn open(&self) {
         self.closed.store(false, Ordering::SeqCst);
+        self.opened.notify();
+        self.changed.notify();
+    }
+
+    /// Answers whatever is held, and will be, with an error: the volume stops while it is frozen, and
+    /// what nobody was promised must not reach the backing.
+    pub fn refuse(&self) {
+        self.refusing.store(true, Ordering::SeqCst);
         self.opened.notify();
         self.changed.notify();
     }
@@ -138,6 +150,9 @@ impl Block for Valve {
             let seen = self.shared.opened.seen();
             if self.shared.enter() {
                 break;
+            }
+            if self.shared.refusing.load(Ordering::SeqCst) {
+                return Err(STOPPING);
             }
             self.shared.held.fetch_add(1, Ordering::Relaxed);
             self.shared.opened.after(seen).await;

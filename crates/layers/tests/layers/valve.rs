@@ -90,3 +90,25 @@ fn who_waits_for_quiet_may_give_up_and_is_told_of_an_opening() {
     while world.step() {}
     assert_eq!(answers.get(), (false, false));
 }
+
+#[test]
+fn what_is_held_when_the_volume_stops_is_refused_and_never_done() {
+    let mut world = world();
+    let lane = world.lane();
+    let (shared, stack) = valved(&lane);
+    let ends = Ends::default();
+    shared.close();
+    send(&ends, &stack, "held", 0, write(0, 8, 1));
+    send(&ends, &stack, "later", 200, write(0, 8, 1));
+    let (stopper, stopping) = (shared.clone(), lane.clone());
+    let stop = async move {
+        stopping.sleep_until(100_000).await;
+        stopper.refuse();
+    };
+    lane.spawn(stop).expect("a slot is free");
+    while world.step() {}
+    let ends = ends.borrow();
+    assert_eq!(ends.len(), 2);
+    let kinds = ends.iter().map(|(_, _, end)| end.map_err(|error| error.kind));
+    assert!(kinds.into_iter().all(|end| end == Err(block::Kind::Stopping)), "{ends:?}");
+}

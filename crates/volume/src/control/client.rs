@@ -8,6 +8,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a daemon may take to list its volumes.
+const LIST_TIME: Duration = Duration::from_secs(5);
 
 /// A connection to a daemon.
 pub struct Daemon {
@@ -61,7 +65,12 @@ impl Daemon {
     /// # Errors
     /// As [`Daemon::ask`].
     pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
+        // This is answered at once or never; what others are asked may take as long as a backing does.
+        let failed = |error| broken(&self.path, error);
+        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
         let value = self.ask(&Ask::List)?;
+        let failed = |error| broken(&self.path, error);
+        self.stream.set_read_timeout(None).map_err(failed)?;
         serde_json::from_value(value).map_err(|error| broken(&self.path, error))
     }
 

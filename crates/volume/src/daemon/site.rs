@@ -97,6 +97,11 @@ impl Site {
         self.has_ended.get()
     }
 
+    /// Whether an operator has frozen or paused it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.volume.valve().is_closed() || self.paused.get().is_some()
+    }
+
     fn is_stalled(&self) -> bool {
         self.attached.stack.stall().is_some_and(|stall| stall.is_on())
     }

@@ -98,6 +98,15 @@ impl Sites {
                            be lost: restart it instead (under systemd: systemctl restart)";
             return Err(Failure::new(Exit::Usage, message));
         }
+        let list = self.list.borrow();
+        if let Some(site) = list.iter().find(|site| site.is_held()) {
+            let message = format!(
+                "{}: is frozen or paused, and the next program would not know; resume it first",
+                site.name
+            );
+            return Err(Failure::new(Exit::Busy, message));
+        }
+        drop(list);
         self.end(Ending::Upgrade);
         Ok(())
     }
@@ -106,7 +115,6 @@ impl Sites {
     pub(crate) async fn detach(&self, name: &str) -> Result<(), Failure> {
         let site = self.find(name)?;
         self.fleets.borrow().iter().for_each(|fleet| fleet.remove(name));
-        site.volume.valve().open();
         let result = self.close(&site).await;
         self.list.borrow_mut().retain(|other| other.name != name);
         // The crew and the watch hear of it and end, and with them their hold on the backing.
@@ -121,6 +129,7 @@ impl Sites {
     pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
         let lane = site.ring.lane().clone();
         site.stop.ask();
+        site.volume.valve().refuse();
         let deadline_ns = lane.now() + END_NS;
         while site.clients() > 0 && lane.now() < deadline_ns {
             let seen = site.changed.seen();
