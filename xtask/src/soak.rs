@@ -112,6 +112,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if ready != ExitCode::SUCCESS {
         return Ok(ready);
     }
+    println!("[build] the tests and the command, optimised");
     let list = harness(&["--list"]).output().context("cannot start timeout(1)")?;
     ensure!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
     let list = String::from_utf8_lossy(&list.stdout).into_owned();

@@ -1,6 +1,6 @@
 //! The failed state (C8): what clients and operators see, and the ways out of it.
 
-use crate::common::{Server, have_libnbd, image, is_root, place, python, run};
+use crate::common::{Server, have_libnbd, image, is_root, place, python, run, wait_until};
 use crate::mounted::plain;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,6 +122,9 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
             }
             false => drop(server.kill()),
         }
+        // The kernel takes a moment to close what a dead process's ring still had open.
+        let orphaned = || home.holders().iter().all(|holder| holder.owner_pid.is_none());
+        wait_until("the holder is an orphan", orphaned);
         let rows = home.overdrive(&["volume", "list", "--json"]).json("overdrive.volumes/1");
         assert_eq!(rows["volumes"][0]["state"], "orphaned");
         assert_eq!(rows["volumes"][0]["dirty_bytes"], 16 * 65536);
