@@ -8,7 +8,7 @@ use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::Contents;
 use crate::wire::{Answer, Ask, encode};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use std::ffi::OsStr;
@@ -92,6 +92,7 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
 
 /// Starts this program once more, in a session of its own and as nobody's child.
 fn detach() -> io::Result<()> {
+    close_strays();
     // Fails where we lead a group already, which then is a session of its own.
     let _ = rustix::process::setsid();
     Command::new("/proc/self/exe")
@@ -102,8 +103,24 @@ fn detach() -> io::Result<()> {
         .stdin(Stdio::inherit())
         // A holder has nothing to say there, and who reads the daemon's output must see its end.
         .stdout(Stdio::null())
+        .stderr(if is_lasting(&io::stderr()) { Stdio::inherit() } else { Stdio::null() })
         .spawn()
         .map(drop)
+}
+
+/// Closes what whoever started the daemon has left open by mistake: it would live as long as we do.
+fn close_strays() {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
+    let numbers: Vec<i32> =
+        open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // The directory's own is closed by now; of the others only the standard ones are ours.
+    numbers.into_iter().for_each(|number| drop(uring::inherited(number)));
+}
+
+/// Whether nobody waits for this stream to end: a terminal or a file, no pipe.
+fn is_lasting(stream: &impl AsFd) -> bool {
+    let kind = rustix::fs::fstat(stream).map(|found| FileType::from_raw_mode(found.st_mode));
+    matches!(kind, Ok(FileType::RegularFile | FileType::CharacterDevice))
 }
 
 /// Keeps what it is given, until nothing is to be kept.

@@ -72,7 +72,7 @@ fn own_pid() -> i32 {
 
 /// Whether a process has ended, or is ending: it has no memory of its own any more, but may still
 /// have descriptors.
-fn is_ending(pid: i32) -> bool {
+pub(crate) fn is_ending(pid: i32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/status")) {
         Ok(status) => !status.lines().any(|line| line.starts_with("VmSize:")),
         Err(_) => true,

@@ -40,6 +40,14 @@ pub struct Status {
     pub since_unix_s: u64,
 }
 
+impl Status {
+    /// Whether nobody serves the volume: there is no owner, or it has just died and the kernel still
+    /// closes what it had.
+    pub fn is_orphaned(&self) -> bool {
+        self.owner_pid.is_none_or(crate::process::is_ending)
+    }
+}
+
 /// What can be asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]

@@ -79,7 +79,7 @@ impl Column {
 /// What holders keep of volumes that nobody serves.
 pub(super) fn orphans() -> Vec<holder::Status> {
     let held = holder::Keeper::list(&volume::runtime_directory()).unwrap_or_default();
-    held.into_iter().filter(|status| status.owner_pid.is_none()).collect()
+    held.into_iter().filter(|status| status.is_orphaned()).collect()
 }
 
 fn row_of(orphan: holder::Status) -> Row {
