@@ -24,4 +24,5 @@ mod mounted;
 mod operator;
 mod options;
 mod pressure;
+mod remote;
 mod upgrade;

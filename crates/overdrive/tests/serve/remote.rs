@@ -1,0 +1,111 @@
+//! A backing behind a server that stops to answer, for real: a FUSE file whose server is stopped.
+//! There the kernel may wait inside of the very call that hands a request in.
+
+use crate::common::{Server, have, have_libnbd, is_root, python, run, wait_until};
+use crate::mounted::plain;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A file that a server of another process holds.
+struct Remote {
+    nbdkit: Child,
+    nbdfuse: Child,
+    directory: TempDir,
+}
+
+impl Remote {
+    fn new() -> Remote {
+        let directory = tempfile::Builder::new().prefix("od").tempdir_in("/tmp").expect("room");
+        let path = |name: &str| directory.path().join(name);
+        let mut nbdkit = Command::new("nbdkit");
+        nbdkit.args(["-f", "-U"]).arg(path("socket")).args(["memory", "64M"]);
+        let nbdkit = nbdkit.stderr(Stdio::null()).spawn().expect("it was there");
+        wait_until("nbdkit listens", || path("socket").exists());
+        std::fs::write(path("disk"), "").expect("a fresh directory");
+        let mut nbdfuse = Command::new("nbdfuse");
+        nbdfuse.arg(path("disk"));
+        nbdfuse.arg(format!("nbd+unix:///?socket={}", path("socket").display()));
+        let nbdfuse = nbdfuse.stderr(Stdio::null()).spawn().expect("it was there");
+        let remote = Remote { nbdkit, nbdfuse, directory };
+        wait_until("nbdfuse shows the file", || {
+            std::fs::metadata(remote.file()).is_ok_and(|found| found.len() == 64 << 20)
+        });
+        remote
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("disk")
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.nbdkit), signal).expect("ours");
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // Whatever waits for it must be able to end.
+        let _ = kill_process(Pid::from_child(&self.nbdkit), Signal::CONT);
+        let _ = run("umount", &[plain(&self.file())]);
+        for child in [&mut self.nbdfuse, &mut self.nbdkit] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Arguments: URI, process to stop.
+const STOPPED: &str = r#"
+import nbd, os, signal, sys, time
+def told(most, command, *arguments):
+    start = time.monotonic()
+    result = None
+    try: command(*arguments)
+    except nbd.Error as error: result = error.errno
+    took = time.monotonic() - start
+    assert took < most, f"{command.__name__} took {took:.1f} s"
+    return result
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+A, B = b"A" * 4096, b"B" * 4096
+for n in range(300): h.pwrite(A, n * 4096)
+h.flush()
+os.kill(int(sys.argv[2]), signal.SIGSTOP)
+for n in range(100): h.pwrite(B, n * 4096)
+assert told(15, h.flush) == "EIO"
+for n in range(100): assert h.pread(4096, n * 4096) == B
+assert told(2, h.pread, 4096, 40 << 20) == "EIO", "a read that misses"
+assert told(2, h.pwrite, A, 0) == "EIO"
+"#;
+
+#[test]
+fn a_server_that_stops_below_keeps_neither_clients_nor_operators() {
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: needs root and /dev/fuse");
+        return;
+    }
+    if !have(&["nbdkit", "nbdfuse", "umount"]) || !have_libnbd() {
+        return;
+    }
+    let remote = Remote::new();
+    let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "500ms"];
+    let server = Server::start(remote.file(), &[&options[..], &["--retry-time", "1s"]].concat());
+    python(STOPPED, &[&server.uri, &remote.nbdkit.id().to_string()]).well();
+    let state = || {
+        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        rows["volumes"][0]["state"].as_str().expect("a word").to_owned()
+    };
+    assert_eq!(state(), "stalled");
+    remote.signal(Signal::CONT);
+    wait_until("the server answers again", || state() == "failed");
+    server.volume(&["clear-error", "--retry"]).well();
+    assert_eq!(state(), "serving");
+    const WELL: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+for n in range(300): assert h.pread(4096, n * 4096) == (b"B" if n < 100 else b"A") * 4096, n
+"#;
+    python(WELL, &[&server.uri]).well();
+    server.end().well();
+}
