@@ -4,12 +4,23 @@
 //! (A B B A ...), and the ratio is the median over the pairs, with its spread. Virtual-time figures
 //! are exact but for the processor's own time.
 
+mod client;
 mod engine;
+mod fio;
+mod lru;
 mod metadata;
+mod misses;
+mod overdrive;
+mod poll;
 mod prices;
+mod program;
+mod restart;
+mod rivals;
 mod server;
 mod sides;
+mod slow;
 mod virtual_time;
+mod zipf;
 
 use clap::{Parser, Subcommand};
 
@@ -32,7 +43,16 @@ enum Figure {
     /// Bytes of metadata a slot.
     Metadata,
     /// Misses through the server, against the same server without a cache layer.
-    Misses(server::Arguments),
+    Misses(misses::Arguments),
+    /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
+    Server(server::Arguments),
+    /// `serve --poll` against without: one at a time, by fio and by a client that never sleeps.
+    Poll(poll::Arguments),
+    /// A slow backing under a zipf load, against the same server without a cache and against what
+    /// the best fixed choice of blocks would give.
+    Slow(slow::Arguments),
+    /// From kill -9 to the first answer of the next server, with much dirty.
+    Restart(restart::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,6 +61,10 @@ fn main() -> anyhow::Result<()> {
         Figure::Virtual(arguments) => virtual_time::run(&arguments),
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Metadata => metadata::run(),
-        Figure::Misses(arguments) => server::run(&arguments),
+        Figure::Misses(arguments) => misses::run(&arguments),
+        Figure::Server(arguments) => server::run(&arguments),
+        Figure::Poll(arguments) => poll::run(&arguments),
+        Figure::Slow(arguments) => slow::run(&arguments),
+        Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

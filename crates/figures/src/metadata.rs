@@ -47,12 +47,13 @@ fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
         dirty_age_ns: 1,
         flush_target_ns: 1,
         retry_time_ns: 1,
+        stall_time_ns: 0,
         crew: 1,
         absorb_blocks_max: 32,
         fill_cost_ns: 1,
     };
     let before = HELD.load(Ordering::Relaxed);
-    let shared = Shared::new(&Limits::plain(1 << 24, 0), geometry, settings, memory)?;
+    let shared = Shared::new(&Limits::plain(1 << 24, 0), geometry, settings, 0, memory)?;
     let taken = HELD.load(Ordering::Relaxed) - before + arena;
     drop(shared);
     Ok((taken, geometry.slots))

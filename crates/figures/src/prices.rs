@@ -36,12 +36,13 @@ fn bed(mib: u64, write: WriteMode, fill_cost_ns: u64) -> Result<Bed> {
         dirty_age_ns: u64::MAX / 2,
         flush_target_ns: 0,
         retry_time_ns: 0,
+        stall_time_ns: 0,
         crew: 4,
         absorb_blocks_max: 32,
         fill_cost_ns,
     };
     let limits = Limits { flush_needed: true, ..Limits::plain(blocks * 8, 512) };
-    let shared = Shared::new(&limits, geometry, settings, memory)?;
+    let shared = Shared::new(&limits, geometry, settings, 0, memory)?;
     let lane = Lane::new();
     let null = Stack::new(&lane, Null::new(blocks * 8, 512));
     let cache = Cache::attach(&shared, &lane, null);

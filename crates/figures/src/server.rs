@@ -1,243 +1,245 @@
-//! Misses through the whole server: with a cache layer that cannot help, against the same server
-//! without one.
+//! Hits through the whole server, against other servers: nbdkit's disk in memory above all.
 //!
-//! Two servers of the same program stand side by side; fio's nbd engine reads 4 KiB blocks at
-//! random, from one and from the other in turns. Over `null:` the backing costs nothing, so whatever
-//! the cache adds is seen in full; the file lies on the machine's disk and is read around its page
-//! cache.
+//! All servers run at once and are asked in turns; whoever is not asked sleeps. The client has a
+//! processor for itself, the servers share the others.
 
-use crate::sides::{Pairs, median};
-use anyhow::{Context, Result, bail, ensure};
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use crate::client::{Client, NullServer, Paced, Waiting, Window};
+use crate::overdrive::Overdrive;
+use crate::program::{Processors, Program, Site, fill};
+use crate::rivals;
+use crate::sides::{Pairs, Side, in_turns, median, verdict};
+use anyhow::{Result, ensure};
+use lane::Random;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The overdrive program; by default the one beside this.
-    #[arg(long)]
-    overdrive: Option<PathBuf>,
-    /// Where to make the file that is read; on a disk, not in memory.
-    #[arg(long, default_value = "target")]
-    place: PathBuf,
-    /// The file's size, in GiB: many times the cache's.
-    #[arg(long, default_value_t = 4)]
-    gib: u64,
-    /// Memory of the cache, in MiB.
-    #[arg(long, default_value_t = 64)]
-    memory_mib: u64,
-    /// Queue depths.
-    #[arg(long, value_delimiter = ',', default_value = "1,32")]
-    depths: Vec<u32>,
-    /// Pairs of runs for each comparison.
-    #[arg(long, default_value_t = 12)]
+    #[command(flatten)]
+    site: Site,
+    /// The volume's size, in MiB; all of it is cached.
+    #[arg(long, default_value_t = 1024)]
+    mib: u64,
+    /// Offered loads, in reads a second.
+    #[arg(long, value_delimiter = ',', default_value = "20000,100000")]
+    rates: Vec<u64>,
+    /// Reads that the pipelining client has under way.
+    #[arg(long, value_delimiter = ',', default_value = "32,128")]
+    windows: Vec<usize>,
+    /// Pairs of runs for each comparison, and rounds of the peak.
+    #[arg(long, default_value_t = 7)]
     pairs: usize,
     /// Milliseconds of each run.
     #[arg(long, default_value_t = 2000)]
-    run_ms: u32,
-    /// Backings: null, file.
-    #[arg(long, value_delimiter = ',', default_value = "null,file")]
-    backings: Vec<String>,
-    /// Compare the server without a cache layer with itself: what this machine cannot tell apart.
-    #[arg(long)]
-    control: bool,
+    run_ms: u64,
+    /// Parts to measure: loads, one, peak.
+    #[arg(long, value_delimiter = ',', default_value = "loads,one,peak")]
+    parts: Vec<String>,
 }
 
-/// The lower bound that the issue asks for.
-const SPEED_MIN: f64 = 0.95;
-/// The most extra time of the processor that a miss may cost, in nanoseconds.
-const EXTRA_NS_MAX: f64 = 400.0;
+/// The most of nbdkit's processor time that a request may take.
+const COST_MAX: f64 = 0.6;
+/// One read at a time: how many times nbdkit's rate at least.
+const ONE_MIN: f64 = 1.0;
+/// A rate that falls short of the offered one by more than this was not reached.
+const REACHED: f64 = 0.99;
 
-/// The processor for the server and for fio, both. Left to the scheduler, the two now share one and
-/// now do not, and a wake-up across processors costs ten times what is measured here. On one of
-/// their own, the rate says what both spend on a request.
-const PROCESSOR: &str = "0";
-
-/// A program that runs on that processor.
-fn pinned(program: &Path) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", PROCESSOR]).arg(program);
-    command
+/// A server with a client that stays connected.
+struct Contestant {
+    name: &'static str,
+    /// None: a thread of this process, whose time is not taken.
+    program: Option<Program>,
+    client: Client,
+    random: Random,
 }
 
-struct Server {
-    child: Child,
-    uri: String,
-}
-
-impl Server {
-    fn start(program: &Path, backing: &str, memory: &str, socket: &Path) -> Result<Server> {
-        let mut child = pinned(program)
-            .args(["serve", backing, "--read-only", "--quiet", "--memory", memory])
-            .arg("--nbd")
-            .arg(format!("unix:{}", socket.display()))
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let mut uri = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut uri)?;
-        }
-        let server = Server { child, uri: uri.trim().to_owned() };
-        ensure!(!server.uri.is_empty(), "the server did not start");
-        Ok(server)
+impl Contestant {
+    fn new(name: &'static str, program: Program) -> Result<Contestant> {
+        let client = program.connect()?;
+        Ok(Contestant { name, program: Some(program), client, random: Random::new(1) })
     }
 
-    /// Time of processors that all its threads have used, in nanoseconds.
     fn used_ns(&self) -> Result<u64> {
-        let tasks = format!("/proc/{}/task", self.child.id());
-        let mut sum = 0;
-        for task in std::fs::read_dir(tasks)? {
-            // "running waiting slices"; a thread that has just ended has none.
-            let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            let running = text.split(' ').next().and_then(|number| number.parse::<u64>().ok());
-            sum += running.unwrap_or(0);
-        }
-        Ok(sum)
+        self.program.as_ref().map_or(Ok(0), Program::used_ns)
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Nothing is dirty: it is read-only.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// A fixed load; with it the server's nanoseconds a request.
+    fn paced(&mut self, rate: u64, run_ms: u64) -> Result<(Paced, f64)> {
+        let before = self.used_ns()?;
+        let (blocks, random) = (self.client.blocks(), &mut self.random);
+        let paced = self.client.paced(rate, run_ms, || random.below(blocks))?;
+        let used = self.used_ns()? - before;
+        Ok((paced, used as f64 / paced.requests.max(1) as f64))
     }
-}
 
-/// What one run of fio found.
-struct Run {
-    /// Nanoseconds between two answers.
-    period_ns: f64,
-    /// The server's time of processors for each request, in nanoseconds.
-    used_ns: f64,
-}
-
-fn fio(server: &Server, depth: u32, run_ms: u32) -> Result<Run> {
-    let before = server.used_ns()?;
-    let output = pinned(Path::new("fio"))
-        .args(["--name=misses", "--ioengine=nbd", "--rw=randread", "--bs=4k", "--time_based"])
-        .args(["--norandommap", "--randrepeat=0", "--output-format=json", "--thread=1"])
-        .arg(format!("--uri={}", server.uri))
-        .arg(format!("--iodepth={depth}"))
-        .arg(format!("--runtime={run_ms}ms"))
-        .output()
-        .context("cannot start taskset (util-linux)")?;
-    let used = server.used_ns()? - before;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "fio (apt-get install fio): {said}");
-    // It may say something before its report.
-    let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout[start..])
-        .with_context(|| String::from_utf8_lossy(&output.stdout).into_owned())?;
-    let read = &report["jobs"][0]["read"];
-    let requests = read["total_ios"].as_f64().unwrap_or(0.0);
-    let rate = read["iops"].as_f64().unwrap_or(0.0);
-    ensure!(requests > 0.0 && rate > 0.0, "fio read nothing");
-    Ok(Run { period_ns: 1e9 / rate, used_ns: used as f64 / requests })
-}
-
-/// Both servers in turns: A B B A ...
-fn compare(a: &Server, b: &Server, depth: u32, arguments: &Arguments) -> Result<(Pairs, Pairs)> {
-    let (mut periods, mut used) = (Vec::new(), Vec::new());
-    for server in [a, b] {
-        fio(server, depth, 1000)?;
+    /// A full window: nanoseconds between answers, and the server's nanoseconds a request.
+    fn reads(&mut self, window: Window) -> Result<(f64, f64)> {
+        let before = self.used_ns()?;
+        let (blocks, random) = (self.client.blocks(), &mut self.random);
+        let run = self.client.reads(window, || random.below(blocks), |_| ())?;
+        let used = self.used_ns()? - before;
+        Ok((run.period_ns(), used as f64 / run.requests.max(1) as f64))
     }
-    for pair in 0..arguments.pairs {
-        let run = |server| fio(server, depth, arguments.run_ms);
-        let (one, two) = if pair % 2 == 0 {
-            let one = run(a)?;
-            (one, run(b)?)
-        } else {
-            let two = run(b)?;
-            (run(a)?, two)
-        };
-        periods.push((one.period_ns, two.period_ns));
-        used.push((one.used_ns, two.used_ns));
-    }
-    Ok((Pairs::new(periods), Pairs::new(used)))
-}
-
-fn print(what: &str, periods: &Pairs, used: &Pairs) {
-    let (low, middle, high) = periods.speed();
-    let bound = periods.speed_lower_95();
-    let verdict = |good: bool| if good { "reached" } else { "MISSED" };
-    println!(
-        "{what:<10} {:>9.0} against {:>9.0} a second  ratio {middle:.3} ({low:.3} to {high:.3}), \
-         lower 95 % bound {bound:.3}  target {SPEED_MIN}: {}",
-        1e9 / periods.a(),
-        1e9 / periods.b(),
-        verdict(bound >= SPEED_MIN),
-    );
-    let differences: Vec<f64> = used.differences();
-    let extra = median(differences.clone());
-    let (low, high) = differences
-        .iter()
-        .fold((f64::MAX, f64::MIN), |(low, high), &value| (low.min(value), high.max(value)));
-    println!(
-        "{:<10} {:>9.0} against {:>9.0} ns of processor a request  extra {extra:.0} ns ({low:.0} \
-         to {high:.0})  target {EXTRA_NS_MAX:.0}: {}",
-        "",
-        used.a(),
-        used.b(),
-        verdict(extra <= EXTRA_NS_MAX),
-    );
-}
-
-/// A file of blocks that the disk really holds (a sparse one would be read from nowhere).
-fn fill(path: &Path, gib: u64) -> Result<()> {
-    let mut file = File::create(path)?;
-    let mut chunk = vec![0u8; 1 << 20];
-    for (index, byte) in chunk.iter_mut().enumerate() {
-        *byte = (index * 31 + index / 4096) as u8;
-    }
-    for number in 0..gib << 10 {
-        chunk[..8].copy_from_slice(&number.to_le_bytes());
-        file.write_all(&chunk).with_context(|| format!("{} needs {gib} GiB", path.display()))?;
-    }
-    file.sync_all()?;
-    Ok(())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let beside = std::env::current_exe()?.with_file_name("overdrive");
-    let program = arguments.overdrive.as_ref().unwrap_or(&beside);
-    ensure!(
-        program.is_file(),
-        "{}: not there; build it with: cargo build --release --package overdrive",
-        program.display()
+    let processors = Processors::split()?;
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let file = arguments.site.file("server");
+    fill(file.path(), arguments.mib << 20)?;
+    let backing = file.path().display().to_string();
+    let memory = format!("{}M", arguments.mib * 2);
+    let hot = |socket: &str, more: &[&str]| -> Result<Program> {
+        let options = [&["--read-only", "--no-holder", "--memory", memory.as_str()], more].concat();
+        let program = overdrive.serve(&processors.of_servers(), socket, &backing, &options)?;
+        program.connect()?.read_all()?;
+        Ok(program)
+    };
+    let socket = overdrive.directory().join("nbdkit");
+    let nbdkit = rivals::nbdkit_memory(&processors.of_servers(), &socket, arguments.mib << 20)?;
+    let mut ours = Contestant::new("overdrive", hot("overdrive", &[])?)?;
+    let mut theirs = Contestant::new("nbdkit memory", nbdkit)?;
+    processors.take_clients()?;
+    println!(
+        "4 KiB reads of {} MiB, all hits; servers on processors {}, client on {}",
+        arguments.mib,
+        processors.of_servers(),
+        processors.of_client()
     );
-    let sockets = std::env::temp_dir().join(format!("overdrive-figures-{}", std::process::id()));
-    let file = arguments.place.join(format!("figures-{}.img", std::process::id()));
-    let result = both(arguments, program, &sockets, &file);
-    // Whatever came of it; both may be missing.
-    let _ = std::fs::remove_dir_all(&sockets);
-    let _ = std::fs::remove_file(&file);
-    result
+    let before = overdrive.counted()?;
+    let wants = |part: &str| arguments.parts.iter().any(|wanted| wanted == part);
+    if wants("loads") {
+        loads(&mut ours, &mut theirs, arguments)?;
+    }
+    if wants("one") {
+        one(&mut ours, &mut theirs, &processors, arguments)?;
+    }
+    let after = overdrive.counted()?;
+    let (hits, misses) = (after.since(&before, "read_hits"), after.since(&before, "read_misses"));
+    println!("overdrive counted {hits} hits and {misses} misses");
+    ensure!(misses == 0, "not all of it was in memory");
+    if wants("peak") {
+        let others = || -> Result<Vec<Contestant>> {
+            let on = processors.of_servers();
+            let at = |name: &str| overdrive.directory().join(name);
+            Ok(vec![
+                Contestant::new("overdrive --poll", hot("poll", &["--poll"])?)?,
+                Contestant::new(
+                    "nbdkit file, filter cache",
+                    rivals::nbdkit_cache(&on, &at("filter"), file.path())?,
+                )?,
+                Contestant::new("qemu-nbd", rivals::qemu_nbd(&on, &at("qemu"), file.path())?)?,
+                Contestant::new(
+                    "qemu-storage-daemon",
+                    rivals::storage_daemon(&on, &at("daemon"), file.path())?,
+                )?,
+            ])
+        };
+        let at = overdrive.directory().join("null");
+        let null = NullServer::start(&at, arguments.mib << 20, Waiting::Blocked, &processors)?;
+        let (client, random) = (null.connect()?, Random::new(1));
+        let ceiling = Contestant { name: "null server (ceiling)", program: None, client, random };
+        let mut all = vec![ceiling, ours, theirs];
+        all.extend(others()?);
+        for &window in &arguments.windows {
+            peak(&mut all, window, arguments)?;
+        }
+    }
+    Ok(())
 }
 
-fn both(arguments: &Arguments, program: &Path, sockets: &Path, file: &Path) -> Result<()> {
-    let memory = match arguments.control {
-        true => "0".to_owned(),
-        false => format!("{}M", arguments.memory_mib),
-    };
-    for kind in &arguments.backings {
-        let backing = match kind.as_str() {
-            "null" => "null:1T".to_owned(),
-            "file" => {
-                fill(file, arguments.gib)?;
-                file.display().to_string()
+/// The servers' processor time a request at fixed loads.
+fn loads(ours: &mut Contestant, theirs: &mut Contestant, arguments: &Arguments) -> Result<()> {
+    for &rate in &arguments.rates {
+        let found = in_turns(arguments.pairs, |side| {
+            let contestant = if side == Side::A { &mut *ours } else { &mut *theirs };
+            contestant.paced(rate, arguments.run_ms)
+        })?;
+        let used = Pairs::of(&found, |(_, used)| *used);
+        let rates = Pairs::of(&found, |(paced, _)| paced.rate());
+        println!(
+            "{rate} a second: {:.0} against {:.0} ns of processor a request",
+            used.a(),
+            used.b()
+        );
+        for (name, reached) in [(ours.name, rates.a()), (theirs.name, rates.b())] {
+            if reached < REACHED * rate as f64 {
+                println!("  {name} does not reach this load: {reached:.0} a second");
             }
-            _ => bail!("--backings {kind}: null or file"),
-        };
-        println!("{backing}: --memory {memory} against --memory 0");
-        let with = Server::start(program, &backing, &memory, &sockets.join("with"))?;
-        let without = Server::start(program, &backing, "0", &sockets.join("without"))?;
-        for &depth in &arguments.depths {
-            let (periods, used) = compare(&with, &without, depth, arguments)?;
-            print(&format!("depth {depth}"), &periods, &used);
         }
+        let (_, middle, _) = used.speed();
+        println!(
+            "  ratio {}  target at most {COST_MAX}: {}",
+            used.cost_words(),
+            verdict(1.0 / middle <= COST_MAX)
+        );
+    }
+    Ok(())
+}
+
+/// One read after the other, client and server apart, and together.
+fn one(
+    ours: &mut Contestant,
+    theirs: &mut Contestant,
+    processors: &Processors,
+    arguments: &Arguments,
+) -> Result<()> {
+    let window = Window::one(Waiting::Blocked, arguments.run_ms);
+    for together in [false, true] {
+        match together {
+            true => processors.take_servers()?,
+            false => processors.take_clients()?,
+        }
+        let found = in_turns(arguments.pairs, |side| {
+            let contestant = if side == Side::A { &mut *ours } else { &mut *theirs };
+            contestant.reads(window)
+        })?;
+        let periods = Pairs::of(&found, |(period, _)| *period);
+        let used = Pairs::of(&found, |(_, used)| *used);
+        let place = if together { "the servers' processors" } else { "a processor of its own" };
+        println!(
+            "one read at a time, client on {place}: {:.0} against {:.0} a second ({:.0} against \
+             {:.0} ns of processor a request)",
+            1e9 / periods.a(),
+            1e9 / periods.b(),
+            used.a(),
+            used.b()
+        );
+        let (_, middle, _) = periods.speed();
+        println!(
+            "  ratio {}  target at least {ONE_MIN}: {}",
+            periods.speed_words(),
+            verdict(middle >= ONE_MIN)
+        );
+    }
+    processors.take_clients()
+}
+
+/// The most reads a second, of everyone; the order turns round with each round.
+fn peak(all: &mut [Contestant], window: usize, arguments: &Arguments) -> Result<()> {
+    println!("peak, {window} reads under way, a client that spins on a processor of its own:");
+    let window = Window { reads: window, waiting: Waiting::Spinning, run_ms: arguments.run_ms };
+    let mut found: Vec<Vec<(f64, f64)>> = vec![Vec::new(); all.len()];
+    for round in 0..arguments.pairs {
+        for step in 0..all.len() {
+            let index = if round % 2 == 0 { step } else { all.len() - 1 - step };
+            found[index].push(all[index].reads(window)?);
+        }
+    }
+    for (contestant, runs) in all.iter().zip(&found) {
+        let rates: Vec<f64> = runs.iter().map(|(period, _)| 1e9 / period).collect();
+        let low = rates.iter().copied().fold(f64::MAX, f64::min);
+        let high = rates.iter().copied().fold(f64::MIN, f64::max);
+        let used = match contestant.program {
+            Some(_) => {
+                let used = median(runs.iter().map(|(_, used)| *used).collect());
+                format!(", {used:.0} ns of processor a request")
+            }
+            None => String::new(),
+        };
+        println!(
+            "  {:<28} {:>8.0} a second ({low:.0} to {high:.0}){used}",
+            contestant.name,
+            median(rates)
+        );
     }
     Ok(())
 }

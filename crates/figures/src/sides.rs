@@ -37,6 +37,41 @@ pub(crate) fn alternate(
     Pairs(times)
 }
 
+/// Whether a figure was reached, as a word.
+pub(crate) fn verdict(reached: bool) -> &'static str {
+    if reached { "reached" } else { "MISSED" }
+}
+
+/// Runs the two sides in the order A B B A ..., where a run may fail and finds more than a time.
+///
+/// # Errors
+/// The first that a side returns.
+pub(crate) fn in_turns<T>(
+    pairs: usize,
+    mut run: impl FnMut(Side) -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<(T, T)>> {
+    let mut found = Vec::with_capacity(pairs);
+    for pair in 0..pairs {
+        found.push(if pair % 2 == 0 {
+            let one = run(Side::A)?;
+            (one, run(Side::B)?)
+        } else {
+            let two = run(Side::B)?;
+            (run(Side::A)?, two)
+        });
+    }
+    Ok(found)
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// What is measured.
+    A,
+    /// What it is measured against.
+    B,
+}
+
 /// The times of both sides, pair by pair.
 pub(crate) struct Pairs(Vec<(f64, f64)>);
 
@@ -46,11 +81,6 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl Pairs {
-    /// Times that were measured elsewhere, A and B of each pair.
-    pub(crate) fn new(times: Vec<(f64, f64)>) -> Pairs {
-        Pairs(times)
-    }
-
     /// A less B, pair by pair.
     pub(crate) fn differences(&self) -> Vec<f64> {
         self.0.iter().map(|(a, b)| a - b).collect()
@@ -62,6 +92,30 @@ impl Pairs {
 
     pub(crate) fn b(&self) -> f64 {
         median(self.0.iter().map(|pair| pair.1).collect())
+    }
+
+    /// Times taken out of what [`in_turns`] found.
+    pub(crate) fn of<T>(found: &[(T, T)], time: impl Fn(&T) -> f64) -> Pairs {
+        Pairs(found.iter().map(|(a, b)| (time(a), time(b))).collect())
+    }
+
+    /// "1.23 (1.10 to 1.31), lower 95 % bound 1.20": how many times as fast A is as B.
+    pub(crate) fn speed_words(&self) -> String {
+        let (low, middle, high) = self.speed();
+        let bound = self.speed_lower_95();
+        format!("{middle:.2} ({low:.2} to {high:.2}), lower 95 % bound {bound:.2}")
+    }
+
+    /// "0.45 (0.40 to 0.51), upper 95 % bound 0.47": what A takes of what B takes.
+    pub(crate) fn cost_words(&self) -> String {
+        let (low, middle, high) = self.speed();
+        let bound = 1.0 / self.speed_lower_95();
+        format!(
+            "{:.2} ({:.2} to {:.2}), upper 95 % bound {bound:.2}",
+            1.0 / middle,
+            1.0 / high,
+            1.0 / low
+        )
     }
 
     /// How many times as fast A is as B: lowest, median, highest of the pairs.
@@ -82,6 +136,9 @@ impl Pairs {
         // One-sided 97.5 % points of Student's t for few degrees of freedom.
         const STUDENT: [f64; 12] =
             [12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18];
+        if logs.len() < 2 {
+            return 0.0;
+        }
         let factor = STUDENT.get(logs.len() - 2).copied().unwrap_or(2.0);
         (mean - factor * (variance / count).sqrt()).exp()
     }

@@ -26,6 +26,18 @@ pub fn shutdown(socket: &File) -> Result {
     }
 }
 
+/// Receives what has come already: how much, or minus an errno.
+fn receive_now(socket: &File, memory: &Arc<Memory>, offset: usize, length: usize) -> i64 {
+    let at = memory.address(offset, length);
+    let (file, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+    // SAFETY: the bytes are inside the memory, as `address` has checked, and it outlives the call.
+    let result = unsafe { libc::recv(file, at.as_ptr().cast(), length, flags) };
+    match result {
+        0.. => result as i64,
+        _ => -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
 impl Ring {
     /// Waits until the file can be read, has ended, or has an error; returns the poll(2) events.
     async fn poll(&self, file: &File) -> Result<u32> {
@@ -82,8 +94,12 @@ impl Ring {
         offset: usize,
         length: usize,
     ) -> Result<usize> {
+        let mut at_once = self.receive_looking(socket, memory, offset, length).await;
         loop {
-            let result = self.start_receive(socket, memory, offset, length, 0).await;
+            let result = match at_once.take() {
+                Some(result) => result,
+                None => self.start_receive(socket, memory, offset, length, 0).await,
+            };
             if is_passing(result) {
                 self.lane().rest().await;
             } else if result < 0 {
@@ -92,6 +108,26 @@ impl Ring {
                 return Ok(result as usize);
             }
         }
+    }
+
+    /// Receives while the loop looks for work: how much, or minus an errno. None: it does not look,
+    /// or nothing has come as long as it did.
+    async fn receive_looking(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Option<i64> {
+        let asker = self.ask()?;
+        while asker.next().await {
+            let result = receive_now(socket, memory, offset, length);
+            if !is_passing(result) {
+                self.0.idle.note_news();
+                return Some(result);
+            }
+        }
+        None
     }
 
     /// Receives `length` bytes into `memory`; fewer only at the end of the stream.

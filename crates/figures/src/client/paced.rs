@@ -1,0 +1,67 @@
+//! A load that comes at a fixed rate, whatever the answers do.
+
+use super::{Client, WINDOW_MAX, Waiting};
+use crate::sides::wall_ns;
+use anyhow::Result;
+use rustix::net::RecvFlags;
+
+/// What offering a load came to.
+#[derive(Clone, Copy)]
+pub(crate) struct Paced {
+    /// Reads answered.
+    pub(crate) requests: u64,
+    /// Nanoseconds.
+    pub(crate) took_ns: u64,
+}
+
+impl Paced {
+    /// Answers a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.requests as f64 * 1e9 / self.took_ns.max(1) as f64
+    }
+}
+
+impl Client {
+    /// Asks for a block every `1 / rate` seconds. The client spins, so that each request leaves in
+    /// its own time; what the server is behind with waits in a window of [`WINDOW_MAX`], and beyond
+    /// that the load is not offered any more: the rate that was reached says so.
+    ///
+    /// # Errors
+    /// If the server refuses a read, or the connection breaks.
+    pub(crate) fn paced(
+        &mut self,
+        rate: u64,
+        run_ms: u64,
+        mut next: impl FnMut() -> u64,
+    ) -> Result<Paced> {
+        self.free.clear();
+        self.free.extend((0..WINDOW_MAX as u16).rev());
+        let start = wall_ns();
+        let end = start + run_ms * 1_000_000;
+        let gap_ns = 1e9 / rate as f64;
+        let (mut asked, mut requests) = (0u64, 0u64);
+        let now = loop {
+            let now = wall_ns();
+            if now >= end {
+                break now;
+            }
+            let due = ((now - start) as f64 / gap_ns) as u64;
+            while asked < due
+                && let Some(place) = self.free.pop()
+            {
+                self.ask(place, next(), now);
+                asked += 1;
+            }
+            if !self.outgoing.is_empty() {
+                self.send()?;
+            }
+            if let Some(count) = self.receive(RecvFlags::DONTWAIT)? {
+                requests += self.understand(count, now, &mut |_| ())? as u64;
+            }
+        };
+        while self.free.len() < WINDOW_MAX {
+            requests += self.hear(Waiting::Spinning, &mut |_| ())?.1 as u64;
+        }
+        Ok(Paced { requests, took_ns: now - start })
+    }
+}

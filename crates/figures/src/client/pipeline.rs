@@ -1,0 +1,85 @@
+//! A window of reads that is kept full.
+
+use super::{Client, WINDOW_MAX, Waiting};
+use crate::sides::wall_ns;
+use anyhow::Result;
+
+/// How reads are kept under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    /// So many at any time: the queue depth.
+    pub(crate) reads: usize,
+    /// How the client waits.
+    pub(crate) waiting: Waiting,
+    /// For how long, in milliseconds.
+    pub(crate) run_ms: u64,
+}
+
+impl Window {
+    /// One read after the other.
+    pub(crate) fn one(waiting: Waiting, run_ms: u64) -> Window {
+        Window { reads: 1, waiting, run_ms }
+    }
+}
+
+/// What a run found.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    /// Reads answered in that time.
+    pub(crate) requests: u64,
+    /// Nanoseconds.
+    pub(crate) took_ns: u64,
+}
+
+impl Run {
+    /// Nanoseconds between two answers.
+    pub(crate) fn period_ns(&self) -> f64 {
+        self.took_ns as f64 / self.requests.max(1) as f64
+    }
+
+    /// Answers a second.
+    pub(crate) fn rate(&self) -> f64 {
+        1e9 / self.period_ns()
+    }
+}
+
+impl Client {
+    /// Keeps a window of reads under way, of the blocks that `next` names; `heard` is told how many
+    /// nanoseconds each took.
+    ///
+    /// # Errors
+    /// If the server refuses one, or the connection breaks.
+    pub(crate) fn reads(
+        &mut self,
+        window: Window,
+        mut next: impl FnMut() -> u64,
+        mut heard: impl FnMut(u64),
+    ) -> Result<Run> {
+        let reads = window.reads.clamp(1, WINDOW_MAX);
+        self.free.clear();
+        let start = wall_ns();
+        for place in 0..reads as u16 {
+            self.ask(place, next(), start);
+        }
+        self.send()?;
+        let end = start + window.run_ms * 1_000_000;
+        let mut requests = 0;
+        let now = loop {
+            let (now, answered) = self.hear(window.waiting, &mut heard)?;
+            requests += answered as u64;
+            if now >= end {
+                break now;
+            }
+            while let Some(place) = self.free.pop() {
+                self.ask(place, next(), now);
+            }
+            if !self.outgoing.is_empty() {
+                self.send()?;
+            }
+        };
+        while self.free.len() < reads {
+            self.hear(window.waiting, &mut |_| ())?;
+        }
+        Ok(Run { requests, took_ns: now - start })
+    }
+}

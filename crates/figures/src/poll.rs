@@ -1,0 +1,173 @@
+//! `serve --poll` against the same server that sleeps: one read at a time, all hits.
+
+use crate::client::{Client, NullServer, Waiting, Window};
+use crate::fio::fio;
+use crate::overdrive::Overdrive;
+use crate::program::{Processors, Program, Site, fill, pause_ms};
+use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
+use anyhow::{Context, Result};
+use lane::Random;
+use serde_json::Value;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: Site,
+    /// The volume's size, in MiB; all of it is cached.
+    #[arg(long, default_value_t = 256)]
+    mib: u64,
+    /// Pairs of runs for each comparison.
+    #[arg(long, default_value_t = 9)]
+    pairs: usize,
+    /// Milliseconds of each run.
+    #[arg(long, default_value_t = 1500)]
+    run_ms: u32,
+}
+
+const FIO_MIN: f64 = 1.5;
+const SPIN_MIN: f64 = 8.0;
+/// Within so many milliseconds of the last request the server sleeps.
+const IDLE_MAX_MS: f64 = 50.0;
+
+/// The two servers, with a client each.
+struct Bed {
+    polling: Program,
+    sleeping: Program,
+    to_polling: Client,
+    to_sleeping: Client,
+    random: Random,
+}
+
+impl Bed {
+    fn new(overdrive: &Overdrive, processors: &Processors, file: &str, mib: u64) -> Result<Bed> {
+        let memory = format!("{}M", mib * 2);
+        let hot = |socket: &str, more: &[&str]| -> Result<Program> {
+            let fixed = ["--read-only", "--no-holder", "--memory", memory.as_str()];
+            let options = [&fixed, more].concat();
+            let program = overdrive.serve(&processors.of_servers(), socket, file, &options)?;
+            program.connect()?.read_all()?;
+            Ok(program)
+        };
+        let (polling, sleeping) = (hot("polling", &["--poll"])?, hot("sleeping", &[])?);
+        let (to_polling, to_sleeping) = (polling.connect()?, sleeping.connect()?);
+        Ok(Bed { polling, sleeping, to_polling, to_sleeping, random: Random::new(1) })
+    }
+
+    /// Nanoseconds between two answers.
+    fn period(&mut self, polls: bool, waiting: Waiting, run_ms: u32) -> Result<f64> {
+        let client = if polls { &mut self.to_polling } else { &mut self.to_sleeping };
+        let (blocks, random) = (client.blocks(), &mut self.random);
+        let window = Window::one(waiting, run_ms.into());
+        Ok(client.reads(window, || random.below(blocks), |_| ())?.period_ns())
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let processors = Processors::split()?;
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let file = arguments.site.file("poll");
+    fill(file.path(), arguments.mib << 20)?;
+    let backing = file.path().display().to_string();
+    let mut bed = Bed::new(&overdrive, &processors, &backing, arguments.mib)?;
+    processors.take_clients()?;
+    println!(
+        "one 4 KiB read at a time, all hits; servers on processors {}, client on {}",
+        processors.of_servers(),
+        processors.of_client()
+    );
+    by_fio(&bed, &processors, arguments)?;
+    by_own(&mut bed, &processors, arguments)?;
+    ceiling(&overdrive, &processors, arguments)?;
+    idle(bed, arguments)
+}
+
+fn line(what: &str, periods: &Pairs, target: Option<f64>) {
+    let (_, middle, _) = periods.speed();
+    let target = target.map_or(String::new(), |target| {
+        format!("  target at least {target}: {}", verdict(middle >= target))
+    });
+    println!(
+        "{what:<66} {:>7.0} against {:>7.0} a second  ratio {}{target}",
+        1e9 / periods.a(),
+        1e9 / periods.b(),
+        periods.speed_words()
+    );
+}
+
+fn by_fio(bed: &Bed, processors: &Processors, arguments: &Arguments) -> Result<()> {
+    for server in [&bed.polling, &bed.sleeping] {
+        fio(server, &processors.of_client(), 1, 500)?;
+    }
+    let found = in_turns(arguments.pairs, |side| {
+        let server = if side == Side::A { &bed.polling } else { &bed.sleeping };
+        fio(server, &processors.of_client(), 1, arguments.run_ms)
+    })?;
+    let periods = Pairs::of(&found, |run| run.period_ns);
+    line("fio: --poll against sleeping", &periods, Some(FIO_MIN));
+    Ok(())
+}
+
+/// All against the plainest: a client that blocks and a server that sleeps.
+fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Result<()> {
+    let cases = [
+        ("a client that spins, --poll", Waiting::Spinning, true, Some(SPIN_MIN)),
+        ("a client that spins, a server that sleeps", Waiting::Spinning, false, None),
+        ("a client that blocks, --poll", Waiting::Blocked, true, None),
+    ];
+    for (what, waiting, polls, target) in cases {
+        let found = in_turns(arguments.pairs, |side| match side {
+            Side::A => bed.period(polls, waiting, arguments.run_ms),
+            Side::B => bed.period(false, Waiting::Blocked, arguments.run_ms),
+        })?;
+        let what = format!("{what}, against both asleep");
+        line(&what, &Pairs::of(&found, |period| *period), target);
+    }
+    // Where both share a processor, nobody is woken over a distance: what sleeping costs then.
+    processors.take_servers()?;
+    let together = bed.period(false, Waiting::Blocked, arguments.run_ms)?;
+    processors.take_clients()?;
+    println!("for comparison, both asleep on the same processors: {:.0} a second", 1e9 / together);
+    Ok(())
+}
+
+/// What a server that spins and looks nothing up gives to a client that spins.
+fn ceiling(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments) -> Result<()> {
+    let socket = overdrive.directory().join("null");
+    let null = NullServer::start(&socket, arguments.mib << 20, Waiting::Spinning, processors)?;
+    let mut client = null.connect()?;
+    let (blocks, mut random) = (client.blocks(), Random::new(1));
+    let window = Window::one(Waiting::Spinning, arguments.run_ms.into());
+    let mut rates = Vec::new();
+    for _ in 0..arguments.pairs {
+        rates.push(client.reads(window, || random.below(blocks), |_| ())?.rate());
+    }
+    println!("the ceiling, a null server that spins: {:.0} a second", median(rates));
+    Ok(())
+}
+
+/// What the polling server takes once nobody asks, and what it says of itself.
+fn idle(mut bed: Bed, arguments: &Arguments) -> Result<()> {
+    let (start_ns, before) = (wall_ns(), bed.polling.used_ns()?);
+    bed.period(true, Waiting::Spinning, arguments.run_ms)?;
+    let (end_ns, busy) = (wall_ns(), bed.polling.used_ns()?);
+    pause_ms(1000);
+    let idle_ms = (bed.polling.used_ns()? - busy) as f64 / 1e6;
+    println!(
+        "while asked, it takes {:.0} % of a processor; in the second after the last request it \
+         takes {idle_ms:.1} ms  target at most {IDLE_MAX_MS}: {}",
+        100.0 * (busy - before) as f64 / (end_ns - start_ns) as f64,
+        verdict(idle_ms <= IDLE_MAX_MS)
+    );
+    drop(bed.to_polling);
+    let used = bed.polling.used_ns()? as f64;
+    let said = bed.polling.stop()?;
+    let served: Value = serde_json::from_str(&said).context(said)?;
+    let spent = served["poll_spent_ns"].as_f64().unwrap_or(0.0);
+    println!(
+        "in all, it took {:.2} s of processors, and says that it looked for work for {:.2} s (by the \
+         clock)",
+        used / 1e9,
+        spent / 1e9
+    );
+    Ok(())
+}

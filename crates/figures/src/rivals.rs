@@ -1,0 +1,68 @@
+//! The other NBD servers of this machine.
+
+use crate::client::BLOCK;
+use crate::program::{Program, VOLUME, paint, pinned};
+use anyhow::{Context, Result};
+use std::path::Path;
+
+/// nbdkit with a disk in its own memory, of which every block was written: blocks that it does not
+/// hold it would answer without looking.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn nbdkit_memory(processors: &str, socket: &Path, bytes: u64) -> Result<Program> {
+    let mut command = pinned("nbdkit", processors);
+    command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(socket);
+    command.args(["memory", &bytes.to_string()]);
+    let program = Program::start(command, socket).context("nbdkit (apt-get install nbdkit)")?;
+    let mut client = program.connect()?;
+    let mut chunk = vec![0; 64 * BLOCK];
+    for offset in (0..bytes).step_by(chunk.len()) {
+        paint(&mut chunk, offset);
+        client.write(offset, &chunk)?;
+    }
+    Ok(program)
+}
+
+/// nbdkit with its filter `cache` over a file; what is read stays in the filter's cache, which is a
+/// file in TMPDIR.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn nbdkit_cache(processors: &str, socket: &Path, file: &Path) -> Result<Program> {
+    let mut command = pinned("nbdkit", processors);
+    command.args(["--foreground", "--exit-with-parent", "--filter=cache", "--unix"]).arg(socket);
+    command.arg("file").arg(file).arg("cache-on-read=true");
+    warmed(Program::start(command, socket).context("nbdkit (apt-get install nbdkit)")?)
+}
+
+/// qemu-nbd over a file, which the host's page cache holds.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn qemu_nbd(processors: &str, socket: &Path, file: &Path) -> Result<Program> {
+    let mut command = pinned("qemu-nbd", processors);
+    command.args(["--persistent", "--format=raw", "--read-only", "--cache=writeback"]);
+    command.args(["--export-name", VOLUME, "--socket"]).arg(socket).arg(file);
+    warmed(Program::start(command, socket).context("qemu-nbd (apt-get install qemu-utils)")?)
+}
+
+/// qemu-storage-daemon over a file, which the host's page cache holds.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn storage_daemon(processors: &str, socket: &Path, file: &Path) -> Result<Program> {
+    let mut command = pinned("qemu-storage-daemon", processors);
+    let (file, socket_words) = (file.display(), socket.display());
+    command.arg("--blockdev");
+    command.arg(format!("driver=file,node-name=disk,read-only=on,filename={file}"));
+    command.arg("--nbd-server").arg(format!("addr.type=unix,addr.path={socket_words}"));
+    command.arg("--export").arg(format!("type=nbd,id=disk,node-name=disk,name={VOLUME}"));
+    let program = Program::start(command, socket);
+    warmed(program.context("qemu-storage-daemon (apt-get install qemu-system-common)")?)
+}
+
+fn warmed(program: Program) -> Result<Program> {
+    program.connect()?.read_all()?;
+    Ok(program)
+}

@@ -1,0 +1,232 @@
+//! A slow backing: 0.5 ms a request and four requests at a time, a zipf load, and memory for a
+//! quarter of the data.
+//!
+//! Three comparisons: with the same server without a cache; with the arithmetic of the best choice
+//! of blocks that never changes (the hottest quarter), at the costs of hits and misses as they were
+//! measured in the same run; and of the hit ratio with what a plain LRU list of the same room would
+//! have had.
+
+use crate::client::{BLOCK, Client, Run, Waiting, Window};
+use crate::lru::Lru;
+use crate::overdrive::Overdrive;
+use crate::program::{Processors, Program, Site};
+use crate::sides::{Pairs, Side, in_turns, median, verdict};
+use crate::zipf::Zipf;
+use anyhow::Result;
+use lane::Random;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: Site,
+    /// The volume's size, in MiB; memory is a quarter of it.
+    #[arg(long, default_value_t = 512)]
+    mib: u64,
+    /// The load's exponent.
+    #[arg(long, default_value_t = 1.1)]
+    exponent: f64,
+    /// Pairs of runs for each comparison.
+    #[arg(long, default_value_t = 7)]
+    pairs: usize,
+    /// Milliseconds of each run.
+    #[arg(long, default_value_t = 2000)]
+    run_ms: u64,
+    /// Seconds after which warming up ends though the hit ratio still moves.
+    #[arg(long, default_value_t = 90)]
+    warm_s: u64,
+}
+
+/// Queue depths, and how many times as fast as uncached the server is to be there.
+const DEPTHS: [(usize, f64); 2] = [(1, 8.0), (32, 5.0)];
+/// The share of the best static choice's rate to reach.
+const STATIC_MIN: f64 = 0.9;
+const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
+/// What takes less was answered from memory: the backing takes 500 us at least.
+const MISS_NS_MIN: u64 = 400_000;
+/// What the backing can answer in a second at most.
+const BACKING_RATE: f64 = 4.0 / 500e-6;
+/// Reads drawn in advance; a run begins where the last one ended.
+const DRAWS: usize = 1 << 22;
+
+/// A client and its load.
+struct Rider {
+    client: Client,
+    draws: Vec<u32>,
+    at: usize,
+}
+
+/// What a run found, answers from memory and from below apart.
+#[derive(Clone, Copy)]
+struct Split {
+    run: Run,
+    hits: u64,
+    hit_ns: f64,
+    misses: u64,
+    miss_ns: f64,
+}
+
+impl Split {
+    fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+
+    /// Mean nanoseconds of a read if this share were hits, at the costs of this run.
+    fn mean_ns(&self, hit_ratio: f64) -> f64 {
+        hit_ratio * self.hit_ns + (1.0 - hit_ratio) * self.miss_ns
+    }
+}
+
+impl Rider {
+    fn new(server: &Program, zipf: &Zipf, seed: u64) -> Result<Rider> {
+        let draws = zipf.draw(DRAWS, &mut Random::new(seed));
+        Ok(Rider { client: server.connect()?, draws, at: 0 })
+    }
+
+    fn reads(&mut self, depth: usize, run_ms: u64) -> Result<Split> {
+        let window = Window { reads: depth, waiting: Waiting::Blocked, run_ms };
+        let (draws, at) = (&self.draws, &mut self.at);
+        let mut of = [(0u64, 0u64); 2];
+        let next = || {
+            *at = (*at + 1) % draws.len();
+            draws[*at].into()
+        };
+        let run = self.client.reads(window, next, |took_ns| {
+            let (count, sum) = &mut of[usize::from(took_ns >= MISS_NS_MIN)];
+            *count += 1;
+            *sum += took_ns;
+        })?;
+        let mean = |(count, sum): (u64, u64)| sum as f64 / count.max(1) as f64;
+        let (hits, misses) = (of[0].0, of[1].0);
+        Ok(Split { run, hits, hit_ns: mean(of[0]), misses, miss_ns: mean(of[1]) })
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let processors = Processors::split()?;
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let zipf =
+        Zipf::new((arguments.mib << 20) / BLOCK as u64, arguments.exponent, &mut Random::new(1));
+    let room = zipf.blocks() / 4;
+    let ideal = zipf.share(room);
+    println!(
+        "ram:{}M behind {DELAY}; memory {}M; zipf {}, ranks scrambled; the best static quarter \
+         hits {:.2} %, an LRU of a quarter {:.2} %",
+        arguments.mib,
+        arguments.mib / 4,
+        arguments.exponent,
+        100.0 * ideal,
+        100.0 * lru_ratio(&zipf, room),
+    );
+    processors.take_clients()?;
+    for polls in [false, true] {
+        println!("{}", if polls { "with --poll" } else { "without --poll" });
+        both(&overdrive, &processors, &zipf, polls, arguments)?;
+    }
+    Ok(())
+}
+
+/// The hit ratio of a plain LRU list under this load, once it is warm.
+fn lru_ratio(zipf: &Zipf, room: usize) -> f64 {
+    let mut random = Random::new(99);
+    let mut lru = Lru::new(zipf.blocks(), room);
+    for block in zipf.draw(DRAWS, &mut random) {
+        lru.touch(block);
+    }
+    let draws = zipf.draw(DRAWS / 4, &mut random);
+    let count = draws.len() as f64;
+    draws.into_iter().filter(|&block| lru.touch(block)).count() as f64 / count
+}
+
+fn both(
+    overdrive: &Overdrive,
+    processors: &Processors,
+    zipf: &Zipf,
+    polls: bool,
+    arguments: &Arguments,
+) -> Result<()> {
+    let backing = format!("ram:{}M", arguments.mib);
+    let memory = format!("{}M", arguments.mib / 4);
+    let serve = |socket: &str, memory: &str| {
+        let mut options = vec!["--no-holder", "--delay", DELAY, "--memory", memory];
+        options.extend(polls.then_some("--poll"));
+        overdrive.serve(&processors.of_servers(), socket, &backing, &options)
+    };
+    let cached = serve("cached", &memory)?;
+    let mut to_cached = Rider::new(&cached, zipf, 2)?;
+    warm(&mut to_cached, arguments)?;
+    let before = overdrive.counted()?;
+    let uncached = serve("uncached", "0")?;
+    let mut to_uncached = Rider::new(&uncached, zipf, 3)?;
+    for (depth, target) in DEPTHS {
+        let found = in_turns(arguments.pairs, |side| match side {
+            Side::A => to_cached.reads(depth, arguments.run_ms),
+            Side::B => to_uncached.reads(depth, arguments.run_ms),
+        })?;
+        tell(&found, depth, target, zipf);
+    }
+    drop(to_uncached);
+    uncached.stop()?;
+    let after = overdrive.counted()?;
+    let of = |name: &str| after.since(&before, name);
+    let (hits, misses, joins) = (of("read_hits"), of("read_misses"), of("read_joins"));
+    println!(
+        "  the server counted {hits} hits, {misses} misses, {joins} that waited for another's: \
+         {:.2} % hits; {} misses were not kept for want of worth",
+        100.0 * hits as f64 / (hits + misses + joins).max(1) as f64,
+        of("bypass_not_worth")
+    );
+    Ok(())
+}
+
+/// Reads until the hit ratio has stopped to rise, at a depth that makes this quick.
+fn warm(rider: &mut Rider, arguments: &Arguments) -> Result<()> {
+    let (mut last, mut steady) = (0.0, 0);
+    for second in 1..=arguments.warm_s {
+        let ratio = rider.reads(32, 1000)?.hit_ratio();
+        steady = if ratio < last + 0.002 { steady + 1 } else { 0 };
+        last = ratio.max(last);
+        if steady == 5 {
+            println!("  warm after {second} s: {:.2} % hits", 100.0 * ratio);
+            return Ok(());
+        }
+    }
+    println!("  still warming up after {} s: {:.2} % hits", arguments.warm_s, 100.0 * last);
+    Ok(())
+}
+
+fn tell(found: &[(Split, Split)], depth: usize, target: f64, zipf: &Zipf) {
+    let periods = Pairs::of(found, |split| split.run.period_ns());
+    let (_, middle, _) = periods.speed();
+    println!(
+        "  depth {depth}: {:.0} against {:.0} a second uncached  ratio {}  target at least \
+         {target}: {}",
+        1e9 / periods.a(),
+        1e9 / periods.b(),
+        periods.speed_words(),
+        verdict(middle >= target)
+    );
+    let ideal = zipf.share(zipf.blocks() / 4);
+    let of = |value: &dyn Fn(&Split) -> f64| -> f64 {
+        median(found.iter().map(|(cached, _)| value(cached)).collect())
+    };
+    let share = of(&|split| split.mean_ns(ideal) / split.mean_ns(split.hit_ratio()));
+    println!(
+        "    hits {:.2} % at {:.1} us, misses at {:.0} us; the best static quarter at these costs: \
+         {:.2} % hits, {:.0} a second; of that {share:.3}  target at least {STATIC_MIN}: {}",
+        100.0 * of(&|split| split.hit_ratio()),
+        of(&|split| split.hit_ns) / 1e3,
+        of(&|split| split.miss_ns) / 1e3,
+        100.0 * ideal,
+        depth as f64 * of(&|split| 1e9 / split.mean_ns(ideal)),
+        verdict(share >= STATIC_MIN)
+    );
+    if depth > 4 {
+        let bound = BACKING_RATE / (1.0 - ideal);
+        let rate = of(&|split| split.run.rate());
+        println!(
+            "    (were the backing busy all the time, that quarter would give {bound:.0} a second; \
+             of that {:.3})",
+            rate / bound
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! A zipf load with scrambled ranks.
+
+use lane::Random;
+
+/// Blocks whose shares of the load fall as `1 / rank^exponent`; which block has which rank is drawn
+/// by lot, so that what is hot lies anywhere.
+pub(crate) struct Zipf {
+    /// The share of all reads that the first ranks take together, up to each.
+    sums: Vec<f64>,
+    /// The block of each rank.
+    blocks: Vec<u32>,
+}
+
+impl Zipf {
+    /// A distribution over so many blocks (below 2^32, not zero).
+    pub(crate) fn new(blocks: u64, exponent: f64, random: &mut Random) -> Zipf {
+        let mut sum = 0.0;
+        let mut sums: Vec<f64> = (1..=blocks)
+            .map(|rank| {
+                sum += (rank as f64).powf(-exponent);
+                sum
+            })
+            .collect();
+        sums.iter_mut().for_each(|partial| *partial /= sum);
+        let mut blocks: Vec<u32> = (0..blocks as u32).collect();
+        // Fisher and Yates.
+        for last in (1..blocks.len()).rev() {
+            blocks.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        Zipf { sums, blocks }
+    }
+
+    /// How many blocks there are.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The share of the load that the so many hottest blocks take: the hits of the best choice that
+    /// never changes.
+    pub(crate) fn share(&self, hottest: usize) -> f64 {
+        match hottest.min(self.sums.len()) {
+            0 => 0.0,
+            count => self.sums[count - 1],
+        }
+    }
+
+    /// So many reads, drawn in advance, so that drawing takes none of the client's time.
+    pub(crate) fn draw(&self, count: usize, random: &mut Random) -> Vec<u32> {
+        (0..count)
+            .map(|_| {
+                let point = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+                let rank = self.sums.partition_point(|&sum| sum <= point);
+                self.blocks[rank.min(self.blocks.len() - 1)]
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_block_comes_as_often_as_it_should_and_each_block_has_one_rank() {
+        let mut random = Random::new(7);
+        let zipf = Zipf::new(1000, 1.1, &mut random);
+        let draws = zipf.draw(200_000, &mut random);
+        let hottest = zipf.blocks[0];
+        let seen = draws.iter().filter(|&&block| block == hottest).count() as f64 / 200_000.0;
+        assert!((seen - zipf.share(1)).abs() < 0.005, "{seen} against {}", zipf.share(1));
+        assert!((zipf.share(1000) - 1.0).abs() < 1e-9);
+        let mut blocks = zipf.blocks.clone();
+        blocks.sort_unstable();
+        assert!(blocks.iter().enumerate().all(|(index, &block)| index == block as usize));
+        assert_ne!(zipf.blocks, blocks, "scrambled");
+    }
+}
