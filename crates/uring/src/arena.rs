@@ -6,13 +6,14 @@ use crate::pages;
 use block::Memory;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 
 const HUGE: usize = 2 << 20;
 /// The smallest page.
@@ -75,30 +76,29 @@ impl SharedMemory {
         self.file.as_fd()
     }
 
-    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor,
-    /// so that no access to it faults.
+    /// Maps memory that [`shared_memory`] made, in this process or another, from its descriptor. Its
+    /// pages are there, but each is entered on its first use, until [`SharedMemory::warm`] has done so.
     ///
     /// # Errors
     /// If it is no memfd sealed against changes of its size, or cannot be mapped.
     pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
-        SharedMemory::adopt_slowly(file, &mut |_, _| ())
-    }
-
-    /// [`SharedMemory::adopt`] that tells how far it is, as [`shared_memory`] does: for many
-    /// gigabytes.
-    ///
-    /// # Errors
-    /// As [`SharedMemory::adopt`].
-    pub fn adopt_slowly(
-        file: OwnedFd,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> io::Result<SharedMemory> {
         let (bytes, huge) = check_handed_over(&file)?;
         let memory = map(&file, bytes)?;
-        // Its pages are there: entered for reading they may be written just as well, because the
-        // mapping is shared, and the kernel enters sixteen at a time (0.3 against 0.7 s for 4 GiB).
-        populate(&memory, Advice::LinuxPopulateRead, progress)?;
         Ok(SharedMemory { memory, file, huge })
+    }
+
+    /// Enters all of its pages, beside whatever else is done, so that no later access faults. To be
+    /// called after [`crate::signals`], like everything that starts a thread. If there can be no
+    /// thread, pages go on being entered on their first use.
+    pub fn warm(&self) -> Option<JoinHandle<()>> {
+        let memory = self.memory.clone();
+        // Entered for reading they may be written just as well, because the mapping is shared, and
+        // the kernel enters sixteen at a time (0.3 against 0.7 s for 4 GiB).
+        let work = move || {
+            // What cannot be entered now faults later, or is missed there for good reason.
+            let _ = populate(&memory, Advice::LinuxPopulateRead, &mut |_, _| ());
+        };
+        std::thread::Builder::new().name("od-warm".into()).spawn(work).ok()
     }
 
     /// Maps memory as [`SharedMemory::adopt`] does, but puts no pages behind the mapping: to read a
@@ -112,7 +112,8 @@ impl SharedMemory {
         Ok(map(&file, bytes)?)
     }
 
-    /// Locks it in RAM: none of it is ever swapped out. Huge pages never are, and need no lock.
+    /// Locks it in RAM: none of it is ever swapped out, once it has been used. Huge pages never are,
+    /// and need no lock.
     ///
     /// # Errors
     /// One sentence that says how much may be locked (RLIMIT_MEMLOCK), and how to allow more.
@@ -122,8 +123,10 @@ impl SharedMemory {
         }
         let bytes = self.memory.bytes();
         let base = self.memory.address(0, bytes).as_ptr();
+        // On its first use: what was adopted need not be brought in before it is served.
+        let flags = MlockFlags::ONFAULT;
         // SAFETY: our own mapping; locking does not change its contents, and ends with the mapping.
-        let locked = unsafe { rustix::mm::mlock(base.cast(), bytes) };
+        let locked = unsafe { rustix::mm::mlock_with(base.cast(), bytes, flags) };
         locked.map_err(|errno| pages::cannot_lock("the cache's memory", errno))
     }
 }

@@ -74,8 +74,7 @@ impl<'a> Opening<'a> {
         };
         let Some(mut left) = keep.find(path)? else { return Ok(()) };
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
-        let memory = SharedMemory::adopt_slowly(copy, self.progress)
-            .map_err(|error| memory_failure(&error))?;
+        let memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::found_in(&memory) else {
             // A daemon that was killed before it laid out the memory has served nobody.
             let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;

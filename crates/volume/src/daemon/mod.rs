@@ -217,7 +217,13 @@ impl Scene {
             fleet.open(listener.file().clone());
         }
         Control::open(&self.ring, &self.sites, self.control.file().clone());
-        self.sites.all().iter().for_each(|site| Watch::new(&self.ring, site).start());
+        for site in self.sites.all() {
+            if let Some(memory) = site.volume.memory() {
+                // It ends by itself.
+                drop(memory.warm());
+            }
+            Watch::new(&self.ring, &site).start();
+        }
         let captive = self.wait(child).await;
         for listener in &self.listeners {
             if self.sites.ending() != Some(Ending::Upgrade) {
