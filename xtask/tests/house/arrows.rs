@@ -4,11 +4,12 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("lane", &[]),
     ("block", &["lane"]),
     ("cache", &["lane", "block"]),
     ("layers", &["lane", "block"]),
+    ("drives", &["lane", "block"]),
     ("uring", &["lane", "block"]),
     ("nbd", &["lane", "block"]),
     ("holder", &["lane", "block", "cache", "uring"]),

@@ -1,0 +1,214 @@
+//! A hard disk: seeks, rotation, zones, a cache.
+
+use crate::preset::ModelError;
+use crate::preset::{Options, Reader};
+use crate::timed::Op;
+use alloc::format;
+use libm::{pow, sqrt};
+
+const SECTOR_BYTES: u64 = 512;
+
+/// What a hard disk's file says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DiskModel {
+    /// Bytes that the host sees.
+    pub user_bytes: u64,
+    /// Turns a minute.
+    pub turns_per_minute: f64,
+    /// Seek to the next track, over a third of the stroke, and over all of it, in milliseconds.
+    pub seek_ms: [f64; 3],
+    /// What a write's seek takes longer, because it must settle better, in milliseconds.
+    pub write_settle_ms: f64,
+    /// The media's rate on the first and the last track, in bytes a second.
+    pub media_rate: [f64; 2],
+    /// The cache for writes.
+    pub cache_bytes: u64,
+    /// The link's rate in bytes a second.
+    pub link_rate: f64,
+    /// A command's own time in microseconds.
+    pub command_us: f64,
+    /// Positioning gets shorter with n waiting requests by `(1 + n)^-gain`.
+    pub queue_gain: f64,
+}
+
+impl DiskModel {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<DiskModel, ModelError> {
+        let ms = 0.0..=100.0;
+        let model = DiskModel {
+            user_bytes: reader.count("capacity.user_bytes", 1 << 20..=1 << 50)?,
+            turns_per_minute: reader.number("disk.turns_per_minute", 1000.0..=20_000.0)?,
+            seek_ms: [
+                reader.number("disk.seek_track_ms", ms.clone())?,
+                reader.number("disk.seek_average_ms", ms.clone())?,
+                reader.number("disk.seek_full_ms", ms.clone())?,
+            ],
+            write_settle_ms: reader.number("disk.write_settle_ms", ms)?,
+            media_rate: [
+                reader.number("disk.outer_mb_s", 1.0..=1000.0)? * 1e6,
+                reader.number("disk.inner_mb_s", 1.0..=1000.0)? * 1e6,
+            ],
+            cache_bytes: reader.count("buffer.bytes", 0..=1 << 32)?,
+            link_rate: reader.number("link.mb_s", 1.0..=10_000.0)? * 1e6,
+            command_us: reader.number("link.command_us", 0.0..=10_000.0)?,
+            queue_gain: reader.number("disk.queue_gain", 0.0..=1.0)?,
+        };
+        let [track, average, full] = model.seek_ms;
+        if !(track <= average && average <= full) {
+            let what = format!("{track}, {average}, {full}: a longer seek must not be shorter");
+            return Err(reader.wrong("disk.seek_average_ms", &what));
+        }
+        Ok(model)
+    }
+
+    /// The time to move over a share of the stroke: `a + b sqrt(d) + c d` through the three points.
+    fn seek_ns(&self, share: f64) -> f64 {
+        if share <= 0.0 {
+            return 0.0;
+        }
+        let [track, average, full] = self.seek_ms;
+        let third = 1.0 / 3.0;
+        // b sqrt(1/3) + c / 3 = average - track and b + c = full - track.
+        let root = ((average - track) - (full - track) * third) / (sqrt(third) - third);
+        let linear = full - track - root;
+        (track + root * sqrt(share) + linear * share) * 1e6
+    }
+}
+
+/// A hard disk in time. Writes are acknowledged when the cache has room, and leave it in the order of
+/// addresses, so that many waiting ones are cheaper each.
+pub struct Disk {
+    model: DiskModel,
+    sectors: u64,
+    /// When the arm is free, and where it is then.
+    free: f64,
+    arm: u64,
+    /// Bytes in the cache at the last look, and when that was.
+    cached: f64,
+    link_free: f64,
+    /// Reads that wait, as the time each of the last ones ends.
+    reads: alloc::collections::VecDeque<u64>,
+    /// When each cached write will be on the platter, and its bytes.
+    writes: alloc::collections::VecDeque<(u64, f64)>,
+    last_write: u64,
+}
+
+impl Disk {
+    /// A disk of this model.
+    pub fn new(model: &DiskModel, options: &Options) -> Disk {
+        Disk {
+            model: model.clone(),
+            sectors: options.user_bytes.unwrap_or(model.user_bytes) / SECTOR_BYTES,
+            free: 0.0,
+            arm: 0,
+            cached: 0.0,
+            link_free: 0.0,
+            reads: alloc::collections::VecDeque::new(),
+            writes: alloc::collections::VecDeque::new(),
+            last_write: u64::MAX,
+        }
+    }
+
+    fn rate(&self, sector: u64) -> f64 {
+        let share = sector as f64 / self.sectors as f64;
+        let [outer, inner] = self.model.media_rate;
+        outer + (inner - outer) * share
+    }
+
+    /// Time to get the arm and the platter to a sector, with so many others waiting.
+    fn position(&self, sector: u64, at: f64, waiting: usize) -> f64 {
+        if sector == self.arm {
+            return 0.0;
+        }
+        let share = self.arm.abs_diff(sector) as f64 / self.sectors as f64;
+        let seek = self.model.seek_ns(share);
+        let turn = 60e9 / self.model.turns_per_minute;
+        let track = self.rate(sector) * turn / 1e9 / SECTOR_BYTES as f64;
+        let angle = |turns: f64| turns - libm::floor(turns);
+        let there = angle(sector as f64 / track);
+        let now = angle((at + seek) / turn);
+        let wait = angle(there - now + 1.0) * turn;
+        (seek + wait) * pow(1.0 + waiting as f64, -self.model.queue_gain)
+    }
+
+    fn transfer(&self, sector: u64, count: u64) -> f64 {
+        (count * SECTOR_BYTES) as f64 / self.rate(sector) * 1e9
+    }
+
+    fn link(&mut self, at: f64, count: u64) -> f64 {
+        let bytes = (count * SECTOR_BYTES) as f64;
+        let time = bytes / self.model.link_rate * 1e9 + self.model.command_us * 1e3;
+        self.link_free = self.link_free.max(at) + time;
+        self.link_free
+    }
+
+    /// Takes a request at a time, not before the last one's; returns when it completes.
+    ///
+    /// # Panics
+    /// If it reaches beyond the disk's end.
+    pub fn submit(&mut self, now_ns: u64, op: Op) -> u64 {
+        let end = match op {
+            Op::Read { first, count } | Op::Write { first, count } => first + u64::from(count),
+            Op::Trim { first, count } => first + count,
+            Op::Flush => 0,
+        };
+        assert!(end <= self.sectors, "a request reaches beyond the disk's end");
+        let now = now_ns as f64;
+        match op {
+            Op::Read { first, count } => self.read(now, first, u64::from(count)),
+            Op::Write { first, count } => self.write(now, first, u64::from(count)),
+            Op::Trim { .. } => (now + self.model.command_us * 1e3) as u64,
+            Op::Flush => self.free.max(now) as u64,
+        }
+    }
+
+    fn read(&mut self, now: f64, first: u64, count: u64) -> u64 {
+        while self.reads.front().is_some_and(|end| *end as f64 <= now) {
+            self.reads.pop_front();
+        }
+        let start = self.free.max(now);
+        // What follows the last transfer is in the track buffer, which the disk fills by itself.
+        let position = self.position(first, start, self.reads.len());
+        self.free = start + position + self.transfer(first, count);
+        self.arm = first + count;
+        let sent = self.link(now, count);
+        let end = sent.max(self.free + self.model.command_us * 1e3) as u64;
+        self.reads.push_back(end);
+        end
+    }
+
+    fn write(&mut self, now: f64, first: u64, count: u64) -> u64 {
+        let bytes = (count * SECTOR_BYTES) as f64;
+        let mut time = self.link(now, count);
+        while let Some((end, bytes)) = self.writes.front().copied() {
+            let full = self.cached + bytes > self.model.cache_bytes as f64;
+            if end as f64 > time && !full {
+                break;
+            }
+            time = time.max(end as f64);
+            self.cached -= bytes;
+            self.writes.pop_front();
+        }
+        let start = self.free.max(time);
+        let follows = first == self.last_write;
+        let position = if follows {
+            0.0
+        } else {
+            self.position(first, start, self.writes.len()) + self.model.write_settle_ms * 1e6
+        };
+        self.free = start + position + self.transfer(first, count);
+        self.arm = first + count;
+        self.last_write = self.arm;
+        self.cached += bytes;
+        self.writes.push_back((self.free as u64, bytes));
+        time as u64
+    }
+
+    /// Lets time pass. A disk works its cache off by itself, so there is nothing to do.
+    pub fn idle(&mut self, _until_ns: u64) {}
+
+    /// Bytes of writes that a power cut at this time would lose.
+    pub fn at_risk_bytes(&self, now_ns: u64) -> u64 {
+        let waiting = self.writes.iter().filter(|(end, _)| *end > now_ns);
+        waiting.map(|(_, bytes)| *bytes).sum::<f64>() as u64
+    }
+}

@@ -1,0 +1,92 @@
+//! The fast-forward driver: no times, only what happens to the flash.
+
+use crate::ftl::{Ftl, Nand, Place, Purpose};
+use crate::random::Random;
+
+/// Writes to a drive as fast as this machine can, to age it or to count.
+pub struct Fast {
+    ftl: Ftl,
+}
+
+/// Hears nothing: the FTL counts.
+struct Silent;
+
+impl Nand for Silent {
+    const TIMED: bool = false;
+
+    #[inline]
+    fn read(&mut self, _: Place, _: u32) {}
+
+    #[inline]
+    fn program(&mut self, _: Place, _: Purpose) {}
+
+    #[inline]
+    fn erase(&mut self, _: u32, _: bool) {}
+}
+
+impl Fast {
+    /// Drives this FTL.
+    pub fn new(ftl: Ftl) -> Fast {
+        Fast { ftl }
+    }
+
+    /// The FTL as it is now.
+    pub fn ftl(&self) -> &Ftl {
+        &self.ftl
+    }
+
+    /// Gives the FTL to another driver.
+    pub fn into_ftl(self) -> Ftl {
+        self.ftl
+    }
+
+    /// Writes one slot.
+    ///
+    /// # Panics
+    /// If the slot lies beyond the drive's end.
+    #[inline]
+    pub fn write(&mut self, logical: u32) {
+        self.ftl.stage(logical);
+        if self.ftl.staged() >= self.ftl.shape().unit_slots {
+            self.ftl.program(&mut Silent);
+        }
+    }
+
+    /// Writes `count` slots in order, from `first`; beyond the end it goes on at the beginning.
+    pub fn write_sequential(&mut self, first: u32, count: u64) {
+        let end = self.ftl.shape().logical_slots;
+        let mut next = first % end;
+        for _ in 0..count {
+            self.write(next);
+            next = if next + 1 == end { 0 } else { next + 1 };
+        }
+    }
+
+    /// Writes `count` random slots of the first `span`.
+    pub fn write_random(&mut self, span: u32, count: u64, random: &mut Random) {
+        let span = span.min(self.ftl.shape().logical_slots);
+        for _ in 0..count {
+            self.write(random.below(span));
+        }
+    }
+
+    /// Trims one slot; returns whether it was mapped.
+    ///
+    /// # Panics
+    /// If the slot lies beyond the drive's end.
+    pub fn trim(&mut self, logical: u32) -> bool {
+        self.ftl.trim(logical)
+    }
+
+    /// Programs what is in the buffer.
+    pub fn flush(&mut self) {
+        while self.ftl.program(&mut Silent) > 0 {}
+    }
+
+    /// Leaves the drive alone for as long as it has something to do.
+    pub fn idle(&mut self) {
+        self.flush();
+        let slots = self.ftl.shape().dies * self.ftl.shape().unit_slots;
+        while self.ftl.idle_step(slots, &mut Silent) != crate::ftl::Idle::Done {}
+    }
+}

@@ -1,0 +1,45 @@
+//! The books, checked.
+
+use super::Ftl;
+use super::state::{BUFFERED, NOWHERE};
+use alloc::vec;
+
+impl Ftl {
+    /// Compares the map, the owners, the buffer and the counts of valid slots; for tests, because it
+    /// looks at every slot.
+    ///
+    /// # Panics
+    /// With what is wrong, if anything is.
+    pub fn audit(&self) {
+        let mut valid = vec![0u32; self.valid.len()];
+        for (logical, place) in self.map.iter().enumerate() {
+            let physical = match *place {
+                NOWHERE => continue,
+                buffered if buffered >= BUFFERED => {
+                    let staged = self.buffer[(buffered - BUFFERED) as usize];
+                    assert_eq!(staged.logical as usize, logical, "a buffered slot is another's");
+                    staged.older
+                }
+                physical => physical,
+            };
+            if physical != NOWHERE {
+                let owner = self.owner[physical as usize] as usize;
+                assert_eq!(owner, logical, "physical slot {physical} has another owner");
+                valid[self.by_superblock.divide(physical) as usize] += 1;
+            }
+        }
+        assert_eq!(valid, self.valid, "the counts of valid slots are wrong");
+        for superblock in self.free.iter().chain(&self.slc_free) {
+            assert_eq!(valid[*superblock as usize], 0, "free superblock {superblock} is not empty");
+        }
+        let open = [self.host, self.host_slc, self.relocated];
+        let open = open.iter().filter(|frontier| frontier.end > 0).count();
+        let hands = [self.victim, self.folded].iter().flatten().count();
+        let barred = self.barred.iter().filter(|barred| **barred != 0).count();
+        let waiting = self.slc_closed.iter().filter(|superblock| self.is_static(**superblock));
+        let held_static = waiting.count()
+            - self.folded.map_or(0, |victim| usize::from(self.is_static(victim.superblock)));
+        let accounted = self.free.len() + self.slc_free.len() + open + hands + held_static;
+        assert_eq!(barred, accounted, "a superblock was lost");
+    }
+}

@@ -1,0 +1,335 @@
+//! The arrays, and the moves that everything else is made of.
+
+use super::table::{MapCost, Table};
+use super::{Counters, Nand, Place, Purpose, Settings};
+use crate::random::Random;
+use crate::shape::{ADDRESSES, Divider, Shape};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// In the map: not mapped. As an owner: a slot that was programmed empty.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// No superblock.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// In the map, from here to `NOWHERE`: in the buffer.
+pub(super) const BUFFERED: u32 = ADDRESSES;
+
+/// Superblocks without which cleaning could come to a stop: two frontiers and what must stay free.
+const RESERVE: u64 = 5;
+
+/// A slot that waits in the buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Staged {
+    /// Its logical slot; `NOWHERE` if it was trimmed since.
+    pub(super) logical: u32,
+    /// Where the version before it is; `NOWHERE` if there is none.
+    pub(super) older: u32,
+}
+
+/// An open superblock.
+#[derive(Clone, Copy)]
+pub(super) struct Frontier {
+    pub(super) superblock: u32,
+    /// The next slot and the end, as positions in the superblock.
+    pub(super) next: u32,
+    pub(super) end: u32,
+}
+
+impl Frontier {
+    pub(super) const CLOSED: Frontier = Frontier { superblock: NONE, next: 0, end: 0 };
+
+    pub(super) fn left(&self) -> u32 {
+        self.end - self.next
+    }
+}
+
+/// A superblock being emptied.
+#[derive(Clone, Copy)]
+pub(super) struct Victim {
+    pub(super) superblock: u32,
+    /// The first position that was not looked at.
+    pub(super) next: u32,
+    /// Valid slots when it was chosen.
+    pub(super) valid: u32,
+}
+
+/// The flash translation layer of one drive. See the crate's first page.
+pub struct Ftl {
+    pub(super) shape: Shape,
+    pub(super) settings: Settings,
+    pub(super) by_superblock: Divider,
+    pub(super) superblock_slots: u32,
+    /// Where each logical slot is.
+    pub(super) map: Vec<u32>,
+    /// Whose each physical slot is, or was: it is valid if the map agrees.
+    pub(super) owner: Vec<u32>,
+    /// Valid slots of each superblock.
+    pub(super) valid: Vec<u32>,
+    /// 0 where a superblock may be cleaned, else all ones: added to `valid` by OR, it gives the rank.
+    pub(super) barred: Vec<u32>,
+    /// Slots that were programmed in it.
+    pub(super) filled: Vec<u32>,
+    /// When it was closed, in superblocks closed before it.
+    pub(super) closed_at: Vec<u64>,
+    pub(super) closed: u64,
+    /// Whether it is used with one bit a cell.
+    pub(super) slc: Vec<bool>,
+    pub(super) erases: Vec<u32>,
+    /// Dynamic SLC superblocks that hold something.
+    pub(super) dynamic: u32,
+    pub(super) free: VecDeque<u32>,
+    pub(super) slc_free: VecDeque<u32>,
+    /// Closed SLC superblocks, oldest first.
+    pub(super) slc_closed: VecDeque<u32>,
+    pub(super) host: Frontier,
+    pub(super) host_slc: Frontier,
+    pub(super) relocated: Frontier,
+    pub(super) victim: Option<Victim>,
+    pub(super) folded: Option<Victim>,
+    /// A ring; its size is a power of two.
+    pub(super) buffer: Vec<Staged>,
+    pub(super) buffer_head: u32,
+    pub(super) buffer_tail: u32,
+    /// Relocations that are due, in 1/256.
+    pub(super) credit_256: u64,
+    pub(super) table: Table,
+    pub(super) random: Random,
+    pub(super) counters: Counters,
+}
+
+impl Ftl {
+    /// A drive with nothing on it.
+    ///
+    /// Errors: a sentence on what in the shape or the settings cannot work.
+    pub fn new(shape: Shape, settings: Settings) -> Result<Ftl, &'static str> {
+        Ftl::check(&shape, &settings)?;
+        let superblocks = shape.superblocks as usize;
+        let first = settings.slc.static_superblocks;
+        let ring = settings.buffer_slots.max(2 * shape.unit_slots).next_power_of_two();
+        let mut slc = vec![false; superblocks];
+        slc[..first as usize].fill(true);
+        Ok(Ftl {
+            shape,
+            settings,
+            by_superblock: Divider::new(shape.superblock_slots()),
+            superblock_slots: shape.superblock_slots(),
+            map: vec![NOWHERE; shape.logical_slots as usize],
+            // Zeroes cost no memory until they are written, and nothing reads an owner before that.
+            owner: vec![0; shape.physical_slots() as usize],
+            valid: vec![0; superblocks],
+            barred: vec![u32::MAX; superblocks],
+            filled: vec![0; superblocks],
+            closed_at: vec![0; superblocks],
+            closed: 0,
+            slc,
+            erases: vec![0; superblocks],
+            dynamic: 0,
+            free: (first..shape.superblocks).collect(),
+            slc_free: (0..first).collect(),
+            slc_closed: VecDeque::new(),
+            host: Frontier::CLOSED,
+            host_slc: Frontier::CLOSED,
+            relocated: Frontier::CLOSED,
+            victim: None,
+            folded: None,
+            buffer: vec![Staged { logical: NOWHERE, older: NOWHERE }; ring as usize],
+            buffer_head: 0,
+            buffer_tail: 0,
+            credit_256: 0,
+            table: Table::new(settings.map, shape.logical_slots),
+            random: Random::new(settings.seed),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Whether a drive can be made of this.
+    ///
+    /// Errors: a sentence on what in the shape or the settings cannot work.
+    pub fn check(shape: &Shape, settings: &Settings) -> Result<(), &'static str> {
+        if let Some(fault) = shape.fault() {
+            return Err(fault);
+        }
+        let slc = &settings.slc;
+        if (slc.static_superblocks > 0 || slc.dynamic_superblocks > 0) && shape.slc_pages == 0 {
+            return Err("an SLC area needs blocks of at least as many pages as a cell has bits");
+        }
+        let most = match settings.pacing {
+            super::Pacing::Paced { free_superblocks } => free_superblocks,
+            super::Pacing::Burst { low, high } if low <= high && low > 0 => high,
+            super::Pacing::Burst { .. } => return Err("a burst needs 0 < low <= high"),
+        };
+        let held = u64::from(most.max(2)) + u64::from(slc.static_superblocks) + RESERVE;
+        let room = u64::from(shape.superblocks).saturating_sub(held);
+        if room * u64::from(shape.superblock_slots()) < u64::from(shape.logical_slots) {
+            return Err("too little flash for this capacity, its SLC area and the reserve; \
+                    give more blocks, a smaller capacity or a smaller reserve");
+        }
+        if settings.buffer_slots > 1 << 24 || shape.unit_slots > 1 << 20 {
+            return Err("the write buffer holds at most 64 GiB and a unit at most 4 GiB");
+        }
+        Ok(())
+    }
+
+    /// The geometry.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The policies.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Superblocks that are free at full density.
+    pub fn free_superblocks(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Slots that hold data in SLC superblocks.
+    pub fn slc_valid_slots(&self) -> u64 {
+        let each = self.slc.iter().zip(&self.valid);
+        each.filter(|(slc, _)| **slc).map(|(_, valid)| u64::from(*valid)).sum()
+    }
+
+    /// How often each superblock was erased.
+    pub fn erases(&self) -> &[u32] {
+        &self.erases
+    }
+
+    /// Extents of the mapping table; 0 unless it is a tree.
+    pub fn extents(&self) -> u64 {
+        self.table.extents()
+    }
+
+    /// Physical slots that are neither free nor held back in open superblocks, over logical slots:
+    /// what theory calls alpha.
+    pub fn alpha(&self) -> f64 {
+        let free = self.free.len() as u64 * u64::from(self.superblock_slots);
+        let open = u64::from(self.host.left() + self.relocated.left());
+        let slc = u64::from(self.settings.slc.static_superblocks);
+        let all = self.shape.physical_slots() - slc * u64::from(self.superblock_slots);
+        (all - free - open) as f64 / f64::from(self.shape.logical_slots)
+    }
+
+    /// Where a slot's data are, for a read.
+    #[inline]
+    pub fn find(&self, logical: u32) -> Found {
+        match self.map[logical as usize] {
+            NOWHERE => Found::Nowhere,
+            buffered if buffered >= BUFFERED => Found::Buffer,
+            physical => Found::Flash(self.place_of(physical)),
+        }
+    }
+
+    pub(crate) fn place_of(&self, physical: u32) -> Place {
+        let superblock = self.by_superblock.divide(physical);
+        let position = physical - superblock * self.superblock_slots;
+        let unit = position / self.shape.unit_slots;
+        Place { superblock, unit, slc: self.slc[superblock as usize] }
+    }
+
+    /// What reading a slot costs in the map.
+    #[inline]
+    pub fn look_up(&mut self, logical: u32) -> MapCost {
+        let cost = self.table.read(logical);
+        self.counters.map_reads += u64::from(cost.reads);
+        self.counters.map_programs += u64::from(cost.programs);
+        cost
+    }
+
+    /// Forgets that a physical slot is valid.
+    #[inline]
+    pub(super) fn invalidate(&mut self, physical: u32) {
+        let superblock = self.by_superblock.divide(physical) as usize;
+        self.valid[superblock] -= 1;
+    }
+
+    /// Takes a free superblock, erases it and opens it.
+    pub(super) fn open<N: Nand>(&mut self, superblock: u32, slc: bool, nand: &mut N) -> Frontier {
+        let at = superblock as usize;
+        self.slc[at] = slc;
+        self.erases[at] += 1;
+        self.filled[at] = 0;
+        let end = if slc {
+            self.counters.slc_erases += 1;
+            self.shape.slc_superblock_slots()
+        } else {
+            self.counters.erases += 1;
+            self.superblock_slots
+        };
+        nand.erase(superblock, slc);
+        Frontier { superblock, next: 0, end }
+    }
+
+    /// Closes what was open; nothing more is programmed there.
+    pub(super) fn close(&mut self, frontier: Frontier) {
+        if frontier.superblock == NONE {
+            return;
+        }
+        let at = frontier.superblock as usize;
+        self.filled[at] = frontier.next;
+        self.closed += 1;
+        self.closed_at[at] = self.closed;
+        if self.slc[at] {
+            self.slc_closed.push_back(frontier.superblock);
+        }
+        if !self.is_static(frontier.superblock) {
+            self.barred[at] = 0;
+        }
+    }
+
+    /// Whether a superblock belongs to the static SLC area.
+    pub(super) fn is_static(&self, superblock: u32) -> bool {
+        superblock < self.settings.slc.static_superblocks
+    }
+
+    /// Gives an empty superblock back.
+    pub(super) fn release(&mut self, superblock: u32) {
+        let at = superblock as usize;
+        assert_eq!(self.valid[at], 0, "only an empty superblock is free");
+        self.barred[at] = u32::MAX;
+        if self.slc[at] {
+            self.slc_closed.retain(|closed| *closed != superblock);
+        }
+        if self.is_static(superblock) {
+            self.slc_free.push_back(superblock);
+            return;
+        }
+        if self.slc[at] {
+            self.dynamic -= 1;
+        }
+        self.free.push_back(superblock);
+    }
+
+    /// Tells of the unit that ends at `position`, if one does.
+    #[inline]
+    pub(super) fn tell_program<N: Nand>(
+        &self,
+        nand: &mut N,
+        frontier: &Frontier,
+        slc: bool,
+        purpose: Purpose,
+    ) {
+        let unit = frontier.next / self.shape.unit_slots - 1;
+        nand.program(Place { superblock: frontier.superblock, unit, slc }, purpose);
+    }
+}
+
+/// Where a slot's data are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// It was never written, or trimmed.
+    Nowhere,
+    /// In the volatile buffer.
+    Buffer,
+    /// On the flash.
+    Flash(Place),
+}

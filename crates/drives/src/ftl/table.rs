@@ -1,0 +1,238 @@
+//! The cost of the mapping table, in reads and programs of map pages.
+//!
+//! A flat table is resident; only its journal costs. Otherwise the table is cut into regions of 1024
+//! slots, which are cached in a DRAM budget (CLOCK, one hand). A cached table's regions all have the
+//! size of a page. An extent table's regions are as large as their extents are many, so sequential
+//! writes make it small and random writes make it outgrow its budget, as on Intel's first drives.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Slots of a region of the map: one page of 4-byte entries.
+const REGION: u32 = 1024;
+
+/// How the table is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapKind {
+    /// All in DRAM; one map page is programmed for so many host updates.
+    Flat {
+        /// Host updates for which one page of the journal is programmed.
+        journal_updates: u32,
+    },
+    /// Pages of the table in so many bytes of DRAM (or of the host's memory).
+    Cached {
+        /// The budget.
+        bytes: u64,
+    },
+    /// A tree of extents in so many bytes of DRAM.
+    Extents {
+        /// The budget.
+        bytes: u64,
+        /// Bytes of an extent's node.
+        node_bytes: u32,
+    },
+}
+
+/// What a request cost in the map, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MapCost {
+    /// Map pages read.
+    pub reads: u32,
+    /// Map pages programmed.
+    pub programs: u32,
+}
+
+const RESIDENT: u8 = 1;
+const DIRTY: u8 = 2;
+const USED: u8 = 4;
+
+/// The table's state.
+pub(crate) struct Table {
+    kind: MapKind,
+    /// Updates since the journal's last page.
+    journalled: u32,
+    /// What is known of each region; empty for a flat table.
+    regions: Vec<u8>,
+    /// Extents that begin in each region; empty unless it is a tree.
+    extents: Vec<u16>,
+    /// One bit a slot: an extent begins here.
+    begins: Vec<u64>,
+    held_bytes: u64,
+    hand: usize,
+    /// Where a write would go on with the last one.
+    next: u32,
+}
+
+impl Table {
+    pub(crate) fn new(kind: MapKind, logical_slots: u32) -> Table {
+        let regions = logical_slots.div_ceil(REGION) as usize;
+        let (cached, tree) = match kind {
+            MapKind::Flat { .. } => (0, 0),
+            MapKind::Cached { .. } => (regions, 0),
+            MapKind::Extents { .. } => (regions, regions),
+        };
+        Table {
+            kind,
+            journalled: 0,
+            regions: vec![0; cached],
+            extents: vec![0; tree],
+            begins: vec![0; tree * (REGION as usize / 64) + usize::from(tree > 0)],
+            held_bytes: 0,
+            hand: 0,
+            next: u32::MAX,
+        }
+    }
+
+    /// A host write of a slot.
+    #[inline]
+    pub(crate) fn write(&mut self, slot: u32) -> MapCost {
+        match self.kind {
+            MapKind::Flat { journal_updates } => {
+                self.journalled += 1;
+                if self.journalled < journal_updates {
+                    return MapCost::default();
+                }
+                self.journalled = 0;
+                MapCost { reads: 0, programs: 1 }
+            }
+            MapKind::Cached { .. } => self.touch(slot, true),
+            MapKind::Extents { .. } => {
+                self.cut(slot);
+                self.touch(slot, true)
+            }
+        }
+    }
+
+    /// A host read of a slot.
+    #[inline]
+    pub(crate) fn read(&mut self, slot: u32) -> MapCost {
+        if self.regions.is_empty() { MapCost::default() } else { self.touch(slot, false) }
+    }
+
+    /// Extents of the whole table; 0 unless it is a tree.
+    pub(crate) fn extents(&self) -> u64 {
+        self.extents.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    fn cut(&mut self, slot: u32) {
+        self.mark(slot, slot != self.next);
+        self.next = slot + 1;
+        if (self.next as usize) < self.extents.len() * REGION as usize {
+            self.mark(self.next, true);
+        }
+    }
+
+    fn mark(&mut self, slot: u32, begins: bool) {
+        let (word, bit) = (slot as usize / 64, 1u64 << (slot % 64));
+        if (self.begins[word] & bit != 0) == begins {
+            return;
+        }
+        self.begins[word] ^= bit;
+        let region = (slot / REGION) as usize;
+        let before = self.bytes_of(region);
+        if begins {
+            self.extents[region] += 1;
+        } else {
+            self.extents[region] -= 1;
+        }
+        if self.regions[region] & RESIDENT != 0 {
+            self.held_bytes = self.held_bytes - before + self.bytes_of(region);
+        }
+    }
+
+    fn bytes_of(&self, region: usize) -> u64 {
+        match self.kind {
+            MapKind::Extents { node_bytes, .. } => {
+                (1 + u64::from(self.extents[region])) * u64::from(node_bytes)
+            }
+            _ => u64::from(REGION) * 4,
+        }
+    }
+
+    fn touch(&mut self, slot: u32, write: bool) -> MapCost {
+        let budget = match self.kind {
+            MapKind::Flat { .. } => return MapCost::default(),
+            MapKind::Cached { bytes } | MapKind::Extents { bytes, .. } => bytes,
+        };
+        let region = (slot / REGION) as usize;
+        let mut cost = MapCost::default();
+        if self.regions[region] & RESIDENT == 0 {
+            cost.reads = 1;
+            self.held_bytes += self.bytes_of(region);
+        }
+        self.regions[region] |= RESIDENT | USED | if write { DIRTY } else { 0 };
+        while self.held_bytes > budget {
+            match self.evict(region) {
+                Some(dirty) => cost.programs += u32::from(dirty),
+                // The budget does not even hold this region.
+                None => break,
+            }
+        }
+        cost
+    }
+
+    /// Takes a region out that was not used since the hand last came by, never `kept`.
+    fn evict(&mut self, kept: usize) -> Option<bool> {
+        for _ in 0..2 * self.regions.len() {
+            let at = self.hand;
+            self.hand = (self.hand + 1) % self.regions.len();
+            let state = self.regions[at];
+            if state & RESIDENT == 0 || at == kept {
+                continue;
+            }
+            if state & USED != 0 {
+                self.regions[at] &= !USED;
+                continue;
+            }
+            self.held_bytes -= self.bytes_of(at);
+            self.regions[at] = 0;
+            return Some(state & DIRTY != 0);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Random;
+
+    #[test]
+    fn a_flat_table_costs_a_page_of_journal_now_and_then() {
+        let mut table = Table::new(MapKind::Flat { journal_updates: 512 }, 10_000);
+        let programs: u32 = (0..5_120).map(|slot| table.write(slot).programs).sum();
+        assert_eq!(programs, 10);
+        assert_eq!(table.read(5), MapCost::default());
+    }
+
+    #[test]
+    fn a_cached_table_misses_by_the_share_that_does_not_fit() {
+        let slots = 1000 * REGION;
+        let mut table = Table::new(MapKind::Cached { bytes: 250 * 4096 }, slots);
+        let mut random = Random::new(3);
+        let reads = |table: &mut Table, random: &mut Random| -> u32 {
+            (0..20_000).map(|_| table.read(random.below(slots)).reads).sum()
+        };
+        reads(&mut table, &mut random);
+        let missed = f64::from(reads(&mut table, &mut random)) / 20_000.0;
+        assert!((missed - 0.75).abs() < 0.02, "{missed}");
+    }
+
+    #[test]
+    fn sequential_writes_keep_a_tree_small_and_random_writes_make_it_grow() {
+        let slots = 100 * REGION;
+        let kind = MapKind::Extents { bytes: 1 << 20, node_bytes: 16 };
+        let mut table = Table::new(kind, slots);
+        let sequential: u32 = (0..slots).map(|slot| table.write(slot).programs).sum();
+        assert_eq!((sequential, table.extents()), (0, 1));
+        let mut random = Random::new(3);
+        let mut cost = 0;
+        for _ in 0..4 * slots {
+            cost += table.write(random.below(slots)).programs;
+        }
+        assert!(table.extents() > u64::from(slots) * 9 / 10, "{}", table.extents());
+        assert!(cost > slots / 10, "the tree outgrew its budget without a cost: {cost}");
+        (0..slots).for_each(|slot| _ = table.write(slot));
+        assert_eq!(table.extents(), 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! Host writes and trims: into the buffer, and out of it a unit at a time.
+
+use super::state::{BUFFERED, Frontier, NOWHERE, Staged};
+use super::{Ftl, Nand, Purpose};
+use crate::ftl::MapCost;
+
+impl Ftl {
+    /// Slots in the buffer that no unit was programmed for.
+    #[inline]
+    pub fn staged(&self) -> u32 {
+        self.buffer_tail.wrapping_sub(self.buffer_head)
+    }
+
+    /// Puts a host write into the buffer. The caller programs units before the buffer is full.
+    ///
+    /// # Panics
+    /// If the slot lies beyond the drive's end or the buffer is full.
+    #[inline]
+    pub fn stage(&mut self, logical: u32) -> MapCost {
+        self.counters.host_writes += 1;
+        let older = self.map[logical as usize];
+        if older >= BUFFERED && older != NOWHERE {
+            self.counters.absorbed += 1;
+            return MapCost::default();
+        }
+        assert!((self.staged() as usize) < self.buffer.len(), "the write buffer is full");
+        let at = self.buffer_tail & (self.buffer.len() as u32 - 1);
+        self.buffer_tail = self.buffer_tail.wrapping_add(1);
+        self.buffer[at as usize] = Staged { logical, older };
+        self.map[logical as usize] = BUFFERED | at;
+        let cost = self.table.write(logical);
+        self.counters.map_reads += u64::from(cost.reads);
+        self.counters.map_programs += u64::from(cost.programs);
+        cost
+    }
+
+    /// Programs the oldest staged slots, a unit of them or, padded, fewer; nothing if there are none.
+    /// Before that it makes room and after that it cleans as the pacing says.
+    /// Returns the slots of the buffer that are now programmed.
+    pub fn program<N: Nand>(&mut self, nand: &mut N) -> u32 {
+        if self.staged() == 0 {
+            return 0;
+        }
+        let slc = self.make_room(nand);
+        let mut frontier = if slc { self.host_slc } else { self.host };
+        // Only relocations into the same frontier leave a unit begun.
+        let begun =
+            if self.settings.one_frontier { frontier.next % self.shape.unit_slots } else { 0 };
+        let room = self.shape.unit_slots - begun;
+        let taken = self.staged().min(room);
+        let first = frontier.superblock * self.superblock_slots + frontier.next;
+        let live = self.place(first, taken);
+        let padded = room - taken;
+        let end = first + room;
+        self.owner[(first + taken) as usize..end as usize].fill(NOWHERE);
+        self.valid[frontier.superblock as usize] += live;
+        self.counters.host_programs += u64::from(taken);
+        self.counters.padding += u64::from(padded);
+        frontier.next += room;
+        self.tell_program(nand, &frontier, slc, Purpose::Host);
+        if slc {
+            self.counters.slc_programs += u64::from(taken);
+            self.host_slc = frontier;
+        } else {
+            self.host = frontier;
+            self.pace(room, nand);
+        }
+        taken
+    }
+
+    /// Moves slots from the buffer's head to their place on the flash; returns how many are valid.
+    #[inline]
+    fn place(&mut self, first: u32, count: u32) -> u32 {
+        let mask = self.buffer.len() as u32 - 1;
+        let mut live = 0;
+        for physical in first..first + count {
+            let staged = self.buffer[(self.buffer_head & mask) as usize];
+            self.buffer_head = self.buffer_head.wrapping_add(1);
+            self.owner[physical as usize] = staged.logical;
+            if staged.logical == NOWHERE {
+                continue;
+            }
+            if staged.older != NOWHERE {
+                self.invalidate(staged.older);
+            }
+            self.map[staged.logical as usize] = physical;
+            live += 1;
+        }
+        live
+    }
+
+    /// Makes sure that a host frontier has room for a unit; says whether it is the SLC one.
+    fn make_room<N: Nand>(&mut self, nand: &mut N) -> bool {
+        // A full SLC area is looked at again when a native superblock is full, or idle time folded.
+        let look = self.host.left() == 0 || self.host_slc.left() > 0 || !self.slc_free.is_empty();
+        if look && self.has_slc() && self.slc_room(nand) {
+            return true;
+        }
+        if self.host.left() == 0 {
+            let full = core::mem::replace(&mut self.host, Frontier::CLOSED);
+            self.close(full);
+            self.clean_until(2, nand);
+            // With one frontier for all, cleaning has opened it.
+            if self.host.left() == 0 {
+                let superblock = self.free.pop_front().expect("cleaning left two superblocks");
+                self.host = self.open(superblock, false, nand);
+            }
+        }
+        false
+    }
+
+    /// The host no longer needs a slot. Returns whether it was mapped.
+    ///
+    /// # Panics
+    /// If the slot lies beyond the drive's end.
+    pub fn trim(&mut self, logical: u32) -> bool {
+        let place = self.map[logical as usize];
+        if place == NOWHERE {
+            return false;
+        }
+        let forgets = self.settings.trim_256 < 256
+            && self.random.below(256) >= self.settings.trim_256
+            && place < BUFFERED;
+        if forgets {
+            // The host reads zeroes, but the flash keeps what it takes for valid.
+            return true;
+        }
+        self.counters.trimmed += 1;
+        self.map[logical as usize] = NOWHERE;
+        if place < BUFFERED {
+            self.invalidate(place);
+            return true;
+        }
+        let staged = &mut self.buffer[(place - BUFFERED) as usize];
+        let older = staged.older;
+        *staged = Staged { logical: NOWHERE, older: NOWHERE };
+        if older != NOWHERE {
+            self.invalidate(older);
+        }
+        true
+    }
+
+    /// What is in the buffer is lost, as in a power cut: older versions are what the map finds again.
+    /// Calls `lost` for each such slot.
+    pub fn drop_buffer(&mut self, mut lost: impl FnMut(u32)) {
+        let mask = self.buffer.len() as u32 - 1;
+        while self.staged() > 0 {
+            let staged = self.buffer[(self.buffer_head & mask) as usize];
+            self.buffer_head = self.buffer_head.wrapping_add(1);
+            if staged.logical != NOWHERE {
+                self.map[staged.logical as usize] = staged.older;
+                lost(staged.logical);
+            }
+        }
+    }
+
+    /// A unit that was being programmed when the power failed holds nothing. Calls `lost` for each slot
+    /// whose newest version it was; such a slot is not mapped any more, because the place of the version
+    /// before may have been erased already.
+    pub fn lose_unit(&mut self, superblock: u32, unit: u32, mut lost: impl FnMut(u32)) {
+        let slots = self.shape.unit_slots;
+        let first = superblock * self.superblock_slots + unit * slots;
+        for physical in first..first + slots {
+            let logical = self.owner[physical as usize];
+            let place = self.map.get(logical as usize).copied();
+            if place == Some(physical) {
+                self.map[logical as usize] = NOWHERE;
+                self.invalidate(physical);
+                lost(logical);
+            }
+        }
+    }
+}

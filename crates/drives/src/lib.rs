@@ -1,0 +1,35 @@
+//! Modelled drives: what a flash drive or a hard disk does with each request and how long it takes,
+//! with no drive, no clock and no thread.
+//!
+//! One flash translation layer ([`Ftl`]), a pure state machine, has two drivers. [`Fast`] has no times:
+//! it ages a drive, and counts. [`Timed`] answers [`submit`](Timed::submit) with the nanosecond in which
+//! the request completes. The same seed and the same requests give the same drive, byte for byte.
+//! [`Model`] is a drive's description: a preset, or a file of the same form.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod disk;
+mod fast;
+mod ftl;
+mod preset;
+mod random;
+mod shape;
+mod smart;
+pub mod theory;
+mod timed;
+
+pub use disk::{Disk, DiskModel};
+pub use fast::Fast;
+pub use ftl::{
+    Counters, Found, Ftl, Idle, MapCost, MapKind, Nand, Pacing, Place, Purpose, Settings, SlcFull,
+    SlcSettings, Victims,
+};
+pub use preset::{Drive, Fact, FlashModel, Kind, Model, ModelError, Options, PUBLISHED, Published};
+pub use random::Random;
+pub use shape::{SLOT_BYTES, Shape};
+pub use smart::{Attribute, Health, Vendor};
+pub use timed::{Op, Timed, Timing, slot_ns};

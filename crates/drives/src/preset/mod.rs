@@ -1,0 +1,239 @@
+//! Drives as data files: the presets that are compiled in, and users' own of the same form.
+//!
+//! A file is TOML. Each number is a pair, `dies = [16, "AnandTech 7173 p2"]`: a value and where it is
+//! from, or the word assumed and why. `like = "NAME"` takes over what another model says; what the file
+//! says itself comes before that. The section `[published]` holds what was measured or promised of the
+//! real drive; nothing of it reaches the model, it is what the model is compared with.
+
+mod catalogue;
+mod flash;
+mod reader;
+
+pub use flash::FlashModel;
+pub use reader::{Fact, ModelError};
+
+use crate::disk::{Disk, DiskModel};
+use crate::ftl::Ftl;
+use crate::timed::{Op, Timed};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+pub(crate) use reader::Reader;
+use toml::{Table, Value};
+
+/// A drive's description.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Model {
+    /// Its name on the command line: `samsung-840-evo-250`.
+    pub name: String,
+    /// Its name in full.
+    pub title: String,
+    /// What it is made of.
+    pub kind: Kind,
+    /// Every value with its source.
+    pub facts: Vec<Fact>,
+    /// What is published of the real drive: key, value, source.
+    pub published: Vec<Published>,
+}
+
+/// The kinds of drives.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Kind {
+    /// A flash drive.
+    Flash(Box<FlashModel>),
+    /// A hard disk.
+    Disk(DiskModel),
+}
+
+/// A published figure of the real drive.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Published {
+    /// One of [`PUBLISHED`].
+    pub key: &'static str,
+    /// In the unit of the key.
+    pub value: f64,
+    /// Where it is from.
+    pub source: String,
+}
+
+/// What may stand under `[published]`: specified rates in units of 10^6 bytes and 4 KiB requests a
+/// second.
+pub const PUBLISHED: [&str; 8] = [
+    "sequential_read_mb_s",
+    "sequential_write_mb_s",
+    "random_read_iops",
+    "random_write_iops",
+    "random_read_qd1_iops",
+    "random_write_qd1_iops",
+    "steady_write_low_iops",
+    "steady_write_high_iops",
+];
+
+/// What differs between two drives of a model.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Options {
+    /// Where random choices begin.
+    pub seed: u64,
+    /// What compression makes of the host's data, from 0 to 1, which is incompressible.
+    pub data_share: f64,
+    /// Bytes that the host sees, if not the model's own: to leave more or less flash to spare.
+    pub user_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    /// Seed 1, incompressible data, the model's capacity.
+    fn default() -> Options {
+        Options { seed: 1, data_share: 1.0, user_bytes: None }
+    }
+}
+
+/// How many models may stand behind one another by `like`.
+const DEPTH: u32 = 8;
+
+impl Model {
+    /// The names of the presets, in order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        catalogue::ALL.iter().map(|(name, _)| *name)
+    }
+
+    /// A preset by its name; none if there is no such preset.
+    ///
+    /// # Panics
+    /// If a preset is wrong, which a test excludes.
+    pub fn preset(name: &str) -> Option<Model> {
+        let text = catalogue::text(name)?;
+        match Model::parse(name, text) {
+            Ok(model) => Some(model),
+            Err(error) => panic!("a preset is wrong: {error}"),
+        }
+    }
+
+    /// Reads a drive's file. `name` is what the drive will be called, and named in errors.
+    ///
+    /// Errors: what is wrong with which key, and how to mend it.
+    pub fn parse(name: &str, text: &str) -> Result<Model, ModelError> {
+        let table = resolve(name, text, DEPTH)?;
+        let mut reader = Reader::new(name, &table);
+        let title = reader.word("title")?.to_owned();
+        let kind = match reader.word("kind")? {
+            "flash" => Kind::Flash(Box::new(FlashModel::read(&mut reader)?)),
+            "disk" => Kind::Disk(DiskModel::read(&mut reader)?),
+            _ => return Err(reader.wrong("kind", "not known; write \"flash\" or \"disk\"")),
+        };
+        let facts = core::mem::take(&mut reader.facts);
+        let mut published = Vec::new();
+        for key in PUBLISHED {
+            if let Some(value) = reader.number_if(&format!("published.{key}"), 0.0..=1e9)? {
+                let source = reader.facts.last().map(|fact| fact.source.clone());
+                published.push(Published { key, value, source: source.unwrap_or_default() });
+            }
+        }
+        reader.end()?;
+        let model = Model { name: name.to_owned(), title, kind, facts, published };
+        model.check(name)?;
+        Ok(model)
+    }
+
+    /// Whether a drive could be built, without its memory.
+    fn check(&self, file: &str) -> Result<(), ModelError> {
+        if let Kind::Flash(flash) = &self.kind {
+            let options = Options::default();
+            let shape = flash.shape(&options);
+            let fault = Ftl::check(&shape, &flash.settings(&shape, &options));
+            fault.map_err(|fault| flash::impossible(file, &ModelError(fault.to_owned())))?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that the host sees.
+    pub fn user_bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Flash(flash) => flash.user_bytes,
+            Kind::Disk(disk) => disk.user_bytes,
+        }
+    }
+
+    /// A published figure.
+    pub fn published(&self, key: &str) -> Option<&Published> {
+        self.published.iter().find(|published| published.key == key)
+    }
+
+    /// A flash drive's translation layer, to be aged without times; none for a hard disk.
+    ///
+    /// Errors: the options do not fit the model.
+    pub fn ftl(&self, options: &Options) -> Result<Option<Ftl>, ModelError> {
+        match &self.kind {
+            Kind::Flash(flash) => flash.ftl(options).map(Some),
+            Kind::Disk(_) => Ok(None),
+        }
+    }
+
+    /// A new drive of this model.
+    ///
+    /// Errors: the options do not fit the model.
+    pub fn drive(&self, options: &Options) -> Result<Drive, ModelError> {
+        let named = |error| ModelError(format!("{}: {error}", self.name));
+        Ok(match &self.kind {
+            Kind::Flash(flash) => Drive::Flash(Box::new(flash.drive(options).map_err(named)?)),
+            Kind::Disk(disk) => Drive::Disk(Disk::new(disk, options)),
+        })
+    }
+}
+
+/// A drive in time, of whichever kind.
+pub enum Drive {
+    /// A flash drive.
+    Flash(Box<Timed>),
+    /// A hard disk.
+    Disk(Disk),
+}
+
+impl Drive {
+    /// Takes a request at a time, not before the last one's; returns when it completes.
+    ///
+    /// # Panics
+    /// If it reaches beyond the drive's end.
+    pub fn submit(&mut self, now_ns: u64, op: Op) -> u64 {
+        match self {
+            Drive::Flash(flash) => flash.submit(now_ns, op),
+            Drive::Disk(disk) => disk.submit(now_ns, op),
+        }
+    }
+
+    /// Lets time pass; see [`Timed::idle`].
+    pub fn idle(&mut self, until_ns: u64) {
+        match self {
+            Drive::Flash(flash) => flash.idle(until_ns),
+            Drive::Disk(disk) => disk.idle(until_ns),
+        }
+    }
+}
+
+/// The file's tables over those of the model it is like.
+fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
+    let own: Table = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+        ModelError(format!("{name}: line {line}: {}; mend the TOML", error.message()))
+    })?;
+    let Some(like) = own.get("like") else {
+        return Ok(own);
+    };
+    let wrong = |what: &str| ModelError(format!("{name}: like: {what}"));
+    let like = like.as_str().ok_or_else(|| wrong("give a preset's name in quotes"))?;
+    let base = catalogue::text(like).ok_or_else(|| {
+        wrong(&format!("there is no preset {like}; see `overdrive drive models`"))
+    })?;
+    let depth = depth.checked_sub(1).ok_or_else(|| wrong("too many models behind one another"))?;
+    let mut merged = resolve(like, base, depth)?;
+    // What was published of another drive says nothing of this one.
+    merged.remove("published");
+    for (key, value) in own {
+        match (merged.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => below.extend(above),
+            (_, value) => _ = merged.insert(key, value),
+        }
+    }
+    Ok(merged)
+}

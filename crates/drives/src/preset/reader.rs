@@ -1,0 +1,200 @@
+//! Reading a drive's file: each value with its source, each mistake with a sentence.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::RangeInclusive;
+use toml::{Table, Value};
+
+/// What is wrong with a drive's file: one sentence that names the file, the key and the mend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelError(pub(super) String);
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for ModelError {}
+
+/// A value of a drive's file, and where it is from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fact {
+    /// Section and key: `nand.dies`.
+    pub key: String,
+    /// The value as it stands in the file.
+    pub value: String,
+    /// Its source, or the word assumed with the reason.
+    pub source: String,
+}
+
+/// Reads keys from a file's tables and remembers which.
+pub(crate) struct Reader<'a> {
+    file: &'a str,
+    table: &'a Table,
+    known: BTreeSet<String>,
+    pub(super) facts: Vec<Fact>,
+}
+
+pub(super) type Read<T> = Result<T, ModelError>;
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str, table: &'a Table) -> Reader<'a> {
+        let known = ["like", "title", "kind"].map(ToOwned::to_owned).into();
+        Reader { file, table, known, facts: Vec::new() }
+    }
+
+    pub(crate) fn wrong(&self, key: &str, what: &str) -> ModelError {
+        ModelError(format!("{}: {key}: {what}", self.file))
+    }
+
+    /// A word of the file's first lines.
+    pub(super) fn word(&self, key: &str) -> Read<&'a str> {
+        let value = self.table.get(key).and_then(Value::as_str);
+        value.ok_or_else(|| self.wrong(key, &format!("missing; write {key} = \"...\" at the top")))
+    }
+
+    fn has(&self, key: &str) -> Option<&'a Value> {
+        let (section, name) = key.split_once('.')?;
+        self.table.get(section)?.as_table()?.get(name)
+    }
+
+    /// A value with its source, if the key is there.
+    fn value(&mut self, key: &str) -> Read<Option<&'a Value>> {
+        self.known.insert(key.to_owned());
+        let Some(found) = self.has(key) else {
+            return Ok(None);
+        };
+        let form = "write [value, \"source\"], with the word assumed where there is no source";
+        let pair = found.as_array().ok_or_else(|| self.wrong(key, form))?;
+        match pair.as_slice() {
+            [value, Value::String(source)] if !source.trim().is_empty() => {
+                let (key, source) = (key.to_owned(), source.clone());
+                self.facts.push(Fact { key, value: value.to_string(), source });
+                Ok(Some(value))
+            }
+            _ => Err(self.wrong(key, form)),
+        }
+    }
+
+    /// A number within bounds, if the key is there.
+    pub(super) fn number_if(&mut self, key: &str, range: RangeInclusive<f64>) -> Read<Option<f64>> {
+        let Some(value) = self.value(key)? else {
+            return Ok(None);
+        };
+        let number = match value {
+            Value::Integer(number) => *number as f64,
+            Value::Float(number) => *number,
+            _ => return Err(self.wrong(key, &format!("{value} is no number; give one"))),
+        };
+        if !range.contains(&number) {
+            let (low, high) = range.into_inner();
+            let what = format!("{number} is out of range; give {low} to {high}");
+            return Err(self.wrong(key, &what));
+        }
+        Ok(Some(number))
+    }
+
+    /// A number that must be there.
+    pub(crate) fn number(&mut self, key: &str, range: RangeInclusive<f64>) -> Read<f64> {
+        let found = self.number_if(key, range)?;
+        found.ok_or_else(|| self.missing(key))
+    }
+
+    /// A whole number that must be there.
+    pub(crate) fn count(&mut self, key: &str, range: RangeInclusive<u64>) -> Read<u64> {
+        let (low, high) = range.into_inner();
+        let number = self.number(key, low as f64..=high as f64)?;
+        if number != number as u64 as f64 {
+            return Err(self.wrong(key, &format!("{number} must be a whole number")));
+        }
+        Ok(number as u64)
+    }
+
+    /// A whole number that must be there where it is needed; where it is not, it may be inherited, and
+    /// 0 stands for it.
+    pub(super) fn count_where(
+        &mut self,
+        needed: bool,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Read<u64> {
+        self.known.insert(key.to_owned());
+        if needed || self.has(key).is_some() { self.count(key, range) } else { Ok(0) }
+    }
+
+    /// A number, or what holds where the key is not there.
+    pub(super) fn number_or(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<f64>,
+        otherwise: f64,
+    ) -> Read<f64> {
+        Ok(self.number_if(key, range)?.unwrap_or(otherwise))
+    }
+
+    /// One of these words, or the first where the key is not there.
+    pub(super) fn choice(&mut self, key: &str, words: &[&'static str]) -> Read<&'static str> {
+        let Some(value) = self.value(key)? else {
+            return Ok(words[0]);
+        };
+        let word = value.as_str().unwrap_or_default();
+        let found = words.iter().find(|known| **known == word);
+        found.copied().ok_or_else(|| {
+            self.wrong(key, &format!("{value} is not known; give one of {}", words.join(", ")))
+        })
+    }
+
+    /// Yes or no; no where the key is not there.
+    pub(super) fn flag(&mut self, key: &str) -> Read<bool> {
+        match self.value(key)? {
+            None => Ok(false),
+            Some(Value::Boolean(flag)) => Ok(*flag),
+            Some(value) => Err(self.wrong(key, &format!("{value} is neither true nor false"))),
+        }
+    }
+
+    fn missing(&self, key: &str) -> ModelError {
+        let (section, name) = key.split_once('.').unwrap_or(("", key));
+        let mend = format!("missing; add {name} = [value, \"source\"] under [{section}]");
+        self.wrong(key, &mend)
+    }
+
+    /// Refuses keys that nothing has asked for.
+    pub(super) fn end(&self) -> Read<()> {
+        for (section, value) in self.table {
+            if self.known.contains(section) {
+                continue;
+            }
+            let Some(keys) = value.as_table() else {
+                return Err(self.wrong(section, "not known here; numbers stand under a [section]"));
+            };
+            for name in keys.keys() {
+                let key = format!("{section}.{name}");
+                if !self.known.contains(&key) {
+                    let similar = self.known.iter().filter(|known| {
+                        known.split('.').next_back().is_some_and(|last| similar(last, name))
+                    });
+                    let similar: Vec<_> = similar.map(String::as_str).collect();
+                    let mend = match similar.as_slice() {
+                        [] => "remove it".to_owned(),
+                        some => format!("did you mean {}?", some.join(" or ")),
+                    };
+                    return Err(self.wrong(&key, &format!("no such key; {mend}")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two keys share their beginning or their end.
+fn similar(known: &str, given: &str) -> bool {
+    let head = given.get(..4).unwrap_or(given);
+    let tail = given.len().checked_sub(5).and_then(|at| given.get(at..)).unwrap_or(given);
+    known.starts_with(head) || known.ends_with(tail)
+}

@@ -1,0 +1,179 @@
+//! SMART: what a drive says of its health, in its vendor's own attributes.
+//!
+//! Numbers and units are those of smartmontools' drivedb.h (2026-08-19); an attribute whose value is not
+//! modelled is left out.
+
+use crate::preset::FlashModel;
+use crate::shape::SLOT_BYTES;
+use crate::timed::Timed;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Whose attributes a drive has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vendor {
+    /// Samsung's SATA drives.
+    Samsung,
+    /// Intel's X25 series.
+    Intel,
+    /// Indilinx Barefoot.
+    Indilinx,
+    /// SandForce.
+    SandForce,
+    /// NVMe's health log, whose fields have names and no numbers.
+    Nvme,
+}
+
+/// The words for vendors in drives' files, in the order of [`Vendor`].
+pub(crate) const VENDORS: [(&str, Vendor); 5] = [
+    ("samsung", Vendor::Samsung),
+    ("intel", Vendor::Intel),
+    ("indilinx", Vendor::Indilinx),
+    ("sandforce", Vendor::SandForce),
+    ("nvme", Vendor::Nvme),
+];
+
+/// One attribute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attribute {
+    /// Its number; 0 in NVMe's log.
+    pub id: u8,
+    /// Its name.
+    pub name: &'static str,
+    /// Its raw value.
+    pub raw: u64,
+}
+
+/// What the model knows of a drive's health, whether or not the vendor tells.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Health {
+    /// Bytes that the host wrote.
+    pub host_written_bytes: u64,
+    /// Bytes that the host read.
+    pub host_read_bytes: u64,
+    /// Bytes that were programmed into the flash, for whatever reason. With compression, bytes of the
+    /// flash rather than of what the host sees in them.
+    pub nand_written_bytes: u64,
+    /// Erasures of a block: the least worn, the mean, the most worn.
+    pub erases: [u32; 3],
+    /// The mean of full-density and SLC erasures over the endurance, in percent; may exceed 100.
+    pub worn_percent: f64,
+    /// Programs of the flash over writes of the host.
+    pub write_amplification: f64,
+    /// Superblocks that are free.
+    pub free_superblocks: u32,
+}
+
+impl Health {
+    /// The health of a drive of this model.
+    pub fn of(model: &FlashModel, drive: &Timed) -> Health {
+        let (ftl, counters) = (drive.ftl(), drive.ftl().counters());
+        let slot_bytes = model.unit_bytes as f64 / f64::from(ftl.shape().unit_slots);
+        let slots = counters.programs() - counters.map_programs;
+        let nand = slots as f64 * slot_bytes + (counters.map_programs * SLOT_BYTES) as f64;
+        let host = (counters.host_writes * SLOT_BYTES) as f64;
+        let erases = ftl.erases();
+        let mean = erases.iter().map(|count| u64::from(*count)).sum::<u64>() as f64
+            / erases.len().max(1) as f64;
+        Health {
+            host_written_bytes: counters.host_writes * SLOT_BYTES,
+            host_read_bytes: drive.host_reads() * SLOT_BYTES,
+            nand_written_bytes: nand as u64,
+            erases: [
+                erases.iter().copied().min().unwrap_or(0),
+                mean as u32,
+                erases.iter().copied().max().unwrap_or(0),
+            ],
+            worn_percent: mean / f64::from(model.endurance) * 100.0,
+            write_amplification: if host > 0.0 { nand / host } else { 1.0 },
+            free_superblocks: ftl.free_superblocks(),
+        }
+    }
+
+    /// The same in a vendor's attributes.
+    pub fn attributes(&self, vendor: Vendor) -> Vec<Attribute> {
+        let attribute = |id, name, raw| Attribute { id, name, raw };
+        let [least, mean, most] = self.erases.map(u64::from);
+        let gib = |bytes: u64| bytes >> 30;
+        let left = (100.0 - self.worn_percent).max(0.0) as u64;
+        match vendor {
+            Vendor::Samsung => vec![
+                attribute(177, "Wear_Leveling_Count", mean),
+                attribute(241, "Total_LBAs_Written", self.host_written_bytes / 512),
+            ],
+            Vendor::Intel => vec![
+                attribute(225, "Host_Writes_32MiB", self.host_written_bytes >> 25),
+                attribute(226, "Workld_Media_Wear_Indic", (self.worn_percent * 1024.0) as u64),
+                attribute(233, "Media_Wearout_Indicator", left),
+            ],
+            Vendor::Indilinx => vec![
+                attribute(199, "Write_Sectors_Tot_Ct", self.host_written_bytes / 512),
+                attribute(206, "Min_Erase_Count", least),
+                attribute(207, "Max_Erase_Count", most),
+                attribute(208, "Average_Erase_Count", mean),
+                attribute(209, "Remaining_Lifetime_Perc", left),
+            ],
+            Vendor::SandForce => vec![
+                attribute(231, "SSD_Life_Left", left),
+                attribute(233, "SandForce_Internal", gib(self.nand_written_bytes)),
+                attribute(241, "Lifetime_Writes_GiB", gib(self.host_written_bytes)),
+                attribute(242, "Lifetime_Reads_GiB", gib(self.host_read_bytes)),
+            ],
+            Vendor::Nvme => vec![
+                attribute(0, "percentage_used", (self.worn_percent as u64).min(255)),
+                attribute(0, "data_units_read", self.host_read_bytes.div_ceil(512_000)),
+                attribute(0, "data_units_written", self.host_written_bytes.div_ceil(512_000)),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Drive, Kind, Model, Op, Options};
+
+    #[test]
+    fn a_drive_tells_what_was_written_in_its_vendors_units() {
+        let model = Model::preset("intel-x25-m-g1-80").expect("a preset");
+        let Kind::Flash(flash) = &model.kind else {
+            panic!("a flash drive");
+        };
+        let Drive::Flash(mut drive) = model.drive(&Options::default()).expect("a sound drive")
+        else {
+            panic!("a flash drive");
+        };
+        let mut now = 0;
+        for request in 0..2048 {
+            now = drive.submit(now, Op::Write { first: request * 256, count: 256 });
+        }
+        let health = Health::of(flash, &drive);
+        assert_eq!(health.host_written_bytes, 256 << 20);
+        // What is still in the buffer has not reached the flash, and so is neither.
+        assert!((health.write_amplification - 1.0).abs() < 0.01, "{health:?}");
+        let told = health.attributes(flash.vendor);
+        assert!(told.iter().any(|told| told.id == 225 && told.raw == 8), "{told:?}");
+        assert!(told.iter().any(|told| told.id == 233 && (99..=100).contains(&told.raw)));
+    }
+
+    #[test]
+    fn every_vendors_attributes_are_numbered_once() {
+        let health = Health {
+            host_written_bytes: 1 << 40,
+            host_read_bytes: 1 << 30,
+            nand_written_bytes: 2 << 40,
+            erases: [1, 20, 30],
+            worn_percent: 300.0,
+            write_amplification: 2.0,
+            free_superblocks: 4,
+        };
+        for (_, vendor) in VENDORS {
+            let told = health.attributes(vendor);
+            let names: alloc::collections::BTreeSet<_> =
+                told.iter().map(|told| (told.id, told.name)).collect();
+            assert_eq!(names.len(), told.len());
+        }
+        assert_eq!(health.attributes(Vendor::SandForce)[1].raw, 2048);
+        assert_eq!(health.attributes(Vendor::Indilinx)[4].raw, 0, "worn out is not negative");
+    }
+}

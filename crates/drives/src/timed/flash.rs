@@ -1,0 +1,190 @@
+//! Dies and channels: each is busy until a time, and whatever is asked of it goes to the end.
+//!
+//! Relocation reads do not wait for the programs they feed nor the other way round: controllers hold
+//! what is under way in memory. So no die waits for another one, and the dies' work is conserved.
+
+use super::timing::Timing;
+use crate::ftl::{Nand, Place, Purpose};
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) struct Flash {
+    timing: Timing,
+    dies: u32,
+    unit_slots: u32,
+    /// When each die has done all it was asked to.
+    die_free: Vec<u64>,
+    /// When each die has done the host's reads, which go before programs.
+    read_free: Vec<u64>,
+    channel_free: Vec<u64>,
+    /// The firmware's, which relocations occupy as commands do.
+    pub(super) firmware_free: u64,
+    native_free: u64,
+    /// When what comes next was asked for.
+    pub(super) now: u64,
+    /// When the last host unit will be programmed.
+    pub(super) host_end: u64,
+    /// Where it is.
+    pub(super) host_place: Place,
+    /// When the last of all that was asked for so far will have ended.
+    pub(super) all_end: u64,
+    /// When each superblock was opened.
+    opened: Vec<u64>,
+    /// A running number that spreads map pages over the dies.
+    map_die: u32,
+    /// Operations: reads of a die, programs of a unit.
+    pub(super) die_reads: u64,
+}
+
+impl Flash {
+    pub(super) fn new(timing: Timing, dies: u32, unit_slots: u32, superblocks: u32) -> Flash {
+        Flash {
+            timing,
+            dies,
+            unit_slots,
+            die_free: vec![0; dies as usize],
+            read_free: vec![0; dies as usize],
+            channel_free: vec![0; timing.channels.max(1) as usize],
+            firmware_free: 0,
+            native_free: 0,
+            now: 0,
+            host_end: 0,
+            host_place: Place { superblock: 0, unit: 0, slc: false },
+            all_end: 0,
+            opened: vec![0; superblocks as usize],
+            map_die: 0,
+            die_reads: 0,
+        }
+    }
+
+    /// Nothing is under way any more.
+    pub(super) fn stop(&mut self) {
+        self.die_free.fill(0);
+        self.read_free.fill(0);
+        self.channel_free.fill(0);
+        (self.firmware_free, self.native_free) = (0, 0);
+    }
+
+    /// Occupies a channel; returns when its transfer ends.
+    #[inline]
+    fn transfer(&mut self, die: usize, slots: u32) -> u64 {
+        let channel = die % self.channel_free.len();
+        let free = &mut self.channel_free[channel];
+        *free = (*free).max(self.now) + u64::from(slots) * self.timing.channel_slot_ns;
+        *free
+    }
+
+    /// Occupies a die; returns when that ends.
+    #[inline]
+    fn occupy(&mut self, die: usize, earliest: u64, duration: u64) -> u64 {
+        let free = &mut self.die_free[die];
+        *free = (*free).max(earliest) + duration;
+        self.all_end = self.all_end.max(*free);
+        *free
+    }
+
+    /// A host read of so many slots of a unit, asked for at `at`; returns when the data are there.
+    ///
+    /// It goes before waiting programs. What is running is waited for; since only the end of all that
+    /// waits is known, that is taken to be what remains after whole programs.
+    pub(super) fn host_read(&mut self, place: Place, slots: u32, at: u64) -> u64 {
+        let die = (place.unit % self.dies) as usize;
+        self.now = at;
+        let (read, program) = self.times(place.slc);
+        let reads = slots.div_ceil(self.timing.read_slots).max(1);
+        let retries = 1 + u64::from(self.retries(place.superblock, at));
+        let duration = u64::from(reads) * read * retries;
+        self.die_reads += u64::from(reads) * retries;
+        let waiting = self.die_free[die].saturating_sub(at);
+        let running = if waiting == 0 { 0 } else { (waiting - 1) % program.max(1) + 1 };
+        let start = (at + running.min(self.timing.suspend_ns)).max(self.read_free[die]);
+        self.read_free[die] = start + duration;
+        self.occupy(die, at, duration);
+        let sent = self.transfer(die, slots);
+        sent.max(start + duration + u64::from(slots) * self.timing.channel_slot_ns)
+    }
+
+    /// Reads and programs map pages, one after the other where they must be waited for; returns when
+    /// the reads are done.
+    pub(super) fn map(&mut self, reads: u32, programs: u32, at: u64) -> u64 {
+        let mut done = at;
+        for _ in 0..reads {
+            let place = self.next_map_place();
+            done = self.host_read(place, 1, done);
+        }
+        for _ in 0..programs {
+            let place = self.next_map_place();
+            let die = (place.unit % self.dies) as usize;
+            self.now = at;
+            self.transfer(die, 1);
+            // Firmware keeps its map in blocks with one bit a cell, where it has such.
+            let program = match self.timing.slc_program_ns {
+                0 => self.timing.program_ns,
+                fast => fast,
+            };
+            let duration = program + self.timing.channel_slot_ns;
+            self.occupy(die, at, duration);
+        }
+        done
+    }
+
+    fn next_map_place(&mut self) -> Place {
+        self.map_die = (self.map_die + 1) % self.dies;
+        Place { superblock: u32::MAX, unit: self.map_die, slc: false }
+    }
+
+    fn times(&self, slc: bool) -> (u64, u64) {
+        if slc {
+            (self.timing.slc_read_ns, self.timing.slc_program_ns)
+        } else {
+            (self.timing.read_ns, self.timing.program_ns)
+        }
+    }
+
+    fn retries(&self, superblock: u32, at: u64) -> u32 {
+        let opened = self.opened.get(superblock as usize).copied().unwrap_or(at);
+        let spans = at.saturating_sub(opened).checked_div(self.timing.retry_age_ns).unwrap_or(0);
+        spans.min(u64::from(self.timing.retries)) as u32
+    }
+}
+
+impl Nand for Flash {
+    const TIMED: bool = true;
+
+    fn read(&mut self, place: Place, slots: u32) {
+        let die = (place.unit % self.dies) as usize;
+        let (read, _) = self.times(place.slc);
+        let reads = slots.div_ceil(self.timing.read_slots);
+        self.die_reads += u64::from(reads);
+        let duration = u64::from(reads) * read + u64::from(slots) * self.timing.channel_slot_ns;
+        self.occupy(die, self.now, duration);
+        self.transfer(die, slots);
+        let firmware = u64::from(slots) * self.timing.firmware_relocate_ns;
+        self.firmware_free = self.firmware_free.max(self.now) + firmware;
+    }
+
+    fn program(&mut self, place: Place, purpose: Purpose) {
+        let die = (place.unit % self.dies) as usize;
+        let (_, program) = self.times(place.slc);
+        let transfer = u64::from(self.unit_slots) * self.timing.channel_slot_ns;
+        let mut earliest = self.transfer(die, self.unit_slots) - transfer;
+        if purpose == Purpose::Host && !place.slc && self.timing.native_slot_ns > 0 {
+            earliest = earliest.max(self.native_free);
+            let limit = u64::from(self.unit_slots) * self.timing.native_slot_ns;
+            self.native_free = self.native_free.max(self.now) + limit;
+        }
+        let end = self.occupy(die, earliest, transfer + program);
+        if purpose == Purpose::Host {
+            self.host_end = end;
+            self.host_place = place;
+        }
+    }
+
+    fn erase(&mut self, superblock: u32, slc: bool) {
+        let erase = if slc { self.timing.slc_erase_ns } else { self.timing.erase_ns };
+        self.opened[superblock as usize] = self.now;
+        for die in 0..self.dies as usize {
+            self.occupy(die, self.now, erase);
+        }
+    }
+}

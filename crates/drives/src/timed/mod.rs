@@ -1,0 +1,384 @@
+//! The timed driver: each request is answered with the nanosecond in which it completes.
+//!
+//! Nothing here waits. The link, the firmware, each channel and each die is busy until a time; a request
+//! adds its load to each and completes when the slowest part does. Requests are submitted in the order
+//! of time; a queue depth is the caller's business.
+
+mod flash;
+mod timing;
+
+pub use timing::{Timing, slot_ns};
+
+use crate::ftl::{Found, Ftl, Idle, MapCost, Place};
+use crate::random::Random;
+use crate::shape::SLOT_BYTES;
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use flash::Flash;
+
+/// Sectors of a slot.
+const SECTORS: u64 = SLOT_BYTES / 512;
+
+/// A request to a modelled drive, in 512-byte sectors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Read.
+    Read {
+        /// The first sector.
+        first: u64,
+        /// Their number.
+        count: u32,
+    },
+    /// Write into the drive's volatile buffer.
+    Write {
+        /// The first sector.
+        first: u64,
+        /// Their number.
+        count: u32,
+    },
+    /// Forget. Only whole slots are forgotten.
+    Trim {
+        /// The first sector.
+        first: u64,
+        /// Their number.
+        count: u64,
+    },
+    /// Make everything that was written so far survive a power cut.
+    Flush,
+}
+
+/// A serial resource: busy until a time.
+#[derive(Clone, Copy, Default)]
+struct Serial {
+    free: u64,
+}
+
+impl Serial {
+    #[inline]
+    fn take(&mut self, at: u64, duration: u64) -> u64 {
+        self.free = self.free.max(at) + duration;
+        self.free
+    }
+}
+
+/// A unit under way to the flash: when it will be there, where, and its slots of the buffer.
+type Flight = Reverse<(u64, u32, u32, u32)>;
+
+/// A flash drive in time.
+pub struct Timed {
+    ftl: Ftl,
+    flash: Flash,
+    timing: Timing,
+    link_in: Serial,
+    link_out: Serial,
+    write_limit: Serial,
+    read_limit: Serial,
+    /// Programs under way, first to end first.
+    flights: BinaryHeap<Flight>,
+    /// Slots of the buffer in use, those under way included.
+    buffered: u32,
+    /// When the last program for the host will have ended.
+    programmed: u64,
+    /// Where a sequential reader would go on.
+    next_read: u64,
+    /// When what is there will have been read ahead, if it is.
+    ahead: Option<u64>,
+    /// When the last request completed or will.
+    quiet: u64,
+    /// How far background work has come.
+    background: u64,
+    read_slots: u64,
+}
+
+impl Timed {
+    /// Drives this FTL with these times. It may have been aged by [`Fast`](crate::Fast) before.
+    pub fn new(ftl: Ftl, timing: Timing) -> Timed {
+        let shape = *ftl.shape();
+        let (unit_slots, staged) = (shape.unit_slots, ftl.staged());
+        Timed {
+            flash: Flash::new(timing, shape.dies, unit_slots, shape.superblocks),
+            flights: BinaryHeap::with_capacity(1024),
+            ftl,
+            timing,
+            link_in: Serial::default(),
+            link_out: Serial::default(),
+            write_limit: Serial::default(),
+            read_limit: Serial::default(),
+            buffered: staged,
+            programmed: 0,
+            next_read: u64::MAX,
+            ahead: None,
+            quiet: 0,
+            background: 0,
+            read_slots: 0,
+        }
+    }
+
+    /// The FTL as it is now.
+    pub fn ftl(&self) -> &Ftl {
+        &self.ftl
+    }
+
+    /// Gives the FTL to another driver. What was in the buffer still is.
+    pub fn into_ftl(self) -> Ftl {
+        self.ftl
+    }
+
+    /// The times.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// Reads of a die so far, retries and relocations included.
+    pub fn die_reads(&self) -> u64 {
+        self.flash.die_reads
+    }
+
+    /// Slots that the host has read.
+    pub fn host_reads(&self) -> u64 {
+        self.read_slots
+    }
+
+    /// Ages the drive without time: everything under way ends, then the caller does with the FTL what
+    /// it likes.
+    pub fn fast_forward(self, work: impl FnOnce(&mut crate::Fast)) -> Timed {
+        let mut fast = crate::Fast::new(self.ftl);
+        fast.flush();
+        work(&mut fast);
+        fast.flush();
+        Timed::new(fast.into_ftl(), self.timing)
+    }
+
+    /// Takes a request at a time, not before the last one's; returns when it completes.
+    ///
+    /// # Panics
+    /// If it reaches beyond the drive's end.
+    pub fn submit(&mut self, now_ns: u64, op: Op) -> u64 {
+        self.idle(now_ns);
+        let end = match op {
+            Op::Read { first, count } => self.read(now_ns, first, u64::from(count)),
+            Op::Write { first, count } => self.write(now_ns, first, u64::from(count)),
+            Op::Trim { first, count } => self.trim(now_ns, first, count),
+            Op::Flush => self.flush(now_ns),
+        };
+        self.quiet = self.quiet.max(end);
+        end
+    }
+
+    fn write(&mut self, now: u64, first: u64, count: u64) -> u64 {
+        let (start, end) = (first / SECTORS, (first + count).div_ceil(SECTORS));
+        let slots = end - start;
+        let link = slots * self.timing.link_slot_ns + self.timing.command_ns;
+        let arrived = self.link(false).take(now, link);
+        let firmware =
+            self.timing.firmware_write_ns + slots.saturating_sub(1) * self.timing.firmware_slot_ns;
+        let mut time = self.firmware(arrived, firmware);
+        time = time.max(self.write_limit.take(now, slots * self.timing.write_slot_ns));
+        for partial in partial_slots(first, count) {
+            time = self.fetch(partial as u32, time);
+        }
+        for slot in start..end {
+            time = self.put(slot as u32, time);
+        }
+        time + self.timing.write_latency_ns
+    }
+
+    /// Puts a slot into the buffer as soon as there is room.
+    #[inline]
+    fn put(&mut self, slot: u32, mut time: u64) -> u64 {
+        // A buffer that is smaller than two units could never be filled and emptied at once.
+        let most = self.ftl.settings().buffer_slots.max(2 * self.ftl.shape().unit_slots);
+        while self.buffered >= most {
+            let Some(Reverse((end, _, _, slots))) = self.flights.pop() else {
+                break;
+            };
+            self.buffered -= slots;
+            time = time.max(end);
+        }
+        let before = self.ftl.staged();
+        let cost = self.ftl.stage(slot);
+        self.buffered += self.ftl.staged() - before;
+        time = self.pay_map(cost, time);
+        if self.ftl.staged() >= self.ftl.shape().unit_slots {
+            self.program(time);
+        }
+        time
+    }
+
+    /// Programs a unit out of the buffer.
+    fn program(&mut self, at: u64) {
+        self.flash.now = at;
+        let slots = self.ftl.program(&mut self.flash);
+        let Place { superblock, unit, .. } = self.flash.host_place;
+        let end = self.flash.host_end;
+        self.flights.push(Reverse((end, superblock, unit, slots)));
+        self.programmed = self.programmed.max(end);
+    }
+
+    #[inline]
+    fn pay_map(&mut self, cost: MapCost, time: u64) -> u64 {
+        let time = time + self.timing.map_hit_ns;
+        if cost == MapCost::default() {
+            return time;
+        }
+        let done = self.flash.map(cost.reads, cost.programs, time);
+        if self.timing.map_blocks {
+            self.flash.firmware_free = self.flash.firmware_free.max(done);
+        }
+        done
+    }
+
+    fn firmware(&mut self, at: u64, duration: u64) -> u64 {
+        let free = &mut self.flash.firmware_free;
+        *free = (*free).max(at) + duration;
+        *free
+    }
+
+    fn link(&mut self, out: bool) -> &mut Serial {
+        if out && !self.timing.half_duplex { &mut self.link_out } else { &mut self.link_in }
+    }
+
+    fn read(&mut self, now: u64, first: u64, count: u64) -> u64 {
+        let (start, end) = (first / SECTORS, (first + count).div_ceil(SECTORS));
+        let slots = end - start;
+        self.read_slots += slots;
+        let firmware =
+            self.timing.firmware_read_ns + slots.saturating_sub(1) * self.timing.firmware_slot_ns;
+        let begun = self.firmware(now + self.timing.command_ns, firmware);
+        let follows = self.timing.read_ahead && start == self.next_read;
+        let data = match self.ahead.filter(|_| follows) {
+            Some(ahead) => begun.max(ahead),
+            None => self.gather(start, end, begun),
+        };
+        let until = (end + slots).min(u64::from(self.ftl.shape().logical_slots));
+        self.ahead = follows.then(|| self.gather(end, until, begun));
+        self.next_read = end;
+        let limit = self.read_limit.take(now, slots * self.timing.read_slot_ns);
+        let slot = self.timing.link_slot_ns;
+        let link = slots * slot + if self.timing.half_duplex { self.timing.command_ns } else { 0 };
+        let sent = self.link(true).take(now, link);
+        sent.max(data + slot).max(limit) + self.timing.read_latency_ns
+    }
+
+    /// Reads slots from wherever they are; returns when the last one is there.
+    fn gather(&mut self, start: u64, end: u64, at: u64) -> u64 {
+        let mut done = at;
+        let mut unit: Option<(Place, u32)> = None;
+        for slot in start..end {
+            let cost = self.ftl.look_up(slot as u32);
+            let known = self.pay_map(cost, at);
+            done = done.max(known);
+            let Found::Flash(place) = self.ftl.find(slot as u32) else {
+                continue;
+            };
+            unit = match unit {
+                Some((same, slots)) if same == place => Some((same, slots + 1)),
+                Some((other, slots)) => {
+                    done = done.max(self.flash.host_read(other, slots, known));
+                    Some((place, 1))
+                }
+                None => Some((place, 1)),
+            };
+        }
+        if let Some((place, slots)) = unit {
+            // A map page that had to be read first has delayed `done`.
+            let known = if end - start == 1 { done } else { at };
+            done = done.max(self.flash.host_read(place, slots, known));
+        }
+        done
+    }
+
+    /// Reads a slot of which only a part is written.
+    fn fetch(&mut self, slot: u32, at: u64) -> u64 {
+        match self.ftl.find(slot) {
+            Found::Flash(place) => self.flash.host_read(place, 1, at),
+            Found::Buffer | Found::Nowhere => at,
+        }
+    }
+
+    fn trim(&mut self, now: u64, first: u64, count: u64) -> u64 {
+        let (start, end) = (first.div_ceil(SECTORS), (first + count) / SECTORS);
+        for slot in start..end {
+            self.ftl.trim(slot as u32);
+        }
+        let command = self.timing.command_ns;
+        let arrived = self.link(false).take(now, command);
+        self.firmware(arrived, self.timing.firmware_trim_ns)
+    }
+
+    fn flush(&mut self, now: u64) -> u64 {
+        let command = self.timing.command_ns;
+        let arrived = self.link(false).take(now, command);
+        let begun = self.firmware(arrived, self.timing.firmware_write_ns);
+        if self.timing.protected {
+            return begun + self.timing.flush_ns;
+        }
+        while self.ftl.staged() > 0 {
+            self.program(begun);
+        }
+        begun.max(self.programmed) + self.timing.flush_ns
+    }
+
+    /// Lets time pass to `until_ns`; background work is done in what of it is idle. A request that is
+    /// submitted does the same first, so this is only for looking at a drive that is left alone.
+    pub fn idle(&mut self, until_ns: u64) {
+        let start = self.quiet.saturating_add(self.timing.idle_ns).max(self.background);
+        if start >= until_ns {
+            return;
+        }
+        let mut time = start;
+        while self.ftl.staged() > 0 {
+            self.program(time);
+        }
+        let slots = self.ftl.shape().dies * self.ftl.shape().unit_slots;
+        while time < until_ns {
+            self.flash.now = time;
+            self.flash.all_end = time;
+            if self.ftl.idle_step(slots, &mut self.flash) == Idle::Done {
+                time = until_ns;
+                break;
+            }
+            let worked = self.flash.all_end - time;
+            time += (worked * 256 / u64::from(self.timing.idle_share_256.max(1))).max(1);
+        }
+        self.background = time;
+    }
+
+    /// Cuts the power at a time not before the last request's. What is in the buffer is lost; each
+    /// unit under way is lost or not as a whole, by the seed. Returns the logical slots whose newest
+    /// version is gone, in order; the caller, who keeps the data, has an older version of each or none.
+    /// Nothing is lost where the buffer is protected.
+    pub fn power_cut(&mut self, now_ns: u64, seed: u64) -> Vec<u64> {
+        let mut lost = Vec::new();
+        if self.timing.protected {
+            return lost;
+        }
+        let mut random = Random::new(seed);
+        self.ftl.drop_buffer(|slot| lost.push(u64::from(slot)));
+        let mut flights: Vec<_> = core::mem::take(&mut self.flights).into_vec();
+        flights.sort_unstable();
+        for Reverse((end, superblock, unit, _)) in flights {
+            if end > now_ns && random.bits() & 1 == 0 {
+                self.ftl.lose_unit(superblock, unit, |slot| lost.push(u64::from(slot)));
+            }
+        }
+        lost.sort_unstable();
+        lost.dedup();
+        self.buffered = 0;
+        self.programmed = 0;
+        self.flash.stop();
+        self.ahead = None;
+        self.quiet = now_ns;
+        self.background = now_ns;
+        lost
+    }
+}
+
+/// The first and the last slot, where the request covers only a part of them.
+fn partial_slots(first: u64, count: u64) -> impl Iterator<Item = u64> {
+    let end = first + count;
+    let head = (!first.is_multiple_of(SECTORS)).then_some(first / SECTORS);
+    let tail = (!end.is_multiple_of(SECTORS)).then_some(end / SECTORS);
+    head.into_iter().chain(tail.filter(move |tail| Some(*tail) != head))
+}

@@ -1,0 +1,75 @@
+//! How long everything takes: what the timed driver is told beside the FTL's own settings.
+
+/// Times in nanoseconds, rates as nanoseconds a slot of 4 KiB (0: unlimited).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Channels; die `d` is on channel `d % channels`.
+    pub channels: u32,
+    /// Reading pages of a die, one in each plane, into its register.
+    pub read_ns: u64,
+    /// Programming a unit.
+    pub program_ns: u64,
+    /// Erasing a block in each plane of a die.
+    pub erase_ns: u64,
+    /// The same three with one bit a cell.
+    pub slc_read_ns: u64,
+    /// See `slc_read_ns`.
+    pub slc_program_ns: u64,
+    /// See `slc_read_ns`.
+    pub slc_erase_ns: u64,
+    /// A slot on a channel.
+    pub channel_slot_ns: u64,
+    /// Slots that one read of a die brings: a page's, or a page's in each plane.
+    pub read_slots: u32,
+    /// A host read waits no longer than this for a program or erase that is running on its die.
+    pub suspend_ns: u64,
+    /// A slot on the link to the host.
+    pub link_slot_ns: u64,
+    /// Whether reads and writes share the link.
+    pub half_duplex: bool,
+    /// What each command costs on the link.
+    pub command_ns: u64,
+    /// The firmware's serial time for a read command.
+    pub firmware_read_ns: u64,
+    /// The same for a write command.
+    pub firmware_write_ns: u64,
+    /// The same for each slot of a command but the first.
+    pub firmware_slot_ns: u64,
+    /// The same for each slot that is relocated.
+    pub firmware_relocate_ns: u64,
+    /// The same for a trim command.
+    pub firmware_trim_ns: u64,
+    /// What a flush takes when all programs are done.
+    pub flush_ns: u64,
+    /// Latency of a read that occupies nothing.
+    pub read_latency_ns: u64,
+    /// Latency of a write that occupies nothing.
+    pub write_latency_ns: u64,
+    /// The controller's own limit on host reads.
+    pub read_slot_ns: u64,
+    /// The controller's own limit on host writes.
+    pub write_slot_ns: u64,
+    /// Its limit on host writes that go to full-density flash.
+    pub native_slot_ns: u64,
+    /// Looking into a map that is in the host's memory.
+    pub map_hit_ns: u64,
+    /// Whether the firmware does nothing else while it waits for a page of the map.
+    pub map_blocks: bool,
+    /// Whether the next part of a sequential stream is read before it is asked for.
+    pub read_ahead: bool,
+    /// Idle time after which background work begins.
+    pub idle_ns: u64,
+    /// The share of that time in which background work runs, in 1/256.
+    pub idle_share_256: u32,
+    /// Whether the buffer survives a power cut; then a flush waits for nothing.
+    pub protected: bool,
+    /// Data need one more read retry for each such span of their age; 0: never.
+    pub retry_age_ns: u64,
+    /// Read retries at most.
+    pub retries: u32,
+}
+
+/// The nanoseconds a slot takes at so many bytes a second; 0 for 0, which means unlimited.
+pub fn slot_ns(bytes_per_second: u64) -> u64 {
+    (4_096_000_000_000 + bytes_per_second / 2).checked_div(bytes_per_second).unwrap_or(0)
+}

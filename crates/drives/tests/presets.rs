@@ -1,0 +1,106 @@
+//! The presets, and what a wrong file is answered with.
+
+use drives::{Kind, Model, Options};
+
+#[test]
+fn every_preset_is_sound_and_every_value_has_a_source() {
+    let mut count = 0;
+    for name in Model::names() {
+        let model = Model::preset(name).expect("it is one of the names");
+        assert!(model.facts.len() > 10, "{name}: {} facts", model.facts.len());
+        assert!(!model.title.is_empty() && model.user_bytes() > 0, "{name}");
+        count += 1;
+    }
+    assert!(count >= 23, "{count}");
+}
+
+#[test]
+fn the_840_evos_have_the_same_spare_space_once_their_slc_area_is_taken() {
+    for (size, spare) in [(120, 7.0), (250, 6.4), (500, 6.4), (750, 6.4), (1000, 6.35)] {
+        let model = Model::preset(&format!("samsung-840-evo-{size}")).expect("a preset");
+        let Kind::Flash(flash) = &model.kind else {
+            panic!("a flash drive");
+        };
+        // The published identity is before hidden losses.
+        let found = ((1.0 + flash.spare()) / (1.0 - flash.hidden_loss) - 1.0) * 100.0;
+        assert!((found - spare).abs() < 0.35, "{size}: {found} instead of {spare}");
+    }
+}
+
+fn error(text: &str) -> String {
+    Model::parse("mine.toml", text).expect_err("the file is wrong").to_string()
+}
+
+#[test]
+fn a_users_file_may_build_on_a_preset() {
+    let text = r#"
+        like = "samsung-840-evo-250"
+        title = "Mine"
+        [nand]
+        dies = [32, "I counted them"]
+        [capacity]
+        user_bytes = [500107862016, "label"]
+    "#;
+    let model = Model::parse("mine.toml", text).expect("a sound file");
+    assert_eq!((model.title.as_str(), model.user_bytes()), ("Mine", 500_107_862_016));
+    assert!(model.published.is_empty(), "what is published of another drive is not this one's");
+    let dies = model.facts.iter().find(|fact| fact.key == "nand.dies").expect("a fact");
+    assert_eq!((dies.value.as_str(), dies.source.as_str()), ("32", "I counted them"));
+    let small = Options { user_bytes: Some(1 << 30), ..Options::default() };
+    assert!(model.drive(&small).is_ok());
+}
+
+#[test]
+fn a_wrong_file_is_answered_with_file_key_and_mend() {
+    let base = "like = \"samsung-840-evo-250\"\n";
+    for (text, parts) in [
+        ("title = ", ["mine.toml", "line 1", "mend the TOML"]),
+        ("title = \"x\"", ["mine.toml", "kind", "write kind"]),
+        ("title = \"x\"\nkind = \"tape\"", ["mine.toml", "kind", "\"flash\" or \"disk\""]),
+        ("title = \"x\"\nkind = \"flash\"", ["mine.toml", "nand.planes", "under [nand]"]),
+        ("like = \"nothing\"", ["mine.toml", "like", "drive models"]),
+        (&format!("{base}[nand]\ndies = 16"), ["mine.toml", "nand.dies", "[value, \"source\"]"]),
+        (&format!("{base}[nand]\ndies = [16, \"\"]"), ["mine.toml", "nand.dies", "assumed"]),
+        (&format!("{base}[nand]\ndies = [0, \"x\"]"), ["mine.toml", "nand.dies", "give 1 to 4096"]),
+        (&format!("{base}[nand]\ndies = [1.5, \"x\"]"), ["mine.toml", "nand.dies", "whole"]),
+        (&format!("{base}[nand]\ndies = [\"x\", \"x\"]"), ["mine.toml", "nand.dies", "no number"]),
+        (
+            &format!("{base}[nand]\nchannel = [8, \"x\"]"),
+            ["nand.channel", "did you mean", "nand.channels"],
+        ),
+        (
+            &format!("{base}[nond]\ndies = [8, \"x\"]"),
+            ["mine.toml", "nond.dies", "did you mean nand.dies"],
+        ),
+        (
+            &format!("{base}[ftl]\nvictims = [\"best\", \"x\"]"),
+            ["ftl.victims", "not known", "greedy"],
+        ),
+        (
+            &format!("{base}[nand]\nblocks = [100, \"x\"]"),
+            ["mine.toml", "too little flash", "more blocks"],
+        ),
+        (&format!("{base}[link]\nhalf_duplex = [1, \"x\"]"), ["link.half_duplex", "true", "false"]),
+    ] {
+        let said = error(text);
+        for part in parts {
+            assert!(said.contains(part), "{text}: {said:?} does not say {part:?}");
+        }
+    }
+}
+
+#[test]
+fn no_file_makes_the_reader_panic() {
+    let names: Vec<&str> = Model::names().collect();
+    let text = include_str!("../presets/samsung-840-evo-250.toml");
+    let values = ["-1", "0", "1e300", "nan", "inf", "9223372036854775807", "\"\"", "[]", "{}"];
+    for line in text.lines().filter(|line| line.contains(" = [")) {
+        let (key, _) = line.split_once(" = ").expect("a key");
+        for value in values {
+            let changed = text.replace(line, &format!("{key} = [{value}, \"x\"]"));
+            _ = Model::parse("mine.toml", &changed);
+        }
+        _ = Model::parse("mine.toml", &text.replace(line, ""));
+    }
+    assert_eq!(names.len(), names.iter().collect::<std::collections::BTreeSet<_>>().len());
+}
