@@ -98,6 +98,8 @@ pub struct Shared {
     pub(crate) writes_urgent: AtomicU64,
     /// Boxed: ten kilobytes that would be copied with the rest whenever a cache is made.
     pub(crate) latencies: Box<Latencies>,
+    /// How often the failed state was ended.
+    pub(crate) cleared: AtomicU64,
     pub(crate) recovered: AtomicU64,
     pub(crate) rejected: AtomicU64,
 }
@@ -194,6 +196,7 @@ impl Shared {
             errors: Default::default(),
             writes_urgent: AtomicU64::new(0),
             latencies: Box::default(),
+            cleared: AtomicU64::new(0),
             recovered: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
         };
@@ -276,6 +279,12 @@ impl Shared {
         self.failed.load(Ordering::SeqCst)
     }
 
+    /// How often the failed state was ended. Between two looks at a failed volume that find the same
+    /// number it has been failed all the time, so that nothing was written to it.
+    pub fn times_cleared(&self) -> u64 {
+        self.cleared.load(Ordering::SeqCst)
+    }
+
     /// Dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
         self.gauges.dirty.load(Ordering::SeqCst)
@@ -304,6 +313,7 @@ impl Shared {
 
     /// The volume serves again. To be noted in the section that decides it.
     pub(crate) fn note_well(&self) {
+        self.cleared.fetch_add(1, Ordering::SeqCst);
         self.arena.note_flushes_mended(self.arena.flushes_failed());
         self.arena.note_condition(Condition::Well);
         self.failed.store(false, Ordering::SeqCst);

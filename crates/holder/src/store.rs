@@ -13,6 +13,7 @@ use rustix::pipe::PipeFlags;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,10 +34,25 @@ fn names(key: &str) -> [String; DESCRIPTORS as usize] {
     ["kept", "backing", "memory"].map(|what| format!("{key}.{what}"))
 }
 
-/// Whether there is a store, with room for a volume (systemd says so since version 254).
+/// Whether there is a store, with room for one more volume (systemd says so since version 254). What
+/// does not fit the manager closes without a word to us, so it is counted here.
 pub(crate) fn is_offered() -> bool {
-    let room = std::env::var("FDSTORE").ok().and_then(|room| room.parse::<u32>().ok());
-    notify::address().is_some() && room.is_some_and(|room| room >= DESCRIPTORS)
+    let room = number("FDSTORE");
+    let used = used().load(Ordering::Relaxed);
+    notify::address().is_some() && room.is_some_and(|room| used + DESCRIPTORS <= room)
+}
+
+fn number(name: &str) -> Option<u32> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Descriptors in the store: at first all that came with the start, wanted or not.
+fn used() -> &'static AtomicU32 {
+    static USED: OnceLock<AtomicU32> = OnceLock::new();
+    USED.get_or_init(|| {
+        let ours = number("LISTEN_PID") == Some(std::process::id());
+        AtomicU32::new(number("LISTEN_FDS").filter(|_| ours).unwrap_or(0))
+    })
 }
 
 /// Waits until the manager has processed everything before.
@@ -96,19 +112,21 @@ impl Store {
             notify(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0"), Some(descriptor))?;
         }
         barrier()?;
+        used().fetch_add(DESCRIPTORS, Ordering::Relaxed);
         Ok(Store { key: kept.key.clone() })
     }
 
     /// Takes everything out of the store.
     pub(crate) fn release(self) -> io::Result<()> {
         remove(&self.key)?;
-        barrier()
+        barrier()?;
+        used().fetch_sub(DESCRIPTORS, Ordering::Relaxed);
+        Ok(())
     }
 }
 
 /// The descriptors that came with the start of this process. They are had only once.
 fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     let count = number("LISTEN_FDS").unwrap_or(0);
     if number("LISTEN_PID") != Some(std::process::id()) || count == 0 {
         return Ok(BTreeMap::new());

@@ -341,7 +341,7 @@ fn summary(counters: &Counters) -> String {
     let saved = counters.blocks_saved * 4096;
     format!(
         "{reads} reads, {hits:.1} % from memory; {} asked to be written, {} absorbed, {} of it \
-         overwritten before it had to be written; all of it is on the backing",
+         overwritten before it had to be written; all that was answered is on the backing",
         Size(requested),
         Size(counters.blocks_absorbed * 4096),
         Size(saved),

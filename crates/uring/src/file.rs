@@ -132,9 +132,11 @@ fn open(
 fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenError> {
     match locks::lock(file, !options.read_only) {
         locks::Locked::Yes => Ok(Lock::Held),
-        locks::Locked::Busy => {
-            Err(in_use(path, "is locked by another program (qemu, or another Overdrive)"))
-        }
+        locks::Locked::Busy => Err(in_use(
+            path,
+            "is locked by another program (qemu, another Overdrive, or an od-holder that keeps what is \
+                 not written to it yet)",
+        )),
         locks::Locked::Unsupported(errno) => {
             Ok(Lock::No(format!("the file system has no locks ({errno})")))
         }

@@ -2,6 +2,7 @@
 //! TCP ones, for who asks for them.
 
 use crate::File;
+use crate::clock::Patience;
 use crate::inherit::set_inherited;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -103,20 +104,26 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     }
 }
 
+/// How long another process may take to set up its socket, in milliseconds.
+const DIRECTORY_WAIT_MS: u64 = 5_000;
+
 /// Locks the directory as long as the result lives: of two that find the same stale socket, the
 /// second must not remove what the first has just bound.
 fn lock_directory(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty())
         .map_err(|errno| failed(directory, io::Error::from(errno).kind(), "cannot be opened"))?;
-    match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(opened),
-        Err(_) => Err(failed(
-            directory,
-            io::ErrorKind::WouldBlock,
-            "another process is just setting up a socket in this directory; try again",
-        )),
+    let patience = Patience::new(DIRECTORY_WAIT_MS);
+    while rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !patience.pause() {
+            return Err(failed(
+                directory,
+                io::ErrorKind::WouldBlock,
+                "another process keeps setting up a socket in this directory; end that",
+            ));
+        }
     }
+    Ok(opened)
 }
 
 impl Listener {

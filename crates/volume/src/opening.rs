@@ -89,6 +89,7 @@ impl<'a> Opening<'a> {
             );
             return Err(Failure::new(Exit::Integrity, message));
         };
+        check_same_size(&left, found.sectors * SECTOR, path)?;
         let wanted = may_be_dirty(spec)
             .map(|cache| geometry_for(cache, found.sectors * SECTOR, self.flags.lanes));
         if wanted.is_some_and(|wanted| keep::same_layout(&wanted, &found.geometry)) {
@@ -225,6 +226,25 @@ impl<'a> Opening<'a> {
             );
         }
     }
+}
+
+/// What is kept belongs to a backing of the size that it had.
+fn check_same_size(left: &Left, bytes: u64, path: &Path) -> Result<(), Failure> {
+    let end = rustix::fs::seek(&left.backing, rustix::fs::SeekFrom::End(0));
+    let now = end.map_err(|errno| memory_failure(&errno.into()))?;
+    if now == bytes {
+        return Ok(());
+    }
+    let (name, volume) = (path.display(), &left.kept.volume);
+    let mend = match now > bytes {
+        true => format!("serve it once with the size that it had (truncate -s {bytes} {name})"),
+        false => "what was beyond is lost".to_owned(),
+    };
+    let message = format!(
+        "{name}: has {now} bytes, and had {bytes} when it was served; acknowledged writes are kept \
+         for it: {mend}, or save them with 'overdrive volume clear-error {volume} --rescue FILE'"
+    );
+    Err(Failure::new(Exit::Integrity, message))
 }
 
 /// The most memory that a cache of so many bytes can use.

@@ -67,6 +67,9 @@ pub fn rescue(memory: OwnedFd, path: &Path) -> Result<Rescued, Failure> {
     let mut name = path.as_os_str().to_owned();
     name.push(".map");
     let map = PathBuf::from(name);
+    if map.exists() {
+        return Err(cannot(&map, io::ErrorKind::AlreadyExists.into()));
+    }
     let data = create(path)?;
     let written = write_data(&data, &rescue)
         .map_err(|error| cannot(path, error))
@@ -74,6 +77,7 @@ pub fn rescue(memory: OwnedFd, path: &Path) -> Result<Rescued, Failure> {
     if let Err(failure) = written {
         // Half a rescue that looks like a whole one is worse than none.
         let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_file(&map);
         return Err(failure);
     }
     Ok(Rescued { bytes: rescue.rescued_sectors() * SECTOR, map, rejected: rescue.rejected() })

@@ -8,6 +8,7 @@ use block::{Null, Ram, Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
 use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::sync::Arc;
 use uring::{Fence, FileBackend, FileVolume, Ring, SharedMemory};
@@ -141,17 +142,21 @@ impl Volume {
 
     /// Whether somebody keeps the memory should this process die.
     pub fn is_kept(&self) -> bool {
-        self.keeper.borrow().is_some()
+        self.keeper.borrow().as_ref().is_some_and(is_alive)
     }
 
-    /// Whether what is dirty outlives another program in this process's place: a holder keeps it, or
-    /// it never is.
+    /// Whether everything outlives another program in this process's place: what is dirty is kept by a
+    /// holder that lives, or never is there; and the backing is not memory of this process.
     pub(crate) fn outlives_exec(&self) -> bool {
-        let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some();
+        if self.half.file().is_none() {
+            return matches!(self.half, Half::Null(_));
+        }
+        let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
         match (&*self.keeper.borrow(), self.cache()) {
             (Some(keeper), _) => by_holder(keeper),
             (None, Some(shared)) => {
-                matches!(shared.write_mode(), WriteMode::Through | WriteMode::None)
+                let writes = matches!(shared.write_mode(), WriteMode::Back | WriteMode::BackNow);
+                !writes && !shared.has_failed()
             }
             (None, None) => true,
         }
@@ -245,4 +250,12 @@ impl Half {
             }
         }
     }
+}
+
+/// Whether who keeps has not gone: the connection to a holder hangs up when it dies.
+fn is_alive(keeper: &Keeper) -> bool {
+    let Some(socket) = keeper.owner_socket() else { return true };
+    let mut polled = [PollFd::new(&socket, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(0))
 }

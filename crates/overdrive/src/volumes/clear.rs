@@ -38,22 +38,49 @@ struct Way {
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
-    let served = find(control, options.name.as_deref());
-    match served {
-        Ok(target) => of_served(target, options),
-        Err(failure) => match orphan(options.name.as_deref()) {
-            Some(status) => of_orphan(&status, options),
-            None => Err(failure),
-        },
+    match meant(control, options.name.as_deref())? {
+        Meant::Served(target) => of_served(*target, options),
+        Meant::Orphan(status) => of_orphan(&status, options),
     }
 }
 
-/// What a holder keeps under this name, of a volume that nobody serves.
-fn orphan(name: Option<&str>) -> Option<holder::Status> {
-    let mut all = orphans().into_iter().filter(|one| name.is_none_or(|name| one.volume == name));
-    let first = all.next()?;
-    // Two of the same name: neither is meant for sure.
-    all.next().is_none().then_some(first)
+enum Meant {
+    Served(Box<Target>),
+    Orphan(holder::Status),
+}
+
+/// The volume that is meant, served or orphaned. What is given up cannot be had again: where more
+/// than one could be meant, or somebody does not answer, none is.
+fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Meant, Failure> {
+    if control.is_some() {
+        return find(control, name).map(|target| Meant::Served(Box::new(target)));
+    }
+    let mut served = Vec::new();
+    for mut daemon in super::connected(None)? {
+        served.extend(daemon.rows()?);
+    }
+    let is_named = |volume: &str| name.is_none_or(|name| name == volume);
+    let known_as = |status: &holder::Status| {
+        is_named(&status.volume)
+            || name.is_some_and(|name| [&status.backing, &status.key].contains(&&name.to_owned()))
+    };
+    served.retain(|row| is_named(&row.name));
+    let mut orphans: Vec<holder::Status> = orphans().into_iter().filter(known_as).collect();
+    match (served.len(), orphans.len()) {
+        (0, 1) => Ok(Meant::Orphan(orphans.remove(0))),
+        (_, 0) => find(None, name).map(|target| Meant::Served(Box::new(target))),
+        _ => {
+            let served = served.iter().map(|row| format!("{} (served, {})", row.name, row.backing));
+            let orphans =
+                orphans.iter().map(|one| format!("{} (orphaned, {})", one.volume, one.backing));
+            let all: Vec<String> = served.chain(orphans).collect();
+            let message = format!(
+                "which one? {}; name it, an orphan also by its backing as it is written here",
+                all.join(", ")
+            );
+            Err(Failure::new(Exit::Usage, message))
+        }
+    }
 }
 
 fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure> {
@@ -63,12 +90,15 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
         let message = format!("{name}: is {state}, not failed; there is no error to clear");
         return Err(Failure::new(Exit::Negative, message));
     }
-    let mut rescued = None;
+    let (mut rescued, mut failure) = (None, None);
     if let Some(path) = &options.way.rescue {
-        rescued = Some(save(target.daemon.memory(&name)?, path)?);
+        let (memory, number) = target.daemon.memory(&name)?;
+        rescued = Some(save(memory, path)?);
+        failure = Some(number);
     }
     let discard_dirty = !options.way.retry;
-    let done = target.daemon.ask(&Ask::ClearError { volume: name.clone(), discard_dirty });
+    let ask = Ask::ClearError { volume: name.clone(), discard_dirty, failure };
+    let done = target.daemon.ask(&ask);
     if let (Err(failure), Some(_), Some(path)) = (&done, &rescued, &options.way.rescue) {
         let message = format!("saved to {}, but: {failure}", path.display());
         return Err(Failure::new(failure.exit, message));

@@ -191,5 +191,6 @@ pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure>
         (Some(name), _) => find(arguments.control.as_ref(), Some(name))?.daemon,
     };
     daemon.ask(&Ask::Upgrade)?;
+    daemon.wait_for_the_next()?;
     Ok(ExitCode::SUCCESS)
 }

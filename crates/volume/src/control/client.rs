@@ -13,6 +13,16 @@ use std::time::Duration;
 /// How long a daemon may take to list its volumes.
 const LIST_TIME: Duration = Duration::from_secs(5);
 
+/// How long a daemon may take to let its clients go, and the next one to be there.
+const UPGRADE_TIME: Duration = Duration::from_secs(60);
+/// Looks for the next one, 50 ms apart.
+const UPGRADE_TRIES: u32 = 600;
+
+#[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
 /// A connection to a daemon.
 pub struct Daemon {
     stream: UnixStream,
@@ -74,11 +84,11 @@ impl Daemon {
         serde_json::from_value(value).map_err(|error| broken(&self.path, error))
     }
 
-    /// Asks for the memory of a volume: a descriptor, which comes with the answer.
+    /// Asks for the memory of a failed volume: a descriptor, and the number of the failure.
     ///
     /// # Errors
     /// As [`Daemon::ask`].
-    pub fn memory(&mut self, volume: &str) -> Result<OwnedFd, Failure> {
+    pub fn memory(&mut self, volume: &str) -> Result<(OwnedFd, u64), Failure> {
         self.send(&Ask::Memory { volume: volume.to_owned() })?;
         let mut text = vec![0; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -91,12 +101,34 @@ impl Daemon {
         )
         .map_err(|error| broken(&self.path, error))?;
         let line = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
-        self.value(&line)?;
+        let failure = self.value(&line)?.as_u64().unwrap_or(0);
         let descriptors = beside.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
             _ => None,
         });
-        descriptors.last().ok_or_else(|| broken(&self.path, "it sent no descriptor"))
+        let descriptor = descriptors.last();
+        let descriptor = descriptor.ok_or_else(|| broken(&self.path, "it sent no descriptor"))?;
+        Ok((descriptor, failure))
+    }
+
+    /// After an upgrade was asked for: waits until this daemon has gone, and another one answers in
+    /// its place.
+    ///
+    /// # Errors
+    /// Exit status 3 if none does within a minute.
+    pub fn wait_for_the_next(mut self) -> Result<(), Failure> {
+        let failed = |error| broken(&self.path, error);
+        self.stream.set_read_timeout(Some(UPGRADE_TIME)).map_err(failed)?;
+        // It ends with the program.
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).map_err(|error| broken(&self.path, error))?;
+        for _ in 0..UPGRADE_TRIES {
+            if Daemon::connect(&self.path).is_ok_and(|mut next| next.rows().is_ok()) {
+                return Ok(());
+            }
+            pause();
+        }
+        Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
     }
 
     fn send(&mut self, ask: &Ask) -> Result<(), Failure> {

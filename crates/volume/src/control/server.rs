@@ -115,8 +115,8 @@ impl Control {
             Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
             Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),
             Ask::Resume { volume } => self.site(&volume)?.resume().map(done),
-            Ask::ClearError { volume, discard_dirty } => {
-                self.site(&volume)?.clear_error(discard_dirty).await
+            Ask::ClearError { volume, discard_dirty, failure } => {
+                self.site(&volume)?.clear_error(discard_dirty, failure).await
             }
             Ask::Detach { volume } => self.sites.detach(&volume).await.map(done),
             Ask::Upgrade => self.sites.upgrade().map(done),
@@ -140,12 +140,14 @@ impl Control {
             Ok(site) => site,
             Err(failure) => return self.send(socket, &answer_of(Err(failure))).await,
         };
-        let Some(memory) = site.volume.memory() else {
-            let failure = Failure::new(Exit::Usage, format!("{volume}: has no cache"));
-            return self.send(socket, &answer_of(Err(failure))).await;
+        let failed = site.shared().filter(|shared| shared.has_failed());
+        let (Some(memory), Some(shared)) = (site.volume.memory(), failed) else {
+            let message = format!("{volume}: has not failed; its memory changes, do not copy it");
+            return self.send(socket, &answer_of(Err(Failure::new(Exit::Negative, message)))).await;
         };
+        let failure = shared.times_cleared();
         // One small packet into an empty socket: this does not wait.
-        let _ = send_descriptor(socket.as_fd(), memory.file());
+        let _ = send_descriptor(socket.as_fd(), memory.file(), failure);
         Ok(())
     }
 }
@@ -163,8 +165,12 @@ fn line_of(answer: &Answer) -> Vec<u8> {
     text
 }
 
-fn send_descriptor(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let text = line_of(&Answer::Done { value: serde_json::Value::Null });
+fn send_descriptor(
+    socket: BorrowedFd<'_>,
+    descriptor: BorrowedFd<'_>,
+    failure: u64,
+) -> rustix::io::Result<()> {
+    let text = line_of(&Answer::Done { value: failure.into() });
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     let descriptors = [descriptor];

@@ -48,8 +48,12 @@ pub enum Ask {
         volume: String,
         /// Give up what is dirty; else it is tried again.
         discard_dirty: bool,
+        /// Only if it is still the failure of which `memory` told this number.
+        #[serde(default)]
+        failure: Option<u64>,
     },
-    /// The memory of a volume's cache as a descriptor, to rescue what is dirty in it.
+    /// The memory of a failed volume's cache as a descriptor, to rescue what is dirty in it, and the
+    /// number of this failure.
     Memory {
         /// Its name.
         volume: String,

@@ -129,6 +129,7 @@ fn broken(error: std::io::Error) -> Failure {
 pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let signals =
         uring::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
+    crate::runtime::check(&plan.runtime)?;
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
     ring.set_poll(plan.poll);
@@ -285,8 +286,12 @@ impl Scene {
             .zip(&self.listeners)
             .map(|(listening, listener)| (listening.place.clone(), listener.file().clone()))
             .collect();
+        // Once more: a holder may have died since the upgrade was asked for.
+        let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
         let left = Inherited::leave(&listeners);
-        if let (Some(program), Ok((variable, text))) = (self.sites.program(), left) {
+        if !kept {
+            eprintln!("overdrive: a holder has died: written out instead of upgraded");
+        } else if let (Some(program), Ok((variable, text))) = (self.sites.program(), left) {
             use std::os::unix::process::CommandExt;
             let error =
                 Command::new(&program).args(std::env::args_os().skip(1)).env(variable, text).exec();

@@ -222,8 +222,18 @@ impl Site {
     pub(crate) async fn clear_error(
         &self,
         discard_dirty: bool,
+        failure: Option<u64>,
     ) -> Result<serde_json::Value, Failure> {
         let _turn = self.turn()?;
+        let still = self.shared().map(|shared| shared.times_cleared());
+        if failure.is_some() && failure != still {
+            let message = format!(
+                "{}: was cleared and has failed again meanwhile; what was saved is not all that is \
+                 dirty now, so nothing was given up",
+                self.name
+            );
+            return Err(Failure::new(Exit::Busy, message));
+        }
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
         let (Some(cache), true) = (&self.attached.cache, failed) else {
             let message = format!("{}: has not failed; there is no error to clear", self.name);

@@ -7,7 +7,8 @@ use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
 use lane::Event;
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 /// How long clients and the backing may take at the end, before what is dirty is left to the holder,
@@ -89,8 +90,9 @@ impl Sites {
     }
 
     pub(crate) fn upgrade(&self) -> Result<(), Failure> {
-        if let Err(why) = &self.program {
-            return Err(Failure::new(Exit::Usage, why.clone()));
+        match &self.program {
+            Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
+            Ok(program) => try_program(program)?,
         }
         let unkept = self.list.borrow().iter().any(|site| !site.volume.outlives_exec());
         if unkept {
@@ -116,6 +118,10 @@ impl Sites {
         let site = self.find(name)?;
         self.fleets.borrow().iter().for_each(|fleet| fleet.remove(name));
         let result = self.close(&site).await;
+        if let Err(failure) = &result {
+            eprintln!("overdrive: {name}: {failure}");
+            self.note_failure(failure.clone());
+        }
         self.list.borrow_mut().retain(|other| other.name != name);
         // The crew and the watch hear of it and end, and with them their hold on the backing.
         site.ring.lane().rest().await;
@@ -186,4 +192,17 @@ impl Sites {
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.failure.borrow_mut().take()
     }
+}
+
+/// Whether this program can take our place: it runs at least. This waits for it, some milliseconds.
+fn try_program(program: &Path) -> Result<(), Failure> {
+    let tried = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    let why = match tried {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => output.status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let message =
+        format!("{}: does not run ({why}); nothing was upgraded, this goes on", program.display());
+    Err(Failure::new(Exit::Usage, message))
 }
