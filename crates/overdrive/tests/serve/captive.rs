@@ -75,7 +75,11 @@ fn a_signal_drains_everything_first() {
         let socket = server.socket.clone();
         server.signal(signal);
         let ended = server.wait().well();
-        assert!(ended.stderr.contains("all that was answered is on the backing"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("all that was answered is on the backing"),
+            "{}",
+            ended.stderr
+        );
         assert!(stamped(&fs::read(&image).expect("served"), 0, 500));
         assert!(!fs::exists(socket).expect("its directory"), "the socket is taken away");
     }

@@ -20,6 +20,7 @@ mod hang;
 mod home;
 mod hostile;
 mod lives;
+mod mistakes;
 mod mounted;
 mod operator;
 mod options;
