@@ -143,6 +143,8 @@ impl Shared {
             remaining: AtomicI64::new(0),
             open_since: AtomicU64::new(0),
             closing_since: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            passed: AtomicBool::new(false),
             allowance: AtomicU32::new(u32::MAX),
             backing_read_ns: AtomicU64::new(u64::MAX),
             hit_ns: AtomicU64::new(0),
@@ -165,7 +167,7 @@ impl Shared {
             settings,
             arena,
             gauges,
-            order: Lock::new(Order::new(1, false)),
+            order: Lock::new(Order::new(recovery::FIRST, 0, 0)),
             order_changed: Event::new(),
             work: Event::new(),
             kick: Event::new(),
@@ -279,6 +281,11 @@ impl Shared {
     /// Dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
         self.gauges.dirty.load(Ordering::SeqCst)
+    }
+
+    /// Epochs that are closed, or are being closed, and not durable.
+    pub fn closed_epochs(&self) -> u32 {
+        self.gauges.closed.load(Ordering::SeqCst)
     }
 
     /// C8: the operator says that the backing is well again; what is dirty will be tried again, from

@@ -2,8 +2,8 @@
 //! and what the operator can do about it. The crash laboratory tries the same in every order.
 
 use block::{
-    Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Stretch,
-    WriteMode,
+    Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
+    Stretch, WriteMode,
 };
 use cache::{Arena, Cache, Geometry, Settings, Shared, Unrecoverable};
 use lane::{Lane, Prices, World};
@@ -69,6 +69,7 @@ struct Scene {
 fn settings() -> Settings {
     Settings {
         write: WriteMode::BackNow,
+        durability: Durability::Flush,
         dirty_blocks_max: 32,
         dirty_age_ns: 1_000_000_000,
         flush_target_ns: 0,

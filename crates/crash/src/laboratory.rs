@@ -14,7 +14,7 @@ use crate::subject::Subject;
 use crate::survivors::{Survivors, after_kill, landings};
 use crate::trace;
 use crate::verdict::Epochs;
-use block::Memory;
+use block::{Durability, Memory};
 use lane::Random;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -118,7 +118,11 @@ impl<'a> Laboratory<'a> {
         let beginning = Beginning {
             disk: State::new(setup.model.clone(), setup.faults, setup.seed ^ 0xd15c),
             arena: Arc::new(Memory::heap(arena_bytes)),
-            oracle: Oracle::new(setup.model.sectors, setup.model.unit_sectors),
+            oracle: Oracle::new(
+                setup.model.sectors,
+                setup.model.unit_sectors,
+                setup.engine.durability == Durability::Ordered,
+            ),
             next: FIRST,
             again: Vec::new(),
             depth: 0,

@@ -43,6 +43,10 @@ pub(crate) struct Version {
     pub(crate) buffered: bool,
     /// Covered by a flush that was answered well, or by its own FUA.
     pub(crate) durable: bool,
+    /// `ordered`: whatever was completed when a flush was sent at this tick, or before, is before this.
+    pub(crate) after: u32,
+    /// It was an FUA write, answered well: `ordered`, it is before whatever is sent after its answer.
+    pub(crate) fua: bool,
     /// Its process was gone at this tick: it has taken effect or never will.
     pub(crate) settled: u32,
     /// The operator was told that the disk has lost it, or may have: no flush makes it durable.
@@ -69,6 +73,8 @@ impl Version {
             epoch: 0,
             buffered: false,
             durable: false,
+            after: 0,
+            fua: false,
             settled: NEVER,
             excused: false,
             refused: NEVER,
@@ -126,6 +132,10 @@ pub(crate) struct Oracle {
     pub(crate) sectors: Vec<Vec<Version>>,
     pub(crate) unit_sectors: u32,
     pub(crate) clock: u32,
+    /// Flushes only promise an order.
+    pub(crate) ordered: bool,
+    /// When the last flush was sent that has been answered (`ordered`).
+    pub(crate) flushed: u32,
     /// The operator is giving up what is dirty.
     pub(crate) discarding: bool,
     /// When that was last over.
@@ -137,12 +147,14 @@ pub(crate) type Range = (u32, u32);
 
 impl Oracle {
     /// The oracle of a disk full of initial stamps.
-    pub(crate) fn new(sectors: u32, unit_sectors: u32) -> Oracle {
+    pub(crate) fn new(sectors: u32, unit_sectors: u32, ordered: bool) -> Oracle {
         let base = vec![Version::base(stamp::INITIAL)];
         Oracle {
             sectors: vec![base; sectors as usize],
             unit_sectors,
             clock: 1,
+            ordered,
+            flushed: 0,
             discarding: false,
             discarded: 0,
         }
@@ -160,8 +172,9 @@ impl Oracle {
     /// A change was sent.
     pub(crate) fn change_sent(&mut self, operation: Operation, content: Content, range: Range) {
         let sent = self.tick();
+        let after = self.flushed;
         for versions in self.over(range) {
-            versions.push(Version::new(operation, content, sent));
+            versions.push(Version { after, ..Version::new(operation, content, sent) });
         }
     }
 
@@ -174,6 +187,8 @@ impl Oracle {
         fua: bool,
     ) {
         let now = self.tick();
+        let ordered = self.ordered;
+        let mut flushed = 0;
         for versions in self.over(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             let own = own.expect("an answer follows a request");
@@ -186,11 +201,15 @@ impl Oracle {
                 continue;
             }
             own.effective = own.effective.min(now);
-            own.durable |= fua;
+            own.durable |= fua && !ordered;
+            // An FUA write is a write with a flush of what was completed when it was sent, and of itself.
+            own.fua = fua;
+            flushed = if fua && ordered { own.sent } else { 0 };
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
             older.for_each(|version| version.dies(now));
         }
+        self.flushed = self.flushed.max(flushed);
     }
 
     /// A part of a change was taken into the write buffer, in this epoch.
@@ -207,6 +226,10 @@ impl Oracle {
     /// A flush that was sent at `sent` was answered well: it covers what was answered before that.
     pub(crate) fn flush_answered(&mut self, sent: u32) {
         self.tick();
+        if self.ordered {
+            self.flushed = self.flushed.max(sent);
+            return;
+        }
         let versions = self.sectors.iter_mut().flatten();
         versions
             .filter(|version| version.answered < sent && !version.excused)

@@ -106,6 +106,11 @@ pub trait Process {
         0
     }
 
+    /// Epochs that are closed and not durable at this moment.
+    fn closed_epochs(&self) -> u32 {
+        0
+    }
+
     /// Whether it takes part in the promises of a write buffer: C6, C11, C12.
     fn buffers(&self) -> bool {
         false
