@@ -160,7 +160,7 @@ fn request_of(change: &Change, fua: bool) -> Request {
     }
 }
 
-/// Sectors from `first` on up to a block's border, `blocks` blocks at most.
+/// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
 fn cut(first: u64, blocks: u64) -> u64 {
     let block = u64::from(crate::BLOCK_SECTORS);
     blocks.saturating_mul(block).saturating_sub(first % block).max(1)
@@ -347,14 +347,14 @@ impl Handle {
     /// Cuts a change where one decision must end, and sees each part through.
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
+        // An FUA write is then a write and a flush, whatever ways its parts take.
         let ordered = self.shared.settings.is_ordered();
         let mut most = u64::MAX;
         let mut done = 0;
         while done < at.count {
             let first = at.first + u64::from(done);
-            let count =
-                self.shared.stretch(first).min(u64::from(at.count - done)).min(cut(first, most));
-            let count = count as u32;
+            let left = u64::from(at.count - done);
+            let count = self.shared.stretch(first).min(left).min(cut(first, most)) as u32;
             let part = Extent::new(first, count);
             let fua = fua && !ordered;
             let seen_through = match source {
@@ -398,11 +398,12 @@ impl Handle {
             let seen = room.changed.seen();
             change.now_ns = self.lane.now();
             let admit = room.shard.with(|shard| {
-                if !core::mem::replace(&mut counted, true) {
+                let admit = shard.admit(&self.shared.gauges, &self.shared.settings, &change);
+                if admit != Admit::Cut && !core::mem::replace(&mut counted, true) {
                     shard.counters.changes += 1;
                     shard.counters.blocks_requested += u64::from(blocks);
                 }
-                shard.admit(&self.shared.gauges, &self.shared.settings, &change)
+                admit
             });
             match admit {
                 Admit::Absorbed { .. } => {

@@ -1,6 +1,7 @@
-//! Writing out: the leader of an epoch, the crew that carries it, the keeper that starts in time.
+//! Writing out: the leader of an epoch, and the crew that carries it.
 
 use crate::cache::{Cache, Handle};
+use crate::keeper;
 use crate::order::{Order, Start};
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
@@ -9,7 +10,6 @@ use crate::shard::{Admit, Next, Run};
 use crate::shared::Shared;
 use crate::superblock::Condition;
 use crate::zeroes::ZeroRun;
-use alloc::sync::Arc;
 use block::{Error, Kind, Request, Result};
 use core::future::Future;
 use core::pin::{Pin, pin};
@@ -42,7 +42,8 @@ pub(crate) fn start(cache: &Cache) {
             lane.spawn(sentinel).expect("a lane has room for the sentinel");
         }
         let cache = cache.clone();
-        lane.spawn(async move { keep(&cache.0).await }).expect("a lane has room for the keeper");
+        lane.spawn(async move { keeper::keep(&cache.0).await })
+            .expect("a lane has room for the keeper");
     }
     let relayed = cache.clone();
     lane.spawn(async move { relay(&relayed.0).await }).expect("a lane has room for the relay");
@@ -465,63 +466,6 @@ impl Shared {
             ease(&self.drain.blocks_per_second, rate.min(1 << 40) as u64);
         }
         self.set_allowance();
-    }
-
-    /// What the keeper must do.
-    fn due(&self, now_ns: u64) -> Due {
-        if self.has_failed() {
-            return Due::Nothing;
-        }
-        let since = self.gauges.open_since.load(Ordering::Relaxed);
-        if self.gauges.urgent.swap(false, Ordering::SeqCst) {
-            self.writes_urgent.fetch_add(1, Ordering::Relaxed);
-            return Due::All;
-        }
-        let open = self.gauges.open.load(Ordering::Relaxed);
-        let full = open > 0 && open * 4 >= self.gauges.dirty_limit(&self.settings);
-        // Half of the age is for waiting, half for writing.
-        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns / 2);
-        if since > 0 && (full || at_ns <= now_ns) {
-            return Due::All;
-        }
-        if self.settings.is_ordered() && self.gauges.closed.load(Ordering::SeqCst) > 0 {
-            return Due::Closed;
-        }
-        if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing }
-    }
-}
-
-/// What the keeper must do.
-enum Due {
-    /// Write out everything.
-    All,
-    /// Write out what is closed: nobody else does (`ordered`).
-    Closed,
-    /// Look again at this time, or when something happens.
-    At { ns: u64 },
-    /// Wait until something happens.
-    Nothing,
-}
-
-/// The keeper: writes out in time, so that `dirty_age` and `dirty_bytes` hold without a client's
-/// flush (C6).
-async fn keep(handle: &Handle) {
-    let shared: &Arc<Shared> = &handle.shared;
-    loop {
-        let seen = shared.kick.seen();
-        if shared.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        // An error has been counted and told to whoever waits; here nobody asks.
-        match shared.due(handle.lane.now()) {
-            Due::All => _ = handle.flush().await,
-            Due::Closed => _ = handle.write_out_closed().await,
-            Due::At { ns } => {
-                let kicked = shared.kick.after(seen);
-                first(kicked, handle.lane.sleep_until(ns)).await;
-            }
-            Due::Nothing => shared.kick.after(seen).await,
-        }
     }
 }
 

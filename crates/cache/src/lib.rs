@@ -40,6 +40,7 @@ mod flush;
 mod gate;
 mod histogram;
 mod index;
+mod keeper;
 mod lists;
 mod order;
 mod passes;

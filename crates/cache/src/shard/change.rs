@@ -119,11 +119,13 @@ impl Shard {
         Some(self.absorb(gauges, settings, change))
     }
 
-    /// `ordered`: whether a change that passed now would overtake what is closed. If nothing is, it
-    /// belongs to the open epoch, also if that is closed and written out while it is under way: whoever
-    /// could know its end flushes after it, and so after that closes a later epoch, or waits for this
-    /// one's walk; and the backing's flush for that epoch begins later still. What comes after those
-    /// flushes in turn waits for them.
+    /// `ordered`: whether a change that passed now would overtake what is closed.
+    ///
+    /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it is
+    /// under way. It overtakes nothing: every flush that was answered before it was sent has closed only
+    /// epochs that are durable. Nothing overtakes it: whoever knows its end sends a flush after that, the
+    /// flush closes the epoch that is open by then, and what is sent after the flush's answer is of a
+    /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
     fn must_not_pass(gauges: &Gauges) -> bool {
         gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
     }

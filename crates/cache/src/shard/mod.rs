@@ -7,12 +7,12 @@
 //!  Free --> Clean (policy) <------------------------------ Written (written)
 //!    \                        backing flushed                ^   |
 //!     \                                           run done   |   | backing's flush failed
-//!      --> Dirty, open epoch (open) --> Dirty, closing epoch (closing) --> Writing (with its run)
-//!                               close                           next_run
+//!      --> Dirty, open --> Dirty, closed --> Dirty, being written out --> Writing (with its run)
+//!          (open)     close    (chain)  begin       (closing)        next_run
 //! ```
 //!
-//! At most one *current* version of a block exists; an older one of the closing epoch may stand
-//! beside it, *shadowed*, until it is durable.
+//! At most one *current* version of a block exists; older ones, one an epoch, may stand beside it,
+//! *shadowed*, until they are durable.
 
 mod change;
 mod discard;
