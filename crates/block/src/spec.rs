@@ -83,6 +83,8 @@ pub enum Durability {
     /// It is answered at once: what it covers will be durable before anything that is sent after its
     /// answer. A power cut may take the newest.
     Ordered,
+    /// Nothing: flushes are ignored. For volumes that are thrown away after a power cut.
+    Scratch,
 }
 
 /// The cache as data. Times are in milliseconds.

@@ -347,8 +347,8 @@ impl Handle {
     /// Cuts a change where one decision must end, and sees each part through.
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
-        // An FUA write is then a write and a flush, whatever ways its parts take.
-        let ordered = self.shared.settings.is_ordered();
+        // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
+        let durable = self.shared.settings.is_durable();
         let mut most = u64::MAX;
         let mut done = 0;
         while done < at.count {
@@ -356,7 +356,7 @@ impl Handle {
             let left = u64::from(at.count - done);
             let count = self.shared.stretch(first).min(left).min(cut(first, most)) as u32;
             let part = Extent::new(first, count);
-            let fua = fua && !ordered;
+            let fua = fua && durable;
             let seen_through = match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
@@ -369,7 +369,7 @@ impl Handle {
                 false => most = u64::from(self.shared.settings.absorb_blocks_max),
             }
         }
-        if fua && ordered { self.flush_for_client().await } else { Ok(()) }
+        if fua && !durable { self.flush_for_client().await } else { Ok(()) }
     }
 
     /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].

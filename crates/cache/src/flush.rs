@@ -1,7 +1,7 @@
 //! Flushes: everybody who needs one waits for the epoch, or for the backing's own flush.
 //!
 //! In `ordered` mode a client's flush only closes the open epoch. The keeper writes out what is closed,
-//! in its order.
+//! in its order. In `scratch` mode it does nothing.
 
 use crate::cache::{Cache, Handle, LOST};
 use crate::crew;
@@ -9,7 +9,7 @@ use crate::gate::Pass;
 use crate::order::{Close, Start, Step};
 use crate::planted::{Bug, planted};
 use alloc::sync::Arc;
-use block::{Block, Error, Kind, Limits, Request, Result, Stack, Stall};
+use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
 use core::sync::atomic::Ordering;
 use lane::Cost;
 
@@ -95,10 +95,18 @@ impl Handle {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
         }
-        match self.shared.settings.is_ordered() {
-            true => self.close_epoch().await,
-            false => self.flush().await,
+        match self.shared.settings.durability {
+            Durability::Flush => self.flush().await,
+            Durability::Ordered => self.close_epoch().await,
+            Durability::Scratch => self.ignore().await,
         }
+    }
+
+    /// A flush that does nothing, unless the volume has failed (C8).
+    async fn ignore(&self) -> Result {
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.lane.turn().await;
+        self.shared.order.with(|order| order.failure())
     }
 
     /// Orders everything that was completed before this was called before everything that is sent

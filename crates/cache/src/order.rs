@@ -257,6 +257,11 @@ impl Order {
         new
     }
 
+    /// The error of a volume that has failed.
+    pub(crate) fn failure(&self) -> Result<(), Error> {
+        self.failed.map_or(Ok(()), Err)
+    }
+
     /// The leader gives up.
     pub(crate) fn abandon(&mut self) {
         self.phase = Phase::Stuck;

@@ -89,6 +89,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether a flush makes durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durability == Durability::Flush
+    }
+
     /// Whether flushes are answered at once, and only the order is kept.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {

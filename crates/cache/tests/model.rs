@@ -50,9 +50,10 @@ fn geometry(random: &mut Random) -> Geometry {
 
 fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
     let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
+    let durabilities = [Durability::Flush, Durability::Ordered, Durability::Scratch];
     Settings {
         write: modes[random.below(4) as usize],
-        durability: [Durability::Flush, Durability::Ordered][random.below(2) as usize],
+        durability: durabilities[random.below(3) as usize],
         dirty_blocks_max: 2 + random.below(u64::from(geometry.slots)) as u32,
         dirty_age_ns: 1_000 + random.below(100_000),
         flush_target_ns: random.below(2) * 500_000_000,

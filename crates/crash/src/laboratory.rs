@@ -14,7 +14,7 @@ use crate::subject::Subject;
 use crate::survivors::{Survivors, after_kill, landings};
 use crate::trace;
 use crate::verdict::Epochs;
-use block::{Durability, Memory};
+use block::Memory;
 use lane::Random;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -121,7 +121,7 @@ impl<'a> Laboratory<'a> {
             oracle: Oracle::new(
                 setup.model.sectors,
                 setup.model.unit_sectors,
-                setup.engine.durability == Durability::Ordered,
+                setup.engine.durability,
             ),
             next: FIRST,
             again: Vec::new(),

@@ -10,6 +10,7 @@ use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::stamp::{self, GRAIN, Operation, Wrong, ZERO};
 pub(crate) use crate::version::{Content, Version};
+use block::Durability;
 
 /// The versions of every sector, and the clock of the history.
 #[derive(Clone)]
@@ -17,8 +18,8 @@ pub(crate) struct Oracle {
     pub(crate) sectors: Vec<Vec<Version>>,
     pub(crate) unit_sectors: u32,
     pub(crate) clock: u32,
-    /// Flushes only promise an order.
-    pub(crate) ordered: bool,
+    /// What a flush promises.
+    pub(crate) durability: Durability,
     /// When the last flush was sent that has been answered (`ordered`).
     pub(crate) flushed: u32,
     /// The operator is giving up what is dirty.
@@ -32,13 +33,13 @@ pub(crate) type Range = (u32, u32);
 
 impl Oracle {
     /// The oracle of a disk full of initial stamps.
-    pub(crate) fn new(sectors: u32, unit_sectors: u32, ordered: bool) -> Oracle {
+    pub(crate) fn new(sectors: u32, unit_sectors: u32, durability: Durability) -> Oracle {
         let base = vec![Version::base(stamp::INITIAL)];
         Oracle {
             sectors: vec![base; sectors as usize],
             unit_sectors,
             clock: 1,
-            ordered,
+            durability,
             flushed: 0,
             discarding: false,
             discarded: 0,
@@ -72,7 +73,7 @@ impl Oracle {
         fua: bool,
     ) {
         let now = self.tick();
-        let ordered = self.ordered;
+        let durability = self.durability;
         let mut flushed = 0;
         for versions in self.over(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
@@ -86,10 +87,10 @@ impl Oracle {
                 continue;
             }
             own.effective = own.effective.min(now);
-            own.durable |= fua && !ordered;
+            own.durable |= fua && durability == Durability::Flush;
             // An FUA write is a write with a flush of what was completed when it was sent, and of itself.
             own.fua = fua;
-            flushed = if fua && ordered { own.sent } else { 0 };
+            flushed = if fua && durability == Durability::Ordered { own.sent } else { 0 };
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
             older.for_each(|version| version.dies(now));
@@ -111,9 +112,10 @@ impl Oracle {
     /// A flush that was sent at `sent` was answered well: it covers what was answered before that.
     pub(crate) fn flush_answered(&mut self, sent: u32) {
         self.tick();
-        if self.ordered {
-            self.flushed = self.flushed.max(sent);
-            return;
+        match self.durability {
+            Durability::Flush => {}
+            Durability::Ordered => return self.flushed = self.flushed.max(sent),
+            Durability::Scratch => return,
         }
         let versions = self.sectors.iter_mut().flatten();
         versions

@@ -13,7 +13,7 @@ use crate::oracle::Oracle;
 use crate::plan;
 use crate::setup::Setup;
 use crate::stamp::{self, GRAIN, Operation};
-use block::Memory;
+use block::{Durability, Memory};
 use lane::{Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -182,9 +182,9 @@ impl Run {
             return Err(Finding::new("C6", text));
         }
         let book = self.book.borrow();
-        match book.oracle.ordered {
-            true => self.disk.with(|disk| book.oracle.check_flushed(disk)),
-            false => Ok(()),
+        match book.oracle.durability {
+            Durability::Ordered => self.disk.with(|disk| book.oracle.check_flushed(disk)),
+            _ => Ok(()),
         }
     }
 

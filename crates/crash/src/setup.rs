@@ -222,10 +222,12 @@ impl Dice {
     }
 
     /// One history in three is of a volume that answers flushes at once: many flushes, few of which find
-    /// a buffer that is empty.
+    /// a buffer that is empty. One in 24 is of one that ignores them.
     fn orders(&mut self, setup: &mut Setup) {
-        if !self.0.one_in(3) {
-            return;
+        match self.within(0, 23) {
+            0..8 => {}
+            8 => return setup.engine.durability = Durability::Scratch,
+            _ => return,
         }
         setup.engine.durability = Durability::Ordered;
         setup.mix.flush = setup.mix.flush.max(self.within(1, 4));

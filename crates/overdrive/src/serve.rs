@@ -141,6 +141,8 @@ enum Durability {
     /// Flushes and FUA writes are answered at once. A power cut may take the newest of them, up to
     /// dirty-age, but shows nothing out of order: what was flushed earlier is there first.
     Ordered,
+    /// Flushes are ignored. For volumes that are thrown away after a power cut.
+    Scratch,
 }
 
 impl Arguments {
@@ -157,6 +159,7 @@ impl Arguments {
             durability: match self.durability {
                 Durability::Flush => block::Durability::Flush,
                 Durability::Ordered => block::Durability::Ordered,
+                Durability::Scratch => block::Durability::Scratch,
             },
             dirty_bytes: self.dirty_bytes,
             dirty_age_ms: self.dirty_age,

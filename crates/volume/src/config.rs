@@ -234,7 +234,8 @@ fn durability(text: &str) -> Result<Durability, String> {
     Ok(match text {
         "flush" => Durability::Flush,
         "ordered" => Durability::Ordered,
-        _ => return Err(format!("'{text}': flush or ordered")),
+        "scratch" => Durability::Scratch,
+        _ => return Err(format!("'{text}': flush, ordered or scratch")),
     })
 }
 

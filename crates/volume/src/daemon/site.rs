@@ -151,7 +151,7 @@ impl Site {
             None | Some(Durability::Flush) => {
                 self.attached.stack.run_unless_stalled(Request::Flush).await
             }
-            Some(Durability::Ordered) => self.drain().await,
+            Some(Durability::Ordered | Durability::Scratch) => self.drain().await,
         };
         flushed.map_err(|error| self.io(error))
     }
