@@ -60,7 +60,8 @@ impl Shared {
     /// Whether nothing has been changed since the open epoch began.
     pub(crate) fn is_open_empty(&self) -> bool {
         let gauges = &self.gauges;
-        gauges.open_since.load(Ordering::SeqCst) == 0 && !gauges.passed.load(Ordering::SeqCst)
+        let passed = gauges.passed.load(Ordering::SeqCst) && !planted(Bug::ForgetPasses);
+        gauges.open_since.load(Ordering::SeqCst) == 0 && !passed
     }
 
     /// The open epoch is about to be closed. To be noted in the section that decides it.

@@ -18,6 +18,8 @@ pub enum Bug {
     MergeEpochs,
     /// C2: in `ordered` mode, a change passes while closed epochs wait.
     PassAhead,
+    /// C2: in `ordered` mode, an epoch is taken for empty that holds only what has passed.
+    ForgetPasses,
     /// C2: in `ordered` mode, the backing is not flushed between two epochs.
     SkipEpochFlush,
     /// C4: a write changes a slot that is on its way to the backing.
@@ -42,6 +44,10 @@ pub enum Bug {
     LeaveClosed,
     /// C7: recovery takes what it found for clean.
     ReleaseRecovered,
+    /// C7: recovery takes all epochs that were closed for one.
+    MergeRecovered,
+    /// C7: in `ordered` mode, changes pass before the backing was flushed for an earlier life.
+    PassAfterTakeover,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
     RangesLast,
     /// C8: a failed write-out counts as done.
@@ -83,13 +89,14 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 36] = [
+    pub const ALL: [Bug; 39] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::AnswerBeforeClose,
         Bug::MergeEpochs,
         Bug::PassAhead,
+        Bug::ForgetPasses,
         Bug::SkipEpochFlush,
         Bug::OverwriteInFlight,
         Bug::WrongOffset,
@@ -102,6 +109,8 @@ impl Bug {
         Bug::SleepingKeeper,
         Bug::LeaveClosed,
         Bug::ReleaseRecovered,
+        Bug::MergeRecovered,
+        Bug::PassAfterTakeover,
         Bug::RangesLast,
         Bug::SwallowError,
         Bug::CleanTooEarly,

@@ -89,7 +89,10 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
     }
     let ranges = shared.geometry.shards * shared.geometry.extents;
     let mut epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
-    if shared.settings.is_ordered() {
+    if planted(Bug::MergeRecovered) {
+        epochs.closed = epochs.closed.min(1);
+    }
+    if shared.settings.is_ordered() && !planted(Bug::PassAfterTakeover) {
         // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
         // is closed, also if nothing is held of it.
         epochs.closed = epochs.closed.max(1);

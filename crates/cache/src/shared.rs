@@ -373,6 +373,7 @@ impl Shared {
         all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max);
         all.allowance_blocks = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
         all.dirty_age_ns = self.gauges.age(now_ns);
+        all.epochs_closed = u64::from(self.closed_epochs());
         all.backing_read_ns = match load(&self.gauges.backing_read_ns) {
             u64::MAX => 0,
             measured => measured,

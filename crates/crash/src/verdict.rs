@@ -134,12 +134,12 @@ impl Oracle {
         for sector in 0..self.sectors.len() as u32 {
             let durable = decode(disk.sector(sector).1, sector)?;
             let Epochs { missing, missing_fua, .. } = self.judge_sector(sector, durable)?;
-            let missing = missing.min(if missing_fua == NEVER { NEVER } else { 0 });
-            if missing < self.flushed {
+            if missing < self.flushed || missing_fua != NEVER {
                 let text = format!(
-                    "sector {sector} has {} on the medium, although what was completed at {missing} \
-                     was flushed and has had its time",
-                    self.name(sector, durable)
+                    "sector {sector} has {} on the medium, although what was completed at {} was \
+                     flushed and has had its time",
+                    self.name(sector, durable),
+                    missing.min(missing_fua)
                 );
                 return Err(Finding::new("C6", text));
             }
