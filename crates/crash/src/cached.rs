@@ -101,6 +101,10 @@ impl Subject for Engine {
         true
     }
 
+    fn has_durabilities(&self) -> bool {
+        true
+    }
+
     fn notices_hangs(&self) -> bool {
         true
     }

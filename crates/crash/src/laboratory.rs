@@ -14,7 +14,7 @@ use crate::subject::Subject;
 use crate::survivors::{Survivors, after_kill, landings};
 use crate::trace;
 use crate::verdict::Epochs;
-use block::Memory;
+use block::{Durability, Memory};
 use lane::Random;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -109,6 +109,9 @@ impl<'a> Laboratory<'a> {
         }
         if !self.subject.notices_hangs() {
             (setup.faults.hang, setup.faults.hang_ns) = Default::default();
+        }
+        if !self.subject.has_durabilities() {
+            setup.engine.durability = Durability::Flush;
         }
         trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
         let arena_bytes = self.subject.arena_bytes(&setup);

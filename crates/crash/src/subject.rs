@@ -49,6 +49,12 @@ pub trait Subject: Sync {
         false
     }
 
+    /// Whether its flushes may promise only an order, FUA writes included, or nothing. (The simulated
+    /// disk's flushes are what they are; its FUA writes order nothing else.)
+    fn has_durabilities(&self) -> bool {
+        false
+    }
+
     /// Whether it notices that the disk does not answer, and tells its clients.
     fn notices_hangs(&self) -> bool {
         false
