@@ -7,6 +7,17 @@ use crate::shared::Shared;
 use core::sync::atomic::Ordering;
 
 impl Shared {
+    /// Nobody knows how old it is what was recovered. It is written out at once; that writers wait for
+    /// all of it, as for what is too old, would be a wall.
+    fn date_recovered(&self, now_ns: u64) {
+        let since = &self.gauges.open_since;
+        let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
+        self.order.with(|order| {
+            order.date_recovered(now_ns + 1);
+            self.show_closed(order);
+        });
+    }
+
     /// What the keeper must do.
     fn due(&self, now_ns: u64) -> Due {
         if self.has_failed() {
@@ -46,6 +57,10 @@ enum Due {
 /// Keeps until the volume stops.
 pub(crate) async fn keep(handle: &Handle) {
     let shared = &handle.shared;
+    if shared.settings.is_ordered() {
+        handle.lane.turn().await;
+        shared.date_recovered(handle.lane.now());
+    }
     loop {
         let seen = shared.kick.seen();
         if shared.stopping.load(Ordering::SeqCst) {

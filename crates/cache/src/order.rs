@@ -161,6 +161,11 @@ impl Order {
         self.since.push_back(since);
     }
 
+    /// What was recovered counts as this old.
+    pub(crate) fn date_recovered(&mut self, since: u64) {
+        self.since.iter_mut().filter(|known| **known == 1).for_each(|known| *known = since);
+    }
+
     /// The walk is over: the epoch is closed in every shard.
     pub(crate) fn walked(&mut self) {
         self.walking = false;

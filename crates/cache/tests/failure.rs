@@ -453,7 +453,7 @@ fn history_of(scene: &mut Scene, block: u64, last: u8) -> Vec<u8> {
 fn a_chain_of_epochs_outlives_a_kill_and_none_of_them_is_left_out() {
     for killed_into in [Durability::Ordered, Durability::Flush] {
         let mut scene = scene_of(Durability::Ordered);
-        scene.pass_ns(1_000_000);
+        scene.pass_ns(2 * settings(Durability::Ordered).dirty_age_ns);
         scene.backing.mood.set(Mood::Hangs(Request::is_change));
         for byte in 1..6 {
             assert_eq!(scene.write(1, byte), Ok(()));
@@ -466,6 +466,10 @@ fn a_chain_of_epochs_outlives_a_kill_and_none_of_them_is_left_out() {
         scene.restart();
         assert_eq!(scene.read(1), Ok(6));
         assert_eq!(scene.shared().closed_epochs(), 5);
+        if killed_into == Durability::Ordered {
+            scene.pass_ns(1_000);
+            assert_eq!(scene.write(2, 2), Ok(()), "writers do not wait for what was taken over");
+        }
         scene.backing.mood.set(Mood::Well);
         assert_eq!(history_of(&mut scene, 1, 6), [0, 1, 2, 3, 4, 5, 6]);
         scene.drain().expect("it is well");
