@@ -73,6 +73,20 @@ pub enum WriteMode {
     None,
 }
 
+/// What a completed flush or FUA write means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// What it covers is durable.
+    #[default]
+    Flush,
+    /// It is answered at once: what it covers will be durable before anything that is sent after its
+    /// answer. A power cut may take the newest.
+    Ordered,
+    /// Nothing: flushes are ignored. For volumes that are thrown away after a power cut.
+    Scratch,
+}
+
 /// The cache as data. Times are in milliseconds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -81,6 +95,8 @@ pub struct CacheSpec {
     pub memory: Size,
     /// What happens to writes.
     pub write: WriteMode,
+    /// What a flush means.
+    pub durability: Durability,
     /// The most dirty data there may ever be; `None`: a quarter of the memory.
     pub dirty_bytes: Option<Size>,
     /// How long dirty data may wait.
@@ -96,6 +112,7 @@ impl Default for CacheSpec {
         CacheSpec {
             memory: Size(1 << 30),
             write: WriteMode::Back,
+            durability: Durability::Flush,
             dirty_bytes: None,
             dirty_age_ms: 5_000,
             flush_target_ms: 500,

@@ -160,6 +160,12 @@ fn request_of(change: &Change, fua: bool) -> Request {
     }
 }
 
+/// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
+fn cut(first: u64, blocks: u64) -> u64 {
+    let block = u64::from(crate::BLOCK_SECTORS);
+    blocks.saturating_mul(block).saturating_sub(first % block).max(1)
+}
+
 /// A range of blocks in slices of at most [`SLICE`].
 fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = blocks.end;
@@ -341,21 +347,29 @@ impl Handle {
     /// Cuts a change where one decision must end, and sees each part through.
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
+        // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
+        let durable = self.shared.settings.is_durable();
+        let mut most = u64::MAX;
         let mut done = 0;
         while done < at.count {
             let first = at.first + u64::from(done);
-            let count = self.shared.stretch(first).min(u64::from(at.count - done)) as u32;
+            let left = u64::from(at.count - done);
+            let count = self.shared.stretch(first).min(left).min(cut(first, most)) as u32;
             let part = Extent::new(first, count);
-            match source {
+            let fua = fua && durable;
+            let seen_through = match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
-                    self.change_part(self.change(part, Source::Data(&from), fua), stalls).await?;
+                    self.change_part(self.change(part, Source::Data(&from), fua), stalls).await?
                 }
                 zeros => self.change_part(self.change(part, zeros, fua), stalls).await?,
+            };
+            match seen_through {
+                true => done += count,
+                false => most = u64::from(self.shared.settings.absorb_blocks_max),
             }
-            done += count;
         }
-        Ok(())
+        if fua && !durable { self.flush_for_client().await } else { Ok(()) }
     }
 
     /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].
@@ -366,7 +380,8 @@ impl Handle {
         told && !planted(Bug::AdmitLeftBehind)
     }
 
-    async fn change_part(&self, change: Change<'_>, stalls: u64) -> Result {
+    /// Sees one part of a change through. False: it is too large, and must be cut.
+    async fn change_part(&self, change: Change<'_>, stalls: u64) -> Result<bool> {
         let (first, blocks) = blocks_of(&change.at);
         let room = self.shared.room(first);
         let mut change = change;
@@ -383,26 +398,28 @@ impl Handle {
             let seen = room.changed.seen();
             change.now_ns = self.lane.now();
             let admit = room.shard.with(|shard| {
-                if !core::mem::replace(&mut counted, true) {
+                let admit = shard.admit(&self.shared.gauges, &self.shared.settings, &change);
+                if admit != Admit::Cut && !core::mem::replace(&mut counted, true) {
                     shard.counters.changes += 1;
                     shard.counters.blocks_requested += u64::from(blocks);
                 }
-                shard.admit(&self.shared.gauges, &self.shared.settings, &change)
+                admit
             });
             match admit {
                 Admit::Absorbed { .. } => {
                     self.lane.charge(Cost::Absorb, blocks);
                     self.shared.start_if(admit);
-                    return Ok(());
+                    return Ok(true);
                 }
                 Admit::AbsorbedAndFlush => {
                     self.lane.charge(Cost::Absorb, blocks);
-                    return self.flush_for_client().await;
+                    return self.flush_for_client().await.map(|()| true);
                 }
                 Admit::Pass => {
                     self.lane.charge(Cost::Pass, 1);
-                    return self.pass(room, &change).await;
+                    return self.pass(room, &change).await.map(|()| true);
                 }
+                Admit::Cut => return Ok(false),
                 Admit::Wait { urgent } => {
                     if urgent {
                         self.shared.gauges.urgent.store(true, Ordering::SeqCst);
@@ -427,6 +444,7 @@ impl Handle {
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.unflushed.store(true, Ordering::SeqCst);
+        self.shared.gauges.passed.store(true, Ordering::SeqCst);
         if !change.fua || result.is_err() {
             self.shared.unkept.store(true, Ordering::SeqCst);
         }

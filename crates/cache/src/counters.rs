@@ -134,6 +134,8 @@ counters! {
     gauge allowance_blocks: "blocks",
     /// Age of the oldest dirty block.
     gauge dirty_age_ns: "nanoseconds",
+    /// Epochs that are closed, by a flush (`ordered`) or because they are written out, and not durable.
+    gauge epochs_closed: "epochs",
     /// Measured latency of the backing's reads; 0: not measured yet.
     gauge backing_read_ns: "nanoseconds",
     /// What a read answered from memory takes, as sampled; 0: not sampled yet.

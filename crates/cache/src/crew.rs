@@ -1,7 +1,8 @@
-//! Writing out: the leader of an epoch, the crew that carries it, the keeper that starts in time.
+//! Writing out: the leader of an epoch, and the crew that carries it.
 
 use crate::cache::{Cache, Handle};
-use crate::order::Order;
+use crate::keeper;
+use crate::order::{Order, Start};
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::sentinel;
@@ -9,7 +10,6 @@ use crate::shard::{Admit, Next, Run};
 use crate::shared::Shared;
 use crate::superblock::Condition;
 use crate::zeroes::ZeroRun;
-use alloc::sync::Arc;
 use block::{Error, Kind, Request, Result};
 use core::future::Future;
 use core::pin::{Pin, pin};
@@ -42,7 +42,8 @@ pub(crate) fn start(cache: &Cache) {
             lane.spawn(sentinel).expect("a lane has room for the sentinel");
         }
         let cache = cache.clone();
-        lane.spawn(async move { keep(&cache.0).await }).expect("a lane has room for the keeper");
+        lane.spawn(async move { keeper::keep(&cache.0).await })
+            .expect("a lane has room for the keeper");
     }
     let relayed = cache.clone();
     lane.spawn(async move { relay(&relayed.0).await }).expect("a lane has room for the relay");
@@ -54,6 +55,26 @@ impl Shared {
         if admit == (Admit::Absorbed { start: true }) {
             self.kick.notify();
         }
+    }
+
+    /// Whether nothing has been changed since the open epoch began.
+    pub(crate) fn is_open_empty(&self) -> bool {
+        let gauges = &self.gauges;
+        let passed = gauges.passed.load(Ordering::SeqCst) && !planted(Bug::ForgetPasses);
+        gauges.open_since.load(Ordering::SeqCst) == 0 && !passed
+    }
+
+    /// The open epoch is about to be closed. To be noted in the section that decides it.
+    pub(crate) fn note_closing(&self, order: &mut Order) {
+        order.closes(self.gauges.open_since.swap(0, Ordering::Relaxed));
+        self.gauges.passed.store(false, Ordering::SeqCst);
+        self.show_closed(order);
+    }
+
+    /// Shows how many epochs are closed, and since when, to those who do not ask the order.
+    pub(crate) fn show_closed(&self, order: &Order) {
+        self.gauges.closed.store(order.closed(), Ordering::SeqCst);
+        self.gauges.closing_since.store(order.closed_since(), Ordering::Relaxed);
     }
 
     fn count_error(&self, kind: usize) {
@@ -238,11 +259,13 @@ async fn trouble(handle: &Handle, error: Error, kind: usize, retry_time_ns: u64)
 }
 
 /// Leads the write-out of an epoch: close, wait for the crew, flush, release.
-pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
+pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     let shared = &handle.shared;
     let begun = handle.lane.now();
-    if !resume {
-        close(handle, epoch).await;
+    match start {
+        Start::Close => close(handle, epoch, true).await,
+        Start::Begin => begin(handle).await,
+        Start::Resume => {}
     }
     if shared.rewrite.swap(false, Ordering::SeqCst) {
         taint(handle).await;
@@ -273,15 +296,21 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, resume: bool) {
         }
     }
     handle.lane.turn().await;
-    shared.order.with(|order| order.durable(epoch));
+    shared.order.with(|order| {
+        order.durable(epoch);
+        shared.show_closed(order);
+    });
     shared.epochs.fetch_add(1, Ordering::Relaxed);
     shared.latencies.write_out_ns.record(handle.lane.now() - begun);
-    shared.gauges.closing_since.store(0, Ordering::Relaxed);
     shared.order_changed.notify();
     release(handle).await;
     handle.lane.turn().await;
     shared.order.with(Order::released);
     shared.order_changed.notify();
+    if shared.settings.is_ordered() {
+        // Who waits for room may have looked between two rooms' releases; it asks for no write-out.
+        shared.rooms.iter().for_each(|room| room.changed.notify());
+    }
 }
 
 /// The leader gives up: the volume has failed.
@@ -313,14 +342,29 @@ async fn flush_first(handle: &Handle) -> bool {
 }
 
 /// Walks the shards: one counter for all would let a late write join an epoch already flushed.
-async fn close(handle: &Handle, epoch: u64) {
-    handle.shared.arena.note_epoch(epoch + 1);
-    let gauges = &handle.shared.gauges;
-    let since = gauges.open_since.swap(0, Ordering::Relaxed);
-    gauges.closing_since.store(since, Ordering::Relaxed);
+/// `begins`: it is also the one to be written out next.
+pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
+    let shared = &handle.shared;
+    shared.arena.note_epoch(epoch + 1);
+    for room in &shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| {
+            shard.close(&shared.gauges);
+            if begins {
+                shard.begin(&shared.gauges);
+            }
+        });
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::walked);
+    shared.order_changed.notify();
+}
+
+/// Walks the shards: the oldest closed epoch is the one to be written out.
+async fn begin(handle: &Handle) {
     for room in &handle.shared.rooms {
         handle.lane.turn().await;
-        room.shard.with(|shard| shard.close(gauges));
+        room.shard.with(|shard| shard.begin(&handle.shared.gauges));
     }
 }
 
@@ -340,7 +384,8 @@ async fn written(shared: &Shared) -> bool {
 
 async fn flush_backing(handle: &Handle) -> Result {
     let shared = &handle.shared;
-    if planted(Bug::AckBeforeFlush) {
+    let skips = planted(Bug::SkipEpochFlush) && shared.gauges.closed.load(Ordering::SeqCst) > 1;
+    if planted(Bug::AckBeforeFlush) || skips {
         return Ok(());
     }
     // Taken before the flush begins: what passes while it is under way belongs to the next one.
@@ -422,48 +467,6 @@ impl Shared {
             ease(&self.drain.blocks_per_second, rate.min(1 << 40) as u64);
         }
         self.set_allowance();
-    }
-
-    /// When the keeper must begin to write out; None: not before something happens.
-    fn due(&self, now_ns: u64) -> Option<u64> {
-        let since = self.gauges.open_since.load(Ordering::Relaxed);
-        if self.gauges.urgent.swap(false, Ordering::SeqCst) {
-            self.writes_urgent.fetch_add(1, Ordering::Relaxed);
-            return Some(now_ns);
-        }
-        if since == 0 {
-            return None;
-        }
-        let open = self.gauges.open.load(Ordering::Relaxed);
-        if open > 0 && open * 4 >= self.gauges.dirty_limit(&self.settings) {
-            return Some(now_ns);
-        }
-        // Half of the age is for waiting, half for writing.
-        Some(since - 1 + self.settings.dirty_age_ns / 2)
-    }
-}
-
-/// The keeper: writes out in time, so that `dirty_age` and `dirty_bytes` hold without a client's
-/// flush (C6).
-async fn keep(handle: &Handle) {
-    let shared: &Arc<Shared> = &handle.shared;
-    loop {
-        let seen = shared.kick.seen();
-        if shared.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        let now = handle.lane.now();
-        match shared.due(now) {
-            Some(due) if due <= now && !shared.has_failed() => {
-                // An error has been counted and told to whoever waits; here nobody asks.
-                let _ = handle.flush().await;
-            }
-            Some(due) if !shared.has_failed() => {
-                let kicked = shared.kick.after(seen);
-                first(kicked, handle.lane.sleep_until(due)).await;
-            }
-            _ => shared.kick.after(seen).await,
-        }
     }
 }
 

@@ -44,6 +44,7 @@ impl Cache {
         handle.lane.turn().await;
         shared.order.with(|order| {
             order.end_discard();
+            shared.show_closed(order);
             shared.note_well();
         });
         shared.tell_everybody();
@@ -57,7 +58,7 @@ impl Shared {
         self.gauges
             .open_since
             .store(u64::from(planted(Bug::DiscardKeepsVersions)), Ordering::Relaxed);
-        self.gauges.closing_since.store(0, Ordering::Relaxed);
+        self.gauges.passed.store(false, Ordering::SeqCst);
         self.tainted.store(false, Ordering::SeqCst);
         self.rewrite.store(false, Ordering::SeqCst);
     }

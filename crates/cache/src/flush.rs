@@ -1,16 +1,44 @@
 //! Flushes: everybody who needs one waits for the epoch, or for the backing's own flush.
+//!
+//! In `ordered` mode a client's flush only closes the open epoch. The keeper writes out what is closed,
+//! in its order. In `scratch` mode it does nothing.
 
 use crate::cache::{Cache, Handle, LOST};
 use crate::crew;
 use crate::gate::Pass;
-use crate::order::Step;
+use crate::order::{Close, Start, Step};
 use crate::planted::{Bug, planted};
-use block::{Request, Result, Stack};
+use alloc::sync::Arc;
+use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
 use core::sync::atomic::Ordering;
 use lane::Cost;
 
+/// A cache whose flushes make durable, whatever its clients' flushes do.
+struct Durable(Cache);
+
+const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
+
+impl Block for Durable {
+    fn limits(&self) -> &Limits {
+        self.0.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let handle = &self.0.0;
+        match request {
+            Request::Flush if handle.shared.stall.is_on() => Err(handle.shared.stall.error()),
+            Request::Flush => handle.flush().await,
+            _ => Err(NO_FLUSH),
+        }
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.0.stall()
+    }
+}
+
 impl Cache {
-    /// Makes everything durable.
+    /// Makes everything durable, in every mode.
     ///
     /// # Errors
     /// What the backing answered, once `retry_time` was over, or that it does not answer; what is
@@ -18,7 +46,7 @@ impl Cache {
     pub async fn drain(&self) -> Result {
         let handle = &*self.0;
         // As a client would: who leads a write-out may hang in the backing.
-        Stack::new(&handle.lane, self.clone()).run_unless_stalled(Request::Flush).await?;
+        Stack::new(&handle.lane, Durable(self.clone())).run_unless_stalled(Request::Flush).await?;
         // The flush is answered before the slots are released; here they should be clean, too.
         loop {
             handle.lane.turn().await;
@@ -61,13 +89,61 @@ impl Handle {
         }
     }
 
-    /// [`Handle::flush`], unless the backing hangs: then it is refused at once, so that those who are
-    /// left behind do not pile up.
+    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that those
+    /// who are left behind do not pile up.
     pub(crate) async fn flush_for_client(&self) -> Result {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
         }
-        self.flush().await
+        match self.shared.settings.durability {
+            Durability::Flush => self.flush().await,
+            Durability::Ordered => self.close_epoch().await,
+            Durability::Scratch => self.ignore().await,
+        }
+    }
+
+    /// A flush that does nothing, unless the volume has failed (C8).
+    async fn ignore(&self) -> Result {
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.lane.turn().await;
+        self.shared.order.with(|order| order.failure())
+    }
+
+    /// Orders everything that was completed before this was called before everything that is sent
+    /// after it: closes the open epoch, if there is anything in it.
+    async fn close_epoch(&self) -> Result {
+        self.lane.charge(Cost::Flush, 1);
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        let mut target = None;
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.order_changed.seen();
+            let step = self.shared.order.with(|order| {
+                let target = *target.get_or_insert(order.target());
+                let step = order.close_step(target, self.shared.is_open_empty());
+                if matches!(step, Close::Lead { .. }) {
+                    self.shared.note_closing(order);
+                }
+                step
+            });
+            match step {
+                Close::Done(result) => return result,
+                Close::Wait => self.shared.order_changed.after(seen).await,
+                Close::Lead { epoch } => {
+                    crew::close(self, epoch, false).await;
+                    if !planted(Bug::LeaveClosed) {
+                        self.shared.kick.notify();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes every closed epoch durable.
+    pub(crate) async fn write_out_closed(&self) -> Result {
+        self.lane.turn().await;
+        let target = self.shared.order.with(|order| order.newest_closed());
+        self.make_durable(target).await
     }
 
     /// Makes durable everything that was completed before this was called (C1).
@@ -79,13 +155,25 @@ impl Handle {
             true => order.running_target(),
             false => order.target(),
         });
+        self.make_durable(target).await
+    }
+
+    /// Leads write-outs, or waits for those who do, until this epoch is durable.
+    async fn make_durable(&self, target: u64) -> Result {
         loop {
             self.lane.turn().await;
             let seen = self.shared.order_changed.seen();
-            match self.shared.order.with(|order| order.step(target)) {
+            let step = self.shared.order.with(|order| {
+                let step = order.step(target);
+                if matches!(step, Step::Lead { start: Start::Close, .. }) {
+                    self.shared.note_closing(order);
+                }
+                step
+            });
+            match step {
                 Step::Done(result) => return result,
                 Step::Wait => self.shared.order_changed.after(seen).await,
-                Step::Lead { epoch, resume } => crew::write_out(self, epoch, resume).await,
+                Step::Lead { epoch, start } => crew::write_out(self, epoch, start).await,
             }
         }
     }

@@ -14,9 +14,10 @@
 //!
 //!   superblock.rs  what the arena is, whose, and how its volume stood
 //!
-//!   order.rs   one Lock a volume: which epoch is open, closing, durable; errors
+//!   order.rs   one Lock a volume: which epochs are open, closed, durable; errors
 //!   gate.rs    one Lock a volume: the backing's flushes, one at a time (both used by flush.rs)
 //!   sentinel.rs, patience.rs: notice that the backing does not answer
+//!   keeper.rs  one task a volume: writes out in time
 //!   discard.rs, rescue: what the operator may do with what a failed volume holds
 //! ```
 //!
@@ -40,6 +41,7 @@ mod flush;
 mod gate;
 mod histogram;
 mod index;
+mod keeper;
 mod lists;
 mod order;
 mod passes;

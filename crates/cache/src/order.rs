@@ -1,7 +1,17 @@
 //! The order of epochs (C2) and what happens to it when the backing fails (C8).
 //!
-//! One epoch is open; the one before it may be closing. Whoever finds no write-out under way and
-//! needs one leads it; all others wait. In the meantime flushes that arrive join the next one.
+//! One epoch is open; those before it are closed, and become durable one after the other.
+//!
+//! ```text
+//!   durable ... durable | written out | closed, closed, closed | open
+//!                         durable + 1                            open
+//! ```
+//!
+//! Whoever finds no write-out under way and needs one leads it; all others wait. In `flush` mode an
+//! epoch is closed by whoever leads its write-out, so at most one is closed, and flushes that arrive
+//! in the meantime join the next one. In `ordered` mode a flush closes the open epoch, and whoever
+//! leads takes the oldest. Closing is a walk over the shards, one at a time: who asks during a walk
+//! waits for the next one, because this one may have passed its shard already.
 //!
 //! ```text
 //!   Idle --lead--> Running --durable--> Releasing --released--> Idle
@@ -16,7 +26,13 @@
 //! A volume also fails while its leader hangs in the backing (`sentinel.rs`). The phase stays with the
 //! leader then, whatever the operator does: there is no second one before it has come back.
 
+use crate::planted::{Bug, planted};
+use alloc::collections::VecDeque;
 use block::{Error, Kind};
+
+/// Epochs that may be closed and not durable. Their numbers are told apart by sixteen bits, and every
+/// shard keeps a list for each; more than a few only gather while the backing is slow to flush.
+pub(crate) const CHAIN_MAX: usize = 256;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -40,6 +56,11 @@ pub(crate) struct Order {
     open: u64,
     /// Every epoch up to this one is durable.
     durable: u64,
+    /// Somebody walks the shards to close the epoch before the open one.
+    walking: bool,
+    /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0: it
+    /// holds only what has passed.
+    since: VecDeque<u64>,
     /// When the errors of the current write-out began.
     trouble_since_ns: Option<u64>,
     failed: Option<Error>,
@@ -65,16 +86,48 @@ pub(crate) enum Step {
     Done(Result<(), Error>),
     /// Wait for a change.
     Wait,
-    /// Lead the write-out of this epoch. `resume`: it is closed already.
-    Lead { epoch: u64, resume: bool },
+    /// Lead the write-out of this epoch.
+    Lead { epoch: u64, start: Start },
+}
+
+/// How a write-out starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// By closing the open epoch.
+    Close,
+    /// It is closed already.
+    Begin,
+    /// It was begun before.
+    Resume,
+}
+
+/// What one who needs an epoch closed does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Close {
+    /// Nothing: it is, or it will never be.
+    Done(Result<(), Error>),
+    /// Wait for a change.
+    Wait,
+    /// Walk the shards and close this epoch.
+    Lead { epoch: u64 },
 }
 
 impl Order {
-    /// `open`: the open epoch's number. `closing`: recovery found the one before it half done.
-    pub(crate) fn new(open: u64, closing: bool) -> Order {
-        let phase = if closing { Phase::Stuck } else { Phase::Idle };
-        let durable = if closing { open - 2 } else { open - 1 };
-        Order { phase, open, durable, trouble_since_ns: None, failed: None, given_up: (0, 0) }
+    /// `open`: the open epoch's number. `closed`: so many before it are not durable, the oldest of them
+    /// is half done. `since`: see [`Order::closes`], of all of them.
+    pub(crate) fn new(open: u64, closed: u64, since: u64) -> Order {
+        let mut each = VecDeque::with_capacity(CHAIN_MAX + 1);
+        each.extend((0..closed).map(|_| since));
+        Order {
+            phase: if closed > 0 { Phase::Stuck } else { Phase::Idle },
+            open,
+            durable: open - 1 - closed,
+            walking: false,
+            since: each,
+            trouble_since_ns: None,
+            failed: None,
+            given_up: (0, 0),
+        }
     }
 
     /// The epoch that must become durable to cover everything completed so far.
@@ -85,12 +138,46 @@ impl Order {
     /// The epoch that is being written out, or the open one. (What a planted bug takes for the
     /// target.)
     pub(crate) fn running_target(&self) -> u64 {
-        if self.phase == Phase::Running { self.open - 1 } else { self.open }
+        if self.phase == Phase::Running { self.durable + 1 } else { self.open }
+    }
+
+    /// The newest epoch that is closed, or is being closed.
+    pub(crate) fn newest_closed(&self) -> u64 {
+        self.open - 1
+    }
+
+    /// Epochs that are closed, or are being closed, and not durable.
+    pub(crate) fn closed(&self) -> u32 {
+        (self.open - 1 - self.durable) as u32
+    }
+
+    /// When the oldest change of a closed epoch was admitted, plus one; 0: there is none.
+    pub(crate) fn closed_since(&self) -> u64 {
+        self.since.iter().copied().find(|&since| since != 0).unwrap_or(0)
+    }
+
+    /// An epoch is about to be closed: when its first change was admitted, plus one; 0: it holds none.
+    pub(crate) fn closes(&mut self, since: u64) {
+        self.since.push_back(since);
+    }
+
+    /// What was recovered counts as this old.
+    pub(crate) fn date_recovered(&mut self, since: u64) {
+        self.since.iter_mut().filter(|known| **known == 1).for_each(|known| *known = since);
+    }
+
+    /// The walk is over: the epoch is closed in every shard.
+    pub(crate) fn walked(&mut self) {
+        self.walking = false;
+    }
+
+    fn gave_up(&self, target: u64) -> bool {
+        target > self.given_up.0 && target <= self.given_up.1
     }
 
     /// What to do on the way to `target`.
     pub(crate) fn step(&mut self, target: u64) -> Step {
-        if target > self.given_up.0 && target <= self.given_up.1 {
+        if self.gave_up(target) {
             return Step::Done(Err(GIVEN_UP));
         }
         if self.durable >= target {
@@ -99,21 +186,52 @@ impl Order {
         if let Some(error) = self.failed {
             return Step::Done(Err(error));
         }
-        let resume = self.phase == Phase::Stuck;
-        match self.phase {
-            Phase::Running | Phase::Releasing | Phase::Discarding { .. } => Step::Wait,
-            Phase::Idle | Phase::Stuck => {
-                self.phase = Phase::Running;
-                self.open += u64::from(!resume);
-                Step::Lead { epoch: self.open - 1, resume }
-            }
+        let epoch = self.durable + 1;
+        let start = match self.phase {
+            Phase::Running | Phase::Releasing | Phase::Discarding { .. } => return Step::Wait,
+            Phase::Stuck => Start::Resume,
+            Phase::Idle if epoch == self.open => Start::Close,
+            Phase::Idle if self.walking && epoch + 1 == self.open => return Step::Wait,
+            Phase::Idle => Start::Begin,
+        };
+        self.phase = Phase::Running;
+        if start == Start::Close {
+            self.open += 1;
+            self.walking = true;
         }
+        Step::Lead { epoch, start }
+    }
+
+    /// What to do on the way to have `target` closed. `is_empty`: the open epoch has nothing in it.
+    pub(crate) fn close_step(&mut self, target: u64, is_empty: bool) -> Close {
+        if self.gave_up(target) {
+            return Close::Done(Err(GIVEN_UP));
+        }
+        if let Some(error) = self.failed {
+            return Close::Done(Err(error));
+        }
+        if self.walking && planted(Bug::AnswerBeforeClose) {
+            return Close::Done(Ok(()));
+        }
+        if self.walking || matches!(self.phase, Phase::Discarding { .. }) {
+            return Close::Wait;
+        }
+        if self.open > target || is_empty {
+            return Close::Done(Ok(()));
+        }
+        if self.closed() as usize >= CHAIN_MAX {
+            return Close::Wait;
+        }
+        self.walking = true;
+        self.open += 1;
+        Close::Lead { epoch: self.open - 1 }
     }
 
     /// The led epoch is durable; its slots are still to be released.
     pub(crate) fn durable(&mut self, epoch: u64) {
         debug_assert_eq!(self.phase, Phase::Running);
         self.durable = epoch;
+        self.since.pop_front();
         self.trouble_since_ns = None;
         self.phase = Phase::Releasing;
     }
@@ -142,6 +260,11 @@ impl Order {
         let new = self.failed.is_none();
         self.failed.get_or_insert(error);
         new
+    }
+
+    /// The error of a volume that has failed.
+    pub(crate) fn failure(&self) -> Result<(), Error> {
+        self.failed.map_or(Ok(()), Err)
     }
 
     /// The leader gives up.
@@ -173,6 +296,7 @@ impl Order {
             return Err(NOT_FAILED);
         }
         let stuck = match self.phase {
+            _ if self.walking => return Err(IN_FLIGHT),
             Phase::Idle => false,
             Phase::Stuck => true,
             Phase::Running | Phase::Releasing | Phase::Discarding { .. } => return Err(IN_FLIGHT),
@@ -200,6 +324,7 @@ impl Order {
         self.given_up = (from, self.open);
         self.durable = self.open;
         self.open += 1;
+        self.since.clear();
         self.phase = Phase::Idle;
         self.failed = None;
         self.trouble_since_ns = None;
@@ -214,9 +339,9 @@ mod tests {
 
     #[test]
     fn no_second_leader_while_the_first_hangs() {
-        let mut order = Order::new(1, false);
+        let mut order = Order::new(1, 0, 0);
         let target = order.target();
-        assert_eq!(order.step(target), Step::Lead { epoch: 1, resume: false });
+        assert_eq!(order.step(target), Step::Lead { epoch: 1, start: Start::Close });
         assert!(order.fail(ERROR));
         assert!(!order.fail(GIVEN_UP), "the first error stays");
         assert_eq!(order.step(target), Step::Done(Err(ERROR)));
@@ -225,21 +350,59 @@ mod tests {
         assert_eq!(order.step(target), Step::Wait);
         assert_eq!(order.step(order.target()), Step::Wait);
         order.abandon();
-        assert_eq!(order.step(target), Step::Lead { epoch: 1, resume: true });
+        assert_eq!(order.step(target), Step::Lead { epoch: 1, start: Start::Resume });
+        order.walked();
         order.durable(1);
         order.released();
         assert_eq!(order.step(target), Step::Done(Ok(())));
-        assert_eq!(order.step(2), Step::Lead { epoch: 2, resume: false });
+        assert_eq!(order.step(2), Step::Lead { epoch: 2, start: Start::Close });
+    }
+
+    #[test]
+    fn who_asks_during_a_walk_waits_for_the_next_and_empty_epochs_are_not_closed() {
+        let mut order = Order::new(1, 0, 0);
+        assert_eq!(order.close_step(1, true), Close::Done(Ok(())));
+        assert_eq!(order.close_step(1, false), Close::Lead { epoch: 1 });
+        order.closes(9);
+        assert_eq!(order.target(), 2);
+        assert_eq!(order.close_step(2, true), Close::Wait, "it may be empty only so far");
+        assert_eq!(order.step(1), Step::Wait, "it is not closed in every shard");
+        order.walked();
+        assert_eq!(order.close_step(1, false), Close::Done(Ok(())));
+        assert_eq!(order.close_step(2, false), Close::Lead { epoch: 2 });
+        order.closes(12);
+        assert_eq!(order.step(1), Step::Lead { epoch: 1, start: Start::Begin });
+        order.walked();
+        assert_eq!((order.closed(), order.closed_since()), (2, 9));
+        order.durable(1);
+        assert_eq!((order.closed(), order.closed_since()), (1, 12));
+        assert_eq!(order.step(2), Step::Wait, "slots are still being released");
+        order.released();
+        assert_eq!(order.step(2), Step::Lead { epoch: 2, start: Start::Begin });
+    }
+
+    #[test]
+    fn the_chain_is_bounded_and_a_failed_volume_closes_nothing() {
+        let mut order = Order::new(1, 0, 0);
+        for epoch in 1..=CHAIN_MAX as u64 {
+            assert_eq!(order.close_step(order.target(), false), Close::Lead { epoch });
+            order.closes(1);
+            order.walked();
+        }
+        assert_eq!(order.close_step(order.target(), false), Close::Wait);
+        order.fail(ERROR);
+        assert_eq!(order.close_step(order.target(), false), Close::Done(Err(ERROR)));
     }
 
     #[test]
     fn a_flush_from_before_a_discard_fails_although_the_next_epochs_are_durable() {
-        let mut order = Order::new(5, false);
+        let mut order = Order::new(5, 0, 0);
         assert_eq!(order.begin_discard(), Err(NOT_FAILED));
         let early = order.target();
-        assert_eq!(order.step(early), Step::Lead { epoch: 5, resume: false });
+        assert_eq!(order.step(early), Step::Lead { epoch: 5, start: Start::Close });
         let late = order.target();
         order.fail(ERROR);
+        order.walked();
         order.abandon();
         assert_eq!(order.begin_discard(), Ok(()));
         assert_eq!(order.begin_discard(), Err(IN_FLIGHT), "one at a time");
@@ -253,7 +416,7 @@ mod tests {
             assert_eq!(order.step(target), Step::Done(Err(GIVEN_UP)));
         }
         assert_eq!(order.step(4), Step::Done(Ok(())), "what was durable stays so");
-        assert_eq!(order.step(7), Step::Lead { epoch: 7, resume: false });
+        assert_eq!(order.step(7), Step::Lead { epoch: 7, start: Start::Close });
         order.durable(7);
         order.released();
         assert_eq!(order.step(7), Step::Done(Ok(())));

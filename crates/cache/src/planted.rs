@@ -12,6 +12,16 @@ pub enum Bug {
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a write-out joins it instead of the next one.
     JoinRunningFlush,
+    /// C2: in `ordered` mode, a flush that finds an epoch being closed is answered before it is closed everywhere.
+    AnswerBeforeClose,
+    /// C2: in `ordered` mode, two closed epochs are written out together.
+    MergeEpochs,
+    /// C2: in `ordered` mode, a change passes while closed epochs wait.
+    PassAhead,
+    /// C2: in `ordered` mode, an epoch is taken for empty that holds only what has passed.
+    ForgetPasses,
+    /// C2: in `ordered` mode, the backing is not flushed between two epochs.
+    SkipEpochFlush,
     /// C4: a write changes a slot that is on its way to the backing.
     OverwriteInFlight,
     /// C4: a run that starts in the middle of a block is written from the block's start.
@@ -30,8 +40,14 @@ pub enum Bug {
     IgnoreDirtyLimit,
     /// C6: the keeper does not hear of an epoch's first change.
     SleepingKeeper,
+    /// C6: in `ordered` mode, the keeper does not hear of closed epochs.
+    LeaveClosed,
     /// C7: recovery takes what it found for clean.
     ReleaseRecovered,
+    /// C7: recovery takes all epochs that were closed for one.
+    MergeRecovered,
+    /// C7: in `ordered` mode, changes pass before the backing was flushed for an earlier life.
+    PassAfterTakeover,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
     RangesLast,
     /// C8: a failed write-out counts as done.
@@ -73,10 +89,15 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 31] = [
+    pub const ALL: [Bug; 39] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
+        Bug::AnswerBeforeClose,
+        Bug::MergeEpochs,
+        Bug::PassAhead,
+        Bug::ForgetPasses,
+        Bug::SkipEpochFlush,
         Bug::OverwriteInFlight,
         Bug::WrongOffset,
         Bug::SkipChecksum,
@@ -86,7 +107,10 @@ impl Bug {
         Bug::RangeAfterBlocks,
         Bug::IgnoreDirtyLimit,
         Bug::SleepingKeeper,
+        Bug::LeaveClosed,
         Bug::ReleaseRecovered,
+        Bug::MergeRecovered,
+        Bug::PassAfterTakeover,
         Bug::RangesLast,
         Bug::SwallowError,
         Bug::CleanTooEarly,

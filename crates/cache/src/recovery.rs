@@ -2,20 +2,22 @@
 //!
 //! Everything that was dirty in any way is dirty again: what was on its way to the backing, or was
 //! written but not flushed, is written again. Clean slots are given up. Where two versions of a
-//! block are found, the later epoch wins, then the higher sequence. The epoch that was closing
-//! stays before the one that was open. Nothing is released before it is durable, so that a crash
+//! block are found, the later epoch wins, then the higher sequence. The epochs that were closed
+//! stay before the one that was open, in their order. Nothing is released before it is durable, so that a crash
 //! now finds the same again.
 
 use crate::arena::{Arena, ExtentHeader, Header};
-use crate::order::Order;
+use crate::order::{CHAIN_MAX, Order};
 use crate::planted::{Bug, planted};
 use crate::settings::Geometry;
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::superblock::Condition;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use block::{Error, Kind};
 use core::fmt;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use lane::Lock;
 
@@ -68,11 +70,17 @@ fn is_before(one: u64, two: u64, bits: u32) -> bool {
     one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
 }
 
+/// The number of a fresh volume's open epoch: what is before it has numbers, too.
+pub(crate) const FIRST: u64 = 2;
+
 pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
     if !shared.arena.is_mine(&geometry, sectors, identity)? {
         shared.arena.adopt(&geometry, sectors, identity);
-        shared.arena.note_epoch(1);
+        shared.arena.note_epoch(FIRST);
+        if shared.settings.is_ordered() {
+            shared.go_behind();
+        }
         return Ok(());
     }
     let condition = shared.arena.condition();
@@ -80,7 +88,15 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
         finish_discard(&shared.arena, &geometry);
     }
     let ranges = shared.geometry.shards * shared.geometry.extents;
-    let epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
+    let mut epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
+    if planted(Bug::MergeRecovered) {
+        epochs.closed = epochs.closed.min(1);
+    }
+    if shared.settings.is_ordered() && !planted(Bug::PassAfterTakeover) {
+        // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
+        // is closed, also if nothing is held of it.
+        epochs.closed = epochs.closed.max(1);
+    }
     shared.arena.note_epoch(epochs.open);
     for room in &mut shared.rooms {
         room.shard.get_mut().recover(&epochs, &shared.gauges);
@@ -93,21 +109,35 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
     for room in &mut shared.rooms {
         room.shard.get_mut().counters.headers_rejected = 0;
     }
-    let mut order = Order::new(epochs.open, epochs.closing.is_some());
+    let is_dirty = recovered > 0 || epochs.ranges;
+    let mut order = Order::new(epochs.open, epochs.closed, u64::from(is_dirty));
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
         shared.fail(&mut order, FAILED_BEFORE);
         shared.failed.store(true, Ordering::Relaxed);
     }
+    shared.show_closed(&order);
     shared.order = Lock::new(order);
     shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
-    shared.gauges.urgent.store(recovered > 0 || epochs.ranges, Ordering::Relaxed);
+    shared.gauges.urgent.store(is_dirty, Ordering::Relaxed);
     // Also if nothing is dirty any more: what was may have been overtaken by what went past.
     shared.flush_first.store(true, Ordering::Relaxed);
     // As old as can be: the keeper starts at once.
-    let since = |there: bool| u64::from(there);
-    shared.gauges.open_since.store(since(recovered > 0 || epochs.ranges), Ordering::Relaxed);
-    shared.gauges.closing_since.store(since(epochs.closing.is_some()), Ordering::Relaxed);
+    shared.gauges.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
     Ok(())
+}
+
+impl Shared {
+    /// `ordered`, in fresh memory: whoever used the backing before may not have flushed it. An
+    /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
+    fn go_behind(&mut self) {
+        for room in &mut self.rooms {
+            room.shard.get_mut().open_at(FIRST, 1);
+        }
+        let order = Order::new(FIRST, 1, 0);
+        self.show_closed(&order);
+        self.order = Lock::new(order);
+        self.flush_first.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The operator had given up what is dirty (C8), and the process died before all of it was gone.
@@ -118,12 +148,12 @@ fn finish_discard(arena: &Arena, geometry: &Geometry) {
     arena.note_condition(Condition::Well);
 }
 
-/// The epochs that the arena's dirty data belongs to: at most two.
+/// The epochs that the arena's dirty data belongs to.
 pub(crate) struct Epochs {
-    /// The open epoch's number from now on.
+    /// The open epoch's number from now on; the low sixteen bits are those that it had before.
     open: u64,
-    /// The low bits of the one that was closing, if both are found.
-    closing: Option<u16>,
+    /// How many before it are closed and not durable.
+    closed: u64,
     /// The highest sequence.
     sequence: u64,
     /// Pending ranges were found.
@@ -161,11 +191,13 @@ impl Epochs {
                 ranges = true;
             }
         }
-        let open = newest.map_or(1, u64::from);
-        let closing = oldest.filter(|&oldest| newest != Some(oldest));
-        // Numbers below 2 have no room for what is durable before them.
-        let open = open + (1 << 16);
-        Epochs { open, closing, sequence: sequence.unwrap_or(0), ranges }
+        let newest = newest.unwrap_or(1);
+        let closed = newest.wrapping_sub(oldest.unwrap_or(newest));
+        // More than there can be are a damaged header's claim: it is the oldest then.
+        let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
+        // Small numbers have no room for what is durable before them.
+        let open = u64::from(newest) + (1 << 16);
+        Epochs { open, closed, sequence: sequence.unwrap_or(0), ranges }
     }
 }
 
@@ -176,7 +208,7 @@ fn read(arena: &Arena, slot: u32) -> Option<Header> {
 impl Shard {
     /// Rebuilds this shard from its headers.
     fn recover(&mut self, epochs: &Epochs, gauges: &crate::shard::Gauges) {
-        self.reset(epochs.open);
+        self.reset(epochs.open, epochs.closed);
         let ranges = self.recover_ranges(epochs);
         let mut found: Vec<(u32, Header)> = Vec::new();
         for slot in 0..self.slots() {
@@ -193,17 +225,12 @@ impl Shard {
         }
         // Oldest first, so that each version finds the one it overtakes.
         found.sort_unstable_by_key(|(_, header)| {
-            (!epochs.is_closing(header.epoch), epochs.rank(header.sequence))
+            (epochs.number(header.epoch), epochs.rank(header.sequence))
         });
         for (slot, header) in found {
-            let closing = epochs.is_closing(header.epoch);
-            let covered = closing
-                && ranges.iter().any(|range| {
-                    !epochs.is_closing(range.epoch as u16)
-                        && header.block >= range.first
-                        && header.block - range.first < u64::from(range.blocks)
-                });
-            self.recover_dirty(gauges, slot, header, closing, covered);
+            let epoch = epochs.number(header.epoch);
+            let covered = ranges.covers_after(epoch, header.block);
+            self.recover_dirty(gauges, slot, header, epoch, covered);
         }
         if planted(Bug::ReleaseRecovered) {
             self.forget_all(gauges);
@@ -212,16 +239,16 @@ impl Shard {
         gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
     }
 
-    fn recover_ranges(&mut self, epochs: &Epochs) -> Vec<ExtentHeader> {
-        let mut ranges = Vec::new();
+    fn recover_ranges(&mut self, epochs: &Epochs) -> Cover {
+        let mut ranges = Cover::default();
         for number in self.range_numbers() {
             match self.arena().extent(number) {
                 Ok(Some(range)) => {
-                    let closing = epochs.is_closing(range.epoch as u16);
-                    let epoch = epochs.open - u64::from(closing);
+                    let epoch = epochs.number(range.epoch as u16);
                     let range = ExtentHeader { epoch, ..range };
                     self.restore_range(number, range);
-                    ranges.push(range);
+                    let end = range.first.saturating_add(range.blocks.into());
+                    ranges.add(epoch, range.first..end);
                 }
                 Ok(None) => {}
                 Err(()) => {
@@ -230,8 +257,45 @@ impl Shard {
                 }
             }
         }
+        ranges.sort();
         ranges
     }
+}
+
+/// Ranges of zeros by their epoch: who asks for a block does not look at each of them.
+#[derive(Default)]
+pub(crate) struct Cover(BTreeMap<u64, Vec<Range<u64>>>);
+
+impl Cover {
+    /// Adds a range; to be followed by [`Cover::sort`].
+    pub(crate) fn add(&mut self, epoch: u64, blocks: Range<u64>) {
+        self.0.entry(epoch).or_default().push(blocks);
+    }
+
+    /// Every range has been added.
+    pub(crate) fn sort(&mut self) {
+        self.0.values_mut().for_each(merge);
+    }
+
+    /// Whether a range of an epoch after this one covers the block.
+    pub(crate) fn covers_after(&self, epoch: u64, block: u64) -> bool {
+        self.0.range(epoch + 1..).any(|(_, ranges)| {
+            let after = ranges.partition_point(|range| range.start <= block);
+            after > 0 && ranges[after - 1].contains(&block)
+        })
+    }
+}
+
+/// Sorts ranges, and joins those that touch.
+pub(crate) fn merge(ranges: &mut Vec<Range<u64>>) {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|after, kept| {
+        let touch = after.start <= kept.end;
+        if touch {
+            kept.end = kept.end.max(after.end);
+        }
+        touch
+    });
 }
 
 impl Epochs {
@@ -241,8 +305,9 @@ impl Epochs {
         sequence.wrapping_sub(self.sequence + 1) & ((1 << 44) - 1)
     }
 
-    /// Whether this is the epoch that was closing.
-    pub(crate) fn is_closing(&self, epoch: u16) -> bool {
-        self.closing == Some(epoch) || self.closing.is_some() && epoch == (self.open - 1) as u16
+    /// The number of an epoch from now on, by the low bits of the one that it had.
+    pub(crate) fn number(&self, epoch: u16) -> u64 {
+        let before = u64::from((self.open as u16).wrapping_sub(epoch));
+        self.open - before.min(self.closed)
     }
 }

@@ -1,6 +1,6 @@
 //! What is fixed at start, and what may be set.
 
-use block::{CacheSpec, Fua, Limits, SECTOR, WriteMode};
+use block::{CacheSpec, Durability, Fua, Limits, SECTOR, WriteMode};
 
 /// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,8 @@ const STALL_TIME_NS_MIN: u64 = 1_000_000_000;
 pub struct Settings {
     /// What happens to writes.
     pub write: WriteMode,
+    /// What a flush means.
+    pub durability: Durability,
     /// C6: the most blocks that may be dirty.
     pub dirty_blocks_max: u32,
     /// C6: how long a dirty block may wait, in nanoseconds.
@@ -87,6 +89,17 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether a flush makes durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durability == Durability::Flush
+    }
+
+    /// Whether flushes are answered at once, and only the order is kept.
+    #[inline]
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.durability == Durability::Ordered
+    }
+
     /// The settings that a spec asks for, over a cache of this geometry.
     pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
         let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
@@ -95,6 +108,7 @@ impl Settings {
         let most = u64::from(geometry.slots) * 3 / 4;
         Settings {
             write: spec.write,
+            durability: spec.durability,
             dirty_blocks_max: asked.min(most).max(2) as u32,
             dirty_age_ns: spec.dirty_age_ms.saturating_mul(1_000_000),
             flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),

@@ -145,6 +145,8 @@ impl Shared {
             remaining: AtomicI64::new(0),
             open_since: AtomicU64::new(0),
             closing_since: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            passed: AtomicBool::new(false),
             allowance: AtomicU32::new(u32::MAX),
             backing_read_ns: AtomicU64::new(u64::MAX),
             hit_ns: AtomicU64::new(0),
@@ -167,7 +169,7 @@ impl Shared {
             settings,
             arena,
             gauges,
-            order: Lock::new(Order::new(1, false)),
+            order: Lock::new(Order::new(recovery::FIRST, 0, 0)),
             order_changed: Event::new(),
             work: Event::new(),
             kick: Event::new(),
@@ -290,6 +292,11 @@ impl Shared {
         self.gauges.dirty.load(Ordering::SeqCst)
     }
 
+    /// Epochs that are closed, or are being closed, and not durable.
+    pub fn closed_epochs(&self) -> u32 {
+        self.gauges.closed.load(Ordering::SeqCst)
+    }
+
     /// C8: the operator says that the backing is well again; what is dirty will be tried again, from
     /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
     /// while a discard is under way: that clears the error itself.
@@ -376,6 +383,7 @@ impl Shared {
         all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max);
         all.allowance_blocks = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
         all.dirty_age_ns = self.gauges.age(now_ns);
+        all.epochs_closed = u64::from(self.closed_epochs());
         all.backing_read_ns = match load(&self.gauges.backing_read_ns) {
             u64::MAX => 0,
             measured => measured,

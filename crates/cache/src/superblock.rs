@@ -214,7 +214,7 @@ pub struct Found {
 /// What an arena holds that is not on its backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Survey {
-    /// Versions of blocks that are dirty. (A block may have two.)
+    /// Versions of blocks that are dirty. (A block may have several, one an epoch.)
     pub dirty_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,

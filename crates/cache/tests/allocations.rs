@@ -1,10 +1,13 @@
 //! In stride the engine asks the system for no memory: on hits, misses with evictions, absorbed
-//! writes, passes, zeroes, and the write-back with its flushes and releases.
+//! writes, passes, zeroes, and the write-back with its flushes and releases; also where flushes only
+//! close epochs.
 //!
 //! A test binary of its own: its allocator counts for the whole process.
 #![allow(unsafe_code)]
 
-use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
+use block::{
+    Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
+};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::{Lane, Prices, Random, World};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -136,9 +139,10 @@ async fn client(stack: Stack, mut random: Random, phase: Rc<Cell<Phase>>, done: 
     }
 }
 
-fn settings() -> Settings {
+fn settings(durability: Durability) -> Settings {
     Settings {
         write: WriteMode::BackNow,
+        durability,
         dirty_blocks_max: 256,
         dirty_age_ns: 5_000_000,
         flush_target_ns: 500_000_000,
@@ -150,7 +154,7 @@ fn settings() -> Settings {
     }
 }
 
-fn cache(lane: &Lane) -> Cache {
+fn cache(lane: &Lane, durability: Durability) -> Cache {
     let geometry = Geometry {
         slots: 1024,
         shards: 2,
@@ -162,16 +166,23 @@ fn cache(lane: &Lane) -> Cache {
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let shared = Shared::new(&limits, geometry, settings(), 7, memory).expect("a fresh arena");
+    let shared =
+        Shared::new(&limits, geometry, settings(durability), 7, memory).expect("a fresh arena");
     let below = Stack::new(lane, Slow { ram, lane: lane.clone(), limits });
     Cache::attach(&shared, lane, below)
 }
 
 #[test]
 fn requests_in_stride_allocate_nothing() {
+    // One after the other: the allocator counts for both.
+    stride(Durability::Flush);
+    stride(Durability::Ordered);
+}
+
+fn stride(durability: Durability) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let cache = cache(&lane);
+    let cache = cache(&lane, durability);
     let stack = Stack::new(&lane, cache.clone());
     let phase = Rc::new(Cell::new(Phase::Mixed));
     let done = Rc::new(Cell::new(0));
@@ -203,6 +214,7 @@ fn requests_in_stride_allocate_nothing() {
             Phase::Misses => more(|counters| counters.evictions),
             Phase::Absorbs | Phase::Parts => more(|counters| counters.blocks_absorbed),
             Phase::WriteBack => more(|counters| counters.epochs.min(counters.blocks_written)),
+            Phase::Passes if durability == Durability::Ordered => more(|counters| counters.epochs),
             Phase::Passes => more(|counters| counters.passes_fua),
             Phase::Zeroes => more(|counters| counters.zeroes_written),
             Phase::Mixed => more(|counters| counters.evictions.min(counters.epochs)),

@@ -2,8 +2,8 @@
 //! and what the operator can do about it. The crash laboratory tries the same in every order.
 
 use block::{
-    Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Stretch,
-    WriteMode,
+    Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
+    Stretch, WriteMode,
 };
 use cache::{Arena, Cache, Geometry, Settings, Shared, Unrecoverable};
 use lane::{Lane, Prices, World};
@@ -62,13 +62,15 @@ struct Scene {
     backing: Moody,
     memory: Arc<Memory>,
     geometry: Geometry,
+    durability: Durability,
     cache: Cache,
     stack: Stack,
 }
 
-fn settings() -> Settings {
+fn settings(durability: Durability) -> Settings {
     Settings {
         write: WriteMode::BackNow,
+        durability,
         dirty_blocks_max: 32,
         dirty_age_ns: 1_000_000_000,
         flush_target_ns: 0,
@@ -81,6 +83,10 @@ fn settings() -> Settings {
 }
 
 fn scene() -> Scene {
+    scene_of(Durability::Flush)
+}
+
+fn scene_of(durability: Durability) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let geometry =
@@ -89,14 +95,20 @@ fn scene() -> Scene {
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let backing = Moody { ram, lane: lane.clone(), limits, mood: Rc::new(Cell::new(Mood::Well)) };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let cache = attach(&backing, &memory, geometry);
+    let cache = attach(&backing, &memory, geometry, durability);
     let stack = Stack::new(&lane, cache.clone());
-    Scene { world, lane, backing, memory, geometry, cache, stack }
+    Scene { world, lane, backing, memory, geometry, durability, cache, stack }
 }
 
-fn attach(backing: &Moody, memory: &Arc<Memory>, geometry: Geometry) -> Cache {
-    let shared =
-        Shared::new(&backing.limits, geometry, settings(), IDENTITY, memory.clone()).expect("mine");
+fn attach(
+    backing: &Moody,
+    memory: &Arc<Memory>,
+    geometry: Geometry,
+    durability: Durability,
+) -> Cache {
+    let settings = settings(durability);
+    let shared = Shared::new(&backing.limits, geometry, settings, IDENTITY, memory.clone());
+    let shared = shared.expect("mine");
     Cache::attach(&shared, &backing.lane, Stack::new(&backing.lane, backing.clone()))
 }
 
@@ -153,6 +165,11 @@ impl Scene {
         self.ask(Request::Flush)
     }
 
+    fn drain(&mut self) -> Result {
+        let cache = self.cache.clone();
+        self.wait(async move { cache.drain().await })
+    }
+
     fn on_backing(&self, block: u64) -> u8 {
         let into = Buf::new(1, GRAIN);
         let read = Request::Read { at: Extent::new(block * 8, 1), into: into.clone() };
@@ -167,7 +184,7 @@ impl Scene {
     /// The process is killed, and another one takes the memory.
     fn restart(&mut self) {
         self.lane.abandon();
-        self.cache = attach(&self.backing, &self.memory, self.geometry);
+        self.cache = attach(&self.backing, &self.memory, self.geometry, self.durability);
         self.stack = Stack::new(&self.lane, self.cache.clone());
     }
 
@@ -301,9 +318,9 @@ fn a_cleared_error_comes_back_after_retry_time_if_the_backing_still_fails() {
     let shared = scene.shared();
     shared.clear_error();
     // Nobody asks: the keeper begins by itself.
-    scene.pass_ns(settings().retry_time_ns / 2);
+    scene.pass_ns(settings(Durability::Flush).retry_time_ns / 2);
     assert!(!shared.has_failed());
-    scene.pass_ns(2 * settings().retry_time_ns + 1_000_000_000);
+    scene.pass_ns(2 * settings(Durability::Flush).retry_time_ns + 1_000_000_000);
     assert!(shared.has_failed());
     assert_eq!(scene.read(3), Ok(5), "nothing is lost");
 }
@@ -342,8 +359,13 @@ fn memory_is_taken_over_for_its_own_backing_only() {
     scene.write(3, 5).expect("absorbed");
     let take = |sectors: u64, identity| {
         let limits = Limits { sectors, ..scene.backing.limits.clone() };
-        let shared =
-            Shared::new(&limits, scene.geometry, settings(), identity, scene.memory.clone());
+        let shared = Shared::new(
+            &limits,
+            scene.geometry,
+            settings(Durability::Flush),
+            identity,
+            scene.memory.clone(),
+        );
         shared.map(|shared| shared.dirty_blocks())
     };
     assert_eq!(take(SECTORS, IDENTITY + 1), Err(Unrecoverable::AnotherVolume));
@@ -386,4 +408,99 @@ fn status_is_what_is_held_and_the_backing_for_the_rest() {
     let status = scene.status(Extent::new(32, 24));
     let expected = [hole.resized(8), Stretch::data(8u32), hole.resized(8)];
     assert_eq!(status, Ok(expected.to_vec()), "a change in flight is data");
+}
+
+#[test]
+fn ordered_flushes_do_not_wait_and_an_error_holds_back_every_later_epoch() {
+    let mut scene = scene_of(Durability::Ordered);
+    scene.pass_ns(1_000_000);
+    scene.backing.mood.set(Mood::Fails);
+    let before = scene.lane.now();
+    for block in 1..4 {
+        assert_eq!(scene.write(block, block as u8), Ok(()));
+        assert_eq!(scene.flush(), Ok(()));
+    }
+    assert!(scene.lane.now() - before < 10_000, "they have waited for the backing");
+    assert_eq!(scene.shared().closed_epochs(), 3);
+    scene.pass_ns(2 * settings(Durability::Ordered).retry_time_ns);
+    assert!(scene.shared().has_failed());
+    assert!(scene.flush().is_err(), "from now on it is known");
+    assert!(scene.write(9, 9).is_err());
+    for block in 1..4 {
+        assert_eq!((scene.read(block), scene.on_backing(block)), (Ok(block as u8), 0));
+    }
+    scene.backing.mood.set(Mood::Well);
+    scene.shared().clear_error();
+    scene.drain().expect("it is well");
+    assert_eq!([1, 2, 3].map(|block| scene.on_backing(block)), [1, 2, 3]);
+    assert_eq!(scene.shared().closed_epochs(), 0);
+}
+
+/// What the backing holds of a block until it holds `last`, each once.
+fn history_of(scene: &mut Scene, block: u64, last: u8) -> Vec<u8> {
+    let mut seen = vec![scene.on_backing(block)];
+    while seen.last() != Some(&last) {
+        scene.pass_ns(1_000);
+        let now = scene.on_backing(block);
+        if seen.last() != Some(&now) {
+            seen.push(now);
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_chain_of_epochs_outlives_a_kill_and_none_of_them_is_left_out() {
+    for killed_into in [Durability::Ordered, Durability::Flush] {
+        let mut scene = scene_of(Durability::Ordered);
+        scene.pass_ns(2 * settings(Durability::Ordered).dirty_age_ns);
+        scene.backing.mood.set(Mood::Hangs(Request::is_change));
+        for byte in 1..6 {
+            assert_eq!(scene.write(1, byte), Ok(()));
+            assert_eq!(scene.flush(), Ok(()));
+        }
+        assert_eq!(scene.write(1, 6), Ok(()));
+        assert_eq!(scene.shared().closed_epochs(), 5);
+        assert_eq!(scene.shared().dirty_blocks(), 6, "one version an epoch");
+        scene.durability = killed_into;
+        scene.restart();
+        assert_eq!(scene.read(1), Ok(6));
+        assert_eq!(scene.shared().closed_epochs(), 5);
+        if killed_into == Durability::Ordered {
+            scene.pass_ns(1_000);
+            assert_eq!(scene.write(2, 2), Ok(()), "writers do not wait for what was taken over");
+        }
+        scene.backing.mood.set(Mood::Well);
+        assert_eq!(history_of(&mut scene, 1, 6), [0, 1, 2, 3, 4, 5, 6]);
+        scene.drain().expect("it is well");
+        assert_eq!(scene.shared().dirty_blocks(), 0);
+    }
+}
+
+#[test]
+fn what_an_earlier_life_sent_past_is_flushed_before_anything_passes() {
+    let mut scene = scene_of(Durability::Ordered);
+    scene.pass_ns(1_000_000);
+    scene.restart();
+    scene.backing.mood.set(Mood::Hangs(is_flush));
+    scene.shared().set_write_mode(WriteMode::Through);
+    let passing = scene.begin(write(1, 1, false));
+    scene.pass_ns(STALL_NS / 2);
+    assert_eq!((passing.get(), scene.on_backing(1)), (None, 0));
+    scene.backing.mood.set(Mood::Well);
+    scene.pass_ns(1_000_000);
+    assert_eq!((passing.get(), scene.on_backing(1)), (Some(Ok(())), 1));
+}
+
+#[test]
+fn scratch_ignores_flushes_but_not_a_failure() {
+    let mut scene = scene_of(Durability::Scratch);
+    assert_eq!(scene.write(1, 1), Ok(()));
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!(scene.ask(write(2, 2, true)), Ok(()));
+    assert_eq!([1, 2].map(|block| scene.on_backing(block)), [0, 0]);
+    scene.backing.mood.set(Mood::Fails);
+    assert!(scene.drain().is_err(), "a drain makes durable in every mode");
+    assert!(scene.flush().is_err());
+    assert!(scene.write(3, 3).is_err());
 }

@@ -1,7 +1,9 @@
 //! The engine against a plain array: whatever the sequence of requests, modes and sizes, reads
 //! return what was written last, and a drained volume is the same bytes without the cache.
 
-use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
+use block::{
+    Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
+};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::{Lane, Random, World};
 use std::cell::{Cell, RefCell};
@@ -48,8 +50,10 @@ fn geometry(random: &mut Random) -> Geometry {
 
 fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
     let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
+    let durabilities = [Durability::Flush, Durability::Ordered, Durability::Scratch];
     Settings {
         write: modes[random.below(4) as usize],
+        durability: durabilities[random.below(3) as usize],
         dirty_blocks_max: 2 + random.below(u64::from(geometry.slots)) as u32,
         dirty_age_ns: 1_000 + random.below(100_000),
         flush_target_ns: random.below(2) * 500_000_000,

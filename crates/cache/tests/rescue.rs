@@ -2,7 +2,8 @@
 //! is what the clients have been told, and is what a recovery of the same memory would write.
 
 use block::{
-    Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
+    Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
+    WriteMode,
 };
 #[cfg(feature = "laboratory")]
 use cache::planted::{observe_stores, watch_stores};
@@ -141,6 +142,7 @@ fn geometry(random: &mut Random) -> Geometry {
 fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
     Settings {
         write: WriteMode::BackNow,
+        durability: [Durability::Flush, Durability::Ordered][random.below(2) as usize],
         dirty_blocks_max: 4 + random.below(u64::from(geometry.slots)) as u32,
         dirty_age_ns: 10_000 + random.below(1_000_000),
         flush_target_ns: 0,

@@ -1,6 +1,8 @@
 //! What the engine counts and times, against a backing whose latency is known.
 
-use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
+use block::{
+    Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
+};
 use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
 use lane::{Lane, World};
 use std::cell::Cell;
@@ -45,6 +47,7 @@ fn scene(dirty_blocks_max: u32) -> Scene {
         Geometry { slots: 64, shards: 1, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 };
     let settings = Settings {
         write: WriteMode::BackNow,
+        durability: Durability::Flush,
         dirty_blocks_max,
         dirty_age_ns: 10_000_000_000,
         flush_target_ns: 0,

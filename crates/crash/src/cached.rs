@@ -37,6 +37,7 @@ fn settings(setup: &Setup) -> Settings {
     let engine = &setup.engine;
     Settings {
         write: engine.mode,
+        durability: engine.durability,
         dirty_blocks_max: engine.dirty_blocks_max,
         dirty_age_ns: engine.dirty_age_ns,
         flush_target_ns: engine.flush_target_ns,
@@ -100,6 +101,10 @@ impl Subject for Engine {
         true
     }
 
+    fn has_durabilities(&self) -> bool {
+        true
+    }
+
     fn notices_hangs(&self) -> bool {
         true
     }
@@ -157,6 +162,10 @@ impl Process for Running {
 
     fn dirty_blocks(&self) -> u32 {
         self.shared.dirty_blocks()
+    }
+
+    fn closed_epochs(&self) -> u32 {
+        self.shared.closed_epochs()
     }
 
     fn buffers(&self) -> bool {

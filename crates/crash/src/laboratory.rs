@@ -14,7 +14,7 @@ use crate::subject::Subject;
 use crate::survivors::{Survivors, after_kill, landings};
 use crate::trace;
 use crate::verdict::Epochs;
-use block::Memory;
+use block::{Durability, Memory};
 use lane::Random;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -110,6 +110,9 @@ impl<'a> Laboratory<'a> {
         if !self.subject.notices_hangs() {
             (setup.faults.hang, setup.faults.hang_ns) = Default::default();
         }
+        if !self.subject.has_durabilities() {
+            setup.engine.durability = Durability::Flush;
+        }
         trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
         let arena_bytes = self.subject.arena_bytes(&setup);
         self.recovery = Some(Recovery::new(&setup, arena_bytes));
@@ -118,7 +121,11 @@ impl<'a> Laboratory<'a> {
         let beginning = Beginning {
             disk: State::new(setup.model.clone(), setup.faults, setup.seed ^ 0xd15c),
             arena: Arc::new(Memory::heap(arena_bytes)),
-            oracle: Oracle::new(setup.model.sectors, setup.model.unit_sectors),
+            oracle: Oracle::new(
+                setup.model.sectors,
+                setup.model.unit_sectors,
+                setup.engine.durability,
+            ),
             next: FIRST,
             again: Vec::new(),
             depth: 0,

@@ -33,6 +33,7 @@ mod subject;
 mod survivors;
 mod trace;
 mod verdict;
+mod version;
 
 pub use cached::Engine;
 pub use catalogue::{Bug, bugs, by_name, honest};

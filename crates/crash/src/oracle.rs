@@ -9,116 +9,8 @@
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::stamp::{self, GRAIN, Operation, Wrong, ZERO};
-
-/// What a version holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Content {
-    /// The stamp of its operation.
-    Stamp,
-    /// Zeros.
-    Zeros,
-    /// Zeros, or whatever was there: a discard that no read has decided yet.
-    ZerosOrOlder,
-}
-
-/// One change of one sector.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Version {
-    pub(crate) operation: Operation,
-    pub(crate) content: Content,
-    pub(crate) sent: u32,
-    /// Known to have taken effect at this tick: answered, or seen.
-    pub(crate) effective: u32,
-    /// Answered well at this tick.
-    pub(crate) answered: u32,
-    /// The first answer of a read that returned it.
-    pub(crate) seen: u32,
-    /// When the latest read that returned it was sent.
-    pub(crate) reread: u32,
-    /// No read that is sent after this tick may return it.
-    pub(crate) dead: u32,
-    /// The epoch of the write buffer it was admitted to; 0: never buffered.
-    pub(crate) epoch: u32,
-    /// It has been in a write buffer.
-    pub(crate) buffered: bool,
-    /// Covered by a flush that was answered well, or by its own FUA.
-    pub(crate) durable: bool,
-    /// Its process was gone at this tick: it has taken effect or never will.
-    pub(crate) settled: u32,
-    /// The operator was told that the disk has lost it, or may have: no flush makes it durable.
-    pub(crate) excused: bool,
-    /// Answered with an error at this tick: if it has an effect, it comes before what is sent later.
-    pub(crate) refused: u32,
-    /// The operator has given it up, and it is not what the disk has.
-    pub(crate) dropped: bool,
-    /// A discard that turned out to change nothing.
-    pub(crate) void: bool,
-}
-
-impl Version {
-    fn new(operation: Operation, content: Content, sent: u32) -> Version {
-        Version {
-            operation,
-            content,
-            sent,
-            effective: NEVER,
-            answered: NEVER,
-            seen: NEVER,
-            reread: 0,
-            dead: NEVER,
-            epoch: 0,
-            buffered: false,
-            durable: false,
-            settled: NEVER,
-            excused: false,
-            refused: NEVER,
-            dropped: false,
-            void: false,
-        }
-    }
-
-    /// What was there before the history began.
-    pub(crate) fn base(operation: Operation) -> Version {
-        let content = match operation {
-            ZERO => Content::Zeros,
-            _ => Content::Stamp,
-        };
-        Version {
-            effective: 0,
-            answered: 0,
-            durable: true,
-            settled: 0,
-            ..Version::new(operation, content, 0)
-        }
-    }
-
-    /// Whether it certainly replaces `older`.
-    #[inline]
-    pub(crate) fn replaces(&self, older: &Version) -> bool {
-        self.content != Content::ZerosOrOlder && self.follows(older)
-    }
-
-    /// Whether it certainly came after `older`.
-    #[inline]
-    pub(crate) fn follows(&self, older: &Version) -> bool {
-        // A later read shows it again: that does not make it replace itself.
-        let shown_after = older.seen < self.reread && older.operation != self.operation;
-        older.effective.min(older.settled).min(older.refused) < self.sent || shown_after
-    }
-
-    /// Whether `operation`, or zeros, is what this version holds.
-    #[inline]
-    pub(crate) fn shows(&self, operation: Operation) -> bool {
-        match self.content {
-            Content::Stamp => self.operation == operation,
-            _ => operation == ZERO && !self.void,
-        }
-    }
-
-    fn dies(&mut self, tick: u32) {
-        self.dead = self.dead.min(tick);
-    }
-}
+pub(crate) use crate::version::{Content, Version};
+use block::Durability;
 
 /// The versions of every sector, and the clock of the history.
 #[derive(Clone)]
@@ -126,6 +18,10 @@ pub(crate) struct Oracle {
     pub(crate) sectors: Vec<Vec<Version>>,
     pub(crate) unit_sectors: u32,
     pub(crate) clock: u32,
+    /// What a flush promises.
+    pub(crate) durability: Durability,
+    /// When the last flush was sent that has been answered (`ordered`).
+    pub(crate) flushed: u32,
     /// The operator is giving up what is dirty.
     pub(crate) discarding: bool,
     /// When that was last over.
@@ -137,12 +33,14 @@ pub(crate) type Range = (u32, u32);
 
 impl Oracle {
     /// The oracle of a disk full of initial stamps.
-    pub(crate) fn new(sectors: u32, unit_sectors: u32) -> Oracle {
+    pub(crate) fn new(sectors: u32, unit_sectors: u32, durability: Durability) -> Oracle {
         let base = vec![Version::base(stamp::INITIAL)];
         Oracle {
             sectors: vec![base; sectors as usize],
             unit_sectors,
             clock: 1,
+            durability,
+            flushed: 0,
             discarding: false,
             discarded: 0,
         }
@@ -160,8 +58,9 @@ impl Oracle {
     /// A change was sent.
     pub(crate) fn change_sent(&mut self, operation: Operation, content: Content, range: Range) {
         let sent = self.tick();
+        let after = self.flushed;
         for versions in self.over(range) {
-            versions.push(Version::new(operation, content, sent));
+            versions.push(Version { after, ..Version::new(operation, content, sent) });
         }
     }
 
@@ -174,6 +73,8 @@ impl Oracle {
         fua: bool,
     ) {
         let now = self.tick();
+        let durability = self.durability;
+        let mut flushed = 0;
         for versions in self.over(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             let own = own.expect("an answer follows a request");
@@ -186,11 +87,15 @@ impl Oracle {
                 continue;
             }
             own.effective = own.effective.min(now);
-            own.durable |= fua;
+            own.durable |= fua && durability == Durability::Flush;
+            // An FUA write is a write with a flush of what was completed when it was sent, and of itself.
+            own.fua = fua;
+            flushed = if fua && durability == Durability::Ordered { own.sent } else { 0 };
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
             older.for_each(|version| version.dies(now));
         }
+        self.flushed = self.flushed.max(flushed);
     }
 
     /// A part of a change was taken into the write buffer, in this epoch.
@@ -207,6 +112,11 @@ impl Oracle {
     /// A flush that was sent at `sent` was answered well: it covers what was answered before that.
     pub(crate) fn flush_answered(&mut self, sent: u32) {
         self.tick();
+        match self.durability {
+            Durability::Flush => {}
+            Durability::Ordered => return self.flushed = self.flushed.max(sent),
+            Durability::Scratch => return,
+        }
         let versions = self.sectors.iter_mut().flatten();
         versions
             .filter(|version| version.answered < sent && !version.excused)

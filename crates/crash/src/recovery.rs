@@ -12,7 +12,7 @@ use crate::model::{Faults, Model};
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
 use crate::subject::{Process, Subject};
-use block::{Buf, Extent, Memory, Request, Result, Stack};
+use block::{Buf, Durability, Extent, Memory, Request, Result, Stack};
 use lane::{Lane, Prices, Random, World};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -93,7 +93,8 @@ impl Recovery {
     }
 
     /// Starts the subject on arena and disk as they are, reads all blocks, lets it write back what it
-    /// recovered, and flushes. (Where nothing can be recovered, not every state is flushed.) What was read is in `stamps`.
+    /// recovered, and flushes: whatever the killed process promised, this one makes durable. (Where nothing can be recovered, not every state is flushed.) What was
+    /// read is in `stamps`.
     pub(crate) fn run(
         &mut self,
         subject: &dyn Subject,
@@ -101,6 +102,7 @@ impl Recovery {
         seed: u64,
         flushes: bool,
     ) -> std::result::Result<(), Finding> {
+        let setup = &flushing(setup);
         let chosen = seed.is_multiple_of(CHOSEN_ONE_IN);
         let place = if chosen { &mut self.chosen } else { &mut self.plain };
         if chosen {
@@ -219,6 +221,13 @@ impl Recovery {
             Err(Finding::new("C7", text))
         })
     }
+}
+
+/// The same setup, where a flush makes durable.
+fn flushing(setup: &Setup) -> Setup {
+    let mut setup = setup.clone();
+    setup.engine.durability = Durability::Flush;
+    setup
 }
 
 async fn serve(lane: &Lane, stack: &Stack, request: Request) -> Result {

@@ -13,7 +13,7 @@ use crate::oracle::Oracle;
 use crate::plan;
 use crate::setup::Setup;
 use crate::stamp::{self, GRAIN, Operation};
-use block::Memory;
+use block::{Durability, Memory};
 use lane::{Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -161,22 +161,31 @@ impl Run {
         let patience = 4 * self.setup.engine.dirty_age_ns + 200 * model.latency_ns + 10_000_000;
         let deadline = self.world.now() + patience;
         let steps = self.world.steps() + STEPS_MAX;
-        while self.life.process.dirty_blocks() > 0 && self.world.now() < deadline {
+        let rests = |life: &Life| life.process.dirty_blocks() + life.process.closed_epochs() == 0;
+        while !rests(&self.life) && self.world.now() < deadline {
             if !self.step(laboratory)? || self.world.steps() > steps {
                 break;
             }
         }
         self.life.process.check();
-        let dirty = self.life.process.dirty_blocks();
-        if dirty > 0 && self.disk.with(|disk| disk.errors) == [0; 3] {
+        if self.disk.with(|disk| disk.errors) != [0; 3] {
+            return Ok(());
+        }
+        if !rests(&self.life) {
             let text = format!(
-                "{dirty} blocks are dirty {patience} ns after the last answer, with an age limit \
-                 of {} ns",
+                "{} blocks are dirty and {} epochs closed {patience} ns after the last answer, with \
+                 an age limit of {} ns",
+                self.life.process.dirty_blocks(),
+                self.life.process.closed_epochs(),
                 self.setup.engine.dirty_age_ns
             );
             return Err(Finding::new("C6", text));
         }
-        Ok(())
+        let book = self.book.borrow();
+        match book.oracle.durability {
+            Durability::Ordered => self.disk.with(|disk| book.oracle.check_flushed(disk)),
+            _ => Ok(()),
+        }
     }
 
     fn after_step(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {

@@ -1,7 +1,7 @@
 //! What one history is made of: every option follows from its seed.
 
 use crate::model::{Fault, Faults, HANGS_FOR_EVER, Model};
-use block::{Discard, Fua, WriteMode};
+use block::{Discard, Durability, Fua, WriteMode};
 use lane::Random;
 
 /// The engine's options, as the laboratory chooses them.
@@ -9,6 +9,8 @@ use lane::Random;
 pub struct EngineSetup {
     /// What it does with writes when the history begins.
     pub mode: WriteMode,
+    /// What a flush means.
+    pub durability: Durability,
     /// Slots for blocks.
     pub slots: u32,
     /// Shards.
@@ -219,6 +221,28 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
+    /// One history in three is of a volume that answers flushes at once: many flushes, few of which find
+    /// a buffer that is empty. One in 24 is of one that ignores them.
+    fn orders(&mut self, setup: &mut Setup) {
+        match self.within(0, 23) {
+            0..8 => {}
+            8 => return setup.engine.durability = Durability::Scratch,
+            _ => return,
+        }
+        setup.engine.durability = Durability::Ordered;
+        setup.mix.flush = setup.mix.flush.max(self.within(1, 4));
+        setup.mix.fua = setup.mix.fua.max(self.within(0, 3));
+        if self.0.one_in(2) {
+            setup.engine.mode = WriteMode::BackNow;
+            setup.mode_switches = 0;
+        }
+        setup.clients = setup.clients.max(self.within(1, 3));
+        // Small writes leave more epochs behind than large ones, and large ones pass.
+        setup.engine.absorb_blocks_max = self.pick(&[1, 1, 2, 8]);
+        setup.sectors_max = self.pick(&[8, 8, 16, setup.sectors_max]).max(setup.sectors_max.min(8));
+        setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
+    }
+
     /// One history in six is about flushes: many of them, of every kind, some of which fail.
     fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
@@ -278,6 +302,8 @@ impl Setup {
         dice.hangs(&mut setup);
         dice.discards(&mut setup);
         dice.zeroes(&mut setup);
+        // By dice of its own: all other histories stay what they were.
+        Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
         setup
     }
 
@@ -364,6 +390,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
     let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::BackNow, WriteMode::Through];
     let slots = if small { dice.within(6, 12) } else { dice.within(8, 16) };
     EngineSetup {
+        durability: Durability::Flush,
         mode: if dice.0.one_in(16) { WriteMode::None } else { dice.pick(&modes) },
         slots,
         shards: dice.pick(&[1, 2]),

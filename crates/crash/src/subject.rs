@@ -49,6 +49,12 @@ pub trait Subject: Sync {
         false
     }
 
+    /// Whether its flushes may promise only an order, FUA writes included, or nothing. (The simulated
+    /// disk's flushes are what they are; its FUA writes order nothing else.)
+    fn has_durabilities(&self) -> bool {
+        false
+    }
+
     /// Whether it notices that the disk does not answer, and tells its clients.
     fn notices_hangs(&self) -> bool {
         false
@@ -103,6 +109,11 @@ pub trait Process {
 
     /// Dirty blocks at this moment.
     fn dirty_blocks(&self) -> u32 {
+        0
+    }
+
+    /// Epochs that are closed and not durable at this moment.
+    fn closed_epochs(&self) -> u32 {
         0
     }
 

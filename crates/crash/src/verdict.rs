@@ -4,6 +4,7 @@ use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::oracle::{Oracle, Version, decode, only};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
+use block::Durability;
 
 /// What one unit that a power cut left says about the order of epochs: it proves that `proves` had
 /// begun to reach the disk, and shows that everything of an epoch before `misses` has.
@@ -13,17 +14,49 @@ pub(crate) struct Epochs {
     pub(crate) proves: u32,
     /// The oldest epoch of which something is missing; [`NEVER`]: none.
     pub(crate) misses: u32,
+    /// `ordered`: something is left that was sent after the answer of a flush, which was sent then.
+    pub(crate) after: u32,
+    /// `ordered`: when the first thing that is missing was completed; [`NEVER`]: nothing is missing.
+    pub(crate) missing: u32,
+    /// When the last thing was sent of which something is left.
+    pub(crate) sent: u32,
+    /// `ordered`: when the first FUA write that is missing was answered; [`NEVER`]: none is.
+    pub(crate) missing_fua: u32,
 }
 
 impl Epochs {
-    pub(crate) const NONE: Epochs = Epochs { proves: 0, misses: NEVER };
+    pub(crate) const NONE: Epochs =
+        Epochs { proves: 0, misses: NEVER, after: 0, missing: NEVER, sent: 0, missing_fua: NEVER };
 
     pub(crate) fn and(self, other: Epochs) -> Epochs {
-        Epochs { proves: self.proves.max(other.proves), misses: self.misses.min(other.misses) }
+        Epochs {
+            proves: self.proves.max(other.proves),
+            misses: self.misses.min(other.misses),
+            after: self.after.max(other.after),
+            missing: self.missing.min(other.missing),
+            sent: self.sent.max(other.sent),
+            missing_fua: self.missing_fua.min(other.missing_fua),
+        }
     }
 
-    /// C2: nothing of a later epoch is there before all of an earlier one is.
+    /// C2: nothing of a later epoch is there before all of an earlier one is. In `ordered` mode also as
+    /// clients see it, whatever the engine calls an epoch.
     pub(crate) fn check(self) -> Result<(), Finding> {
+        if self.missing < self.after {
+            let text = format!(
+                "something is left that was sent after a flush that was sent at {}, but not what was \
+                 completed at {}, before that",
+                self.after, self.missing
+            );
+            return Err(Finding::new("C2", text));
+        }
+        if self.missing_fua < self.sent {
+            let text = format!(
+                "something is left that was sent at {}, but not the FUA write that was answered at {}",
+                self.sent, self.missing_fua
+            );
+            return Err(Finding::new("C2", text));
+        }
         if self.proves <= self.misses {
             return Ok(());
         }
@@ -66,10 +99,14 @@ impl Oracle {
             if replaced {
                 continue;
             }
-            let epochs = epochs_of(versions, version);
+            let epochs = self.epochs_of(versions, version);
             kindest = Some(kindest.map_or(epochs, |other| Epochs {
                 proves: other.proves.min(epochs.proves),
                 misses: other.misses.max(epochs.misses),
+                after: other.after.min(epochs.after),
+                missing: other.missing.max(epochs.missing),
+                sent: other.sent.min(epochs.sent),
+                missing_fua: other.missing_fua.max(epochs.missing_fua),
             }));
         }
         kindest.ok_or_else(|| self.lost(sector, operation))
@@ -90,6 +127,24 @@ impl Oracle {
                 self.name(sector, durable)
             ),
         )
+    }
+
+    /// `ordered`: whether everything that a flush has covered is on the medium.
+    pub(crate) fn check_flushed(&self, disk: &State) -> Result<(), Finding> {
+        for sector in 0..self.sectors.len() as u32 {
+            let durable = decode(disk.sector(sector).1, sector)?;
+            let Epochs { missing, missing_fua, .. } = self.judge_sector(sector, durable)?;
+            if missing < self.flushed || missing_fua != NEVER {
+                let text = format!(
+                    "sector {sector} has {} on the medium, although what was completed at {} was \
+                     flushed and has had its time",
+                    self.name(sector, durable),
+                    missing.min(missing_fua)
+                );
+                return Err(Finding::new("C6", text));
+            }
+        }
+        Ok(())
     }
 
     /// C4: a change is in all of a unit that it wrote to, or in nothing of it.
@@ -207,7 +262,7 @@ impl Oracle {
 
     /// The oracle of the run that follows a power cut: what is left is all there is, and durable.
     pub(crate) fn after_power_cut(&self, stamps: &[u8]) -> Result<Oracle, Finding> {
-        let mut next = Oracle::new(self.sectors.len() as u32, self.unit_sectors);
+        let mut next = Oracle::new(self.sectors.len() as u32, self.unit_sectors, self.durability);
         for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
             let operation = decode(bytes, sector)?;
             next.sectors[sector as usize] = vec![Version::base(operation)];
@@ -217,10 +272,23 @@ impl Oracle {
     }
 }
 
-fn epochs_of(versions: &[Version], version: &Version) -> Epochs {
-    let missing = versions.iter().filter(|later| later.epoch > 0 && later.replaces(version));
-    Epochs {
-        proves: version.epoch,
-        misses: missing.map(|later| later.epoch).min().unwrap_or(NEVER),
+impl Oracle {
+    fn epochs_of(&self, versions: &[Version], version: &Version) -> Epochs {
+        let mut epochs = Epochs { proves: version.epoch, ..Epochs::NONE };
+        if self.durability == Durability::Ordered {
+            (epochs.after, epochs.sent) = (version.after, version.sent);
+        }
+        for later in versions.iter().filter(|later| later.replaces(version)) {
+            if later.epoch > 0 {
+                epochs.misses = epochs.misses.min(later.epoch);
+            }
+            if self.durability == Durability::Ordered && !later.excused && !later.dropped {
+                epochs.missing = epochs.missing.min(later.answered);
+                if later.fua {
+                    epochs.missing_fua = epochs.missing_fua.min(later.answered);
+                }
+            }
+        }
+        epochs
     }
 }

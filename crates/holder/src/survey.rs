@@ -64,10 +64,8 @@ mod tests {
         let spec = CacheSpec {
             memory: Size(1 << 20),
             write: WriteMode::BackNow,
-            dirty_bytes: None,
-            dirty_age_ms: 5000,
             flush_target_ms: 0,
-            retry_time_ms: 10_000,
+            ..CacheSpec::default()
         };
         Settings::from_spec(&spec, geometry)
     }

@@ -138,6 +138,11 @@ enum Write_ {
 enum Durability {
     /// A completed flush or FUA write is on the backing, and the backing was flushed.
     Flush,
+    /// Flushes and FUA writes are answered at once. A power cut may take the newest of them, up to
+    /// dirty-age, but shows nothing out of order: what was flushed earlier is there first.
+    Ordered,
+    /// Flushes are ignored. For volumes that are thrown away after a power cut.
+    Scratch,
 }
 
 impl Arguments {
@@ -151,6 +156,11 @@ impl Arguments {
         let cache = (self.memory.0 > 0).then_some(CacheSpec {
             memory: self.memory,
             write,
+            durability: match self.durability {
+                Durability::Flush => block::Durability::Flush,
+                Durability::Ordered => block::Durability::Ordered,
+                Durability::Scratch => block::Durability::Scratch,
+            },
             dirty_bytes: self.dirty_bytes,
             dirty_age_ms: self.dirty_age,
             flush_target_ms: self.flush_target,
@@ -292,7 +302,6 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let Durability::Flush = arguments.durability;
     let config = arguments.config()?;
     let poll = arguments.poll(&config)?;
     let quiet = arguments.quiet;

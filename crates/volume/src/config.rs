@@ -13,7 +13,7 @@ use crate::daemon::Place;
 use crate::failure::{Exit, Failure};
 use crate::target::{Plan, target};
 use crate::units;
-use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec, WriteMode};
+use block::{CacheSpec, DelaySpec, Durability, FaultsSpec, Size, Spec, WriteMode};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -129,10 +129,6 @@ fn volume(
     let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
         (value.span(), format!("[volume.{name}] has no backing; name an image or a device"))
     })?;
-    section.text("durability", |text| match text {
-        "flush" => Ok(()),
-        _ => Err(format!("'{text}': this version has flush only")),
-    })?;
     let plan = Plan {
         cache: section.cache()?,
         delay: section.text("delay", units::delay)?.map(|delay: DelaySpec| delay),
@@ -222,6 +218,7 @@ impl Section<'_> {
         let cache = CacheSpec {
             memory: self.text("memory", units::size)?.unwrap_or(usual.memory),
             write: self.text("write", write_mode)?.unwrap_or(usual.write),
+            durability: self.text("durability", durability)?.unwrap_or(usual.durability),
             dirty_bytes: self.text("dirty_bytes", units::size)?,
             dirty_age_ms: self.text("dirty_age", units::time_ms)?.unwrap_or(usual.dirty_age_ms),
             flush_target_ms: self
@@ -231,6 +228,15 @@ impl Section<'_> {
         };
         Ok((cache.memory > Size(0)).then_some(cache))
     }
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    Ok(match text {
+        "flush" => Durability::Flush,
+        "ordered" => Durability::Ordered,
+        "scratch" => Durability::Scratch,
+        _ => return Err(format!("'{text}': flush, ordered or scratch")),
+    })
 }
 
 fn write_mode(text: &str) -> Result<WriteMode, String> {
@@ -260,6 +266,7 @@ mod tests {
             backing = "/dev/sdb"
             memory = "2G"
             write = "back-now"
+            durability = "ordered"
             dirty_age = "2s"
             [volume.scratch]
             backing = "ram:1G"
@@ -272,7 +279,7 @@ mod tests {
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Spec::Cache { cache, .. } = &db.spec else { panic!("{db:?}") };
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
-        assert_eq!(cache.write, WriteMode::BackNow);
+        assert_eq!((cache.write, cache.durability), (WriteMode::BackNow, Durability::Ordered));
         assert_eq!(cache.retry_time_ms, CacheSpec::default().retry_time_ms);
         assert!(matches!(scratch.spec, Spec::Ram { .. }), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);

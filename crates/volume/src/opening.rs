@@ -4,7 +4,7 @@
 use crate::failure::{Exit, Failure};
 use crate::keep::{self, Left};
 use crate::volume::{Half, OpenFlags};
-use block::{CacheSpec, Null, Ram, SECTOR, Size, Spec, WriteMode};
+use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
 use layers::{DelayShared, FaultsShared};
@@ -154,6 +154,13 @@ impl<'a> Opening<'a> {
         }
         if let Some(dirty) = spec.dirty_bytes {
             check_dirty(dirty, spec.memory)?;
+        }
+        if spec.durability == Durability::Scratch {
+            self.notes.push(
+                "durability scratch: flushes are ignored; after a power cut the volume is to be thrown \
+                 away"
+                    .to_owned(),
+            );
         }
         let limits = below.limits();
         if spec.memory.0 > useful(limits.bytes()) {

@@ -4,8 +4,7 @@
 //! A rescue looks at an arena that nobody writes to: that of a failed volume, or of a process that
 //! is gone. It changes nothing there. What it yields are the newest bytes of every dirty sector, by
 //! the rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
-//! newer than any range of zeros over it; a slot of the closing epoch under a range of the open one
-//! is overtaken. Laid over what the backing has, the items make the volume as its clients saw it.
+//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Laid over what the backing has, the items make the volume as its clients saw it.
 //!
 //! ```text
 //! block            0        1        2        3        4
@@ -23,7 +22,7 @@ mod tests;
 
 use crate::BLOCK_SECTORS;
 use crate::arena::{Arena, Header};
-use crate::recovery::{Epochs, Unrecoverable};
+use crate::recovery::{Cover, Epochs, Unrecoverable, merge};
 use crate::shard::bits;
 use crate::shared::Shared;
 use crate::superblock::{Condition, Found};
@@ -66,14 +65,14 @@ struct Version {
     rank: u64,
     slot: u32,
     mask: u8,
-    is_open: bool,
+    epoch: u64,
 }
 
 /// Everything dirty in an arena. Needs 24 bytes a dirty block.
 pub struct Rescue {
     arena: Arena,
     sectors: u64,
-    /// By block, of each block the closing epoch's version first.
+    /// By block, of each block the oldest epoch's version first.
     versions: Vec<Version>,
     /// Blocks that read as zeros unless a version holds them: ascending, apart.
     zeros: Vec<Range<u64>>,
@@ -100,15 +99,15 @@ impl Rescue {
         }
         let ranges_max = geometry.shards * geometry.extents;
         let epochs = Epochs::find(&rescue.arena, geometry.slots, ranges_max);
-        let overtaking = rescue.find_zeros(&epochs, ranges_max);
-        rescue.find_versions(&epochs, geometry.slots, &overtaking);
+        let cover = rescue.find_zeros(&epochs, ranges_max);
+        rescue.find_versions(&epochs, geometry.slots, &cover);
         Ok(rescue)
     }
 
-    /// Collects the ranges; returns those of the open epoch by themselves.
-    fn find_zeros(&mut self, epochs: &Epochs, ranges_max: u32) -> Vec<Range<u64>> {
+    /// Collects the ranges; returns them by their epochs, too.
+    fn find_zeros(&mut self, epochs: &Epochs, ranges_max: u32) -> Cover {
         let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
-        let mut open = Vec::new();
+        let mut cover = Cover::default();
         for number in 0..ranges_max {
             match self.arena.extent(number) {
                 Ok(Some(range)) => {
@@ -117,9 +116,7 @@ impl Rescue {
                     if blocks.is_empty() {
                         continue;
                     }
-                    if !epochs.is_closing(range.epoch as u16) {
-                        open.push(blocks.clone());
-                    }
+                    cover.add(epochs.number(range.epoch as u16), blocks.clone());
                     self.zeros.push(blocks);
                 }
                 Ok(None) => {}
@@ -127,31 +124,28 @@ impl Rescue {
             }
         }
         merge(&mut self.zeros);
-        merge(&mut open);
-        open
+        cover.sort();
+        cover
     }
 
     /// Collects the newest version of every block in each epoch, unless a range overtakes it.
-    fn find_versions(&mut self, epochs: &Epochs, slots: u32, overtaking: &[Range<u64>]) {
+    fn find_versions(&mut self, epochs: &Epochs, slots: u32, cover: &Cover) {
         for slot in 0..slots {
             let Some(header) = self.header(slot) else {
                 self.rejected += 1;
                 continue;
             };
-            let is_open = !epochs.is_closing(header.epoch);
+            let epoch = epochs.number(header.epoch);
             let mask = header.mask & self.sectors_of(header.block);
-            if header.state.is_dirty()
-                && mask != 0
-                && (is_open || !covers(overtaking, header.block))
-            {
+            let overtaken = || cover.covers_after(epoch, header.block);
+            if header.state.is_dirty() && mask != 0 && !overtaken() {
                 let rank = epochs.rank(header.sequence);
-                self.versions.push(Version { block: header.block, rank, slot, mask, is_open });
+                self.versions.push(Version { block: header.block, rank, slot, mask, epoch });
             }
         }
-        self.versions
-            .sort_unstable_by_key(|version| (version.block, version.is_open, version.rank));
+        self.versions.sort_unstable_by_key(|version| (version.block, version.epoch, version.rank));
         self.versions.dedup_by(|newer, kept| {
-            let same = (newer.block, newer.is_open) == (kept.block, kept.is_open);
+            let same = (newer.block, newer.epoch) == (kept.block, kept.epoch);
             if same {
                 *kept = *newer;
             }
@@ -224,22 +218,4 @@ impl Shared {
     pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
         Rescue::over(self.arena.memory().clone())
     }
-}
-
-/// Sorts ranges, and joins those that touch.
-fn merge(ranges: &mut Vec<Range<u64>>) {
-    ranges.sort_unstable_by_key(|range| range.start);
-    ranges.dedup_by(|after, kept| {
-        let touch = after.start <= kept.end;
-        if touch {
-            kept.end = kept.end.max(after.end);
-        }
-        touch
-    });
-}
-
-/// Whether one of these ranges, ascending and apart, covers the block.
-fn covers(ranges: &[Range<u64>], block: u64) -> bool {
-    let after = ranges.partition_point(|range| range.start <= block);
-    after > 0 && ranges[after - 1].contains(&block)
 }

@@ -189,3 +189,18 @@ fn the_mapfile_covers_the_volume_without_gaps() {
     ];
     assert_eq!(lines(), expected);
 }
+
+#[test]
+fn of_a_chain_of_epochs_the_newest_counts_and_a_range_overtakes_all_before_it() {
+    let fixture = fixture(800, 12);
+    for (slot, epoch) in (0..).zip([9, 12, 10, 11]) {
+        fixture.slot(slot, 3, epoch, 100 - u64::from(epoch));
+    }
+    fixture.zeros(0, 4, 3, 10);
+    fixture.slot(4, 4, 9, 8);
+    fixture.slot(5, 5, 10, 1);
+    fixture.slot(6, 6, 9, 9);
+    fixture.slot(7, 6, 11, 2);
+    let expected = [(24, 8, Some(1)), (32, 8, None), (40, 8, Some(5)), (48, 8, Some(7))];
+    assert_eq!(fixture.pieces(), expected);
+}

@@ -55,6 +55,8 @@ pub(crate) enum Admit {
     AbsorbedAndFlush,
     /// Send it to the backing, then report with [`Shard::passed`].
     Pass,
+    /// It may neither pass nor be absorbed as a whole: cut it.
+    Cut,
     /// Wait until the shard changes. `urgent`: write out, it waits for room.
     Wait { urgent: bool },
 }
@@ -85,6 +87,12 @@ impl Shard {
         if met.partly {
             return self.absorb_behind(gauges, settings, change, &met);
         }
+        if settings.is_ordered() && Shard::must_not_pass(gauges) {
+            return match reason {
+                Reason::Large => Admit::Cut,
+                _ => Admit::Wait { urgent: false },
+            };
+        }
         if met.writing && !planted(Bug::BypassInFlight) {
             return Admit::Wait { urgent: false };
         }
@@ -109,6 +117,17 @@ impl Shard {
             return None;
         }
         Some(self.absorb(gauges, settings, change))
+    }
+
+    /// `ordered`: whether a change that passed now would overtake what is closed.
+    ///
+    /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it is
+    /// under way. It overtakes nothing: every flush that was answered before it was sent has closed only
+    /// epochs that are durable. Nothing overtakes it: whoever knows its end sends a flush after that, the
+    /// flush closes the epoch that is open by then, and what is sent after the flush's answer is of a
+    /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
+    fn must_not_pass(gauges: &Gauges) -> bool {
+        gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
     }
 
     fn count_pass(&mut self, reason: Reason) {
@@ -311,7 +330,7 @@ impl Shard {
         if let Some((old, old_header)) = &old
             && planted(Bug::CoalesceAcrossEpochs)
             && old_header.state == State::Dirty
-            && !self.is_open(old_header)
+            && self.is_closing(old_header)
         {
             let header = Header { epoch: old_header.epoch, ..header };
             self.arena.publish(self.base + slot, &header);

@@ -11,8 +11,7 @@ impl Shard {
     /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still on
     /// its way to the backing, and nothing was done.
     pub(crate) fn shut(&mut self) -> bool {
-        let listed = self.open.length + self.closing.length + self.written.length;
-        if !self.passes.is_empty() || self.zeroes.is_writing() || self.dirty > listed {
+        if !self.passes.is_empty() || self.zeroes.is_writing() || self.dirty > self.listed() {
             return false;
         }
         self.passes.close(true);
@@ -27,7 +26,7 @@ impl Shard {
     /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot over a
     /// range is newer, so a read in between never goes back from zeros to what was before them.
     pub(crate) fn discard_ranges(&mut self, gauges: &Gauges) -> u64 {
-        let unwritten = self.zeroes.unwritten(self.epoch - 1);
+        let unwritten = self.zeroes.unwritten(self.closing_epoch);
         gauges.remaining.fetch_sub(i64::from(unwritten), Ordering::SeqCst);
         self.zeroes.discard(&self.arena)
     }
@@ -45,14 +44,22 @@ impl Shard {
     }
 
     fn next_dirty(&self) -> Option<u32> {
-        let heads = [&self.open, &self.closing, &self.written].map(|list: &List| list.head);
-        heads.into_iter().find(|&slot| slot != crate::lists::NIL)
+        let lists = [&self.open, &self.closing, &self.written].into_iter().chain(&self.chain);
+        lists.map(|list| list.head).find(|&slot| slot != crate::lists::NIL)
+    }
+
+    /// `open` is the open epoch from now on; before it, so many are closed, the oldest of them begun.
+    /// All are empty.
+    pub(crate) fn open_at(&mut self, open: u64, closed: u64) {
+        (self.epoch, self.closing_epoch) = (open, open - closed.max(1));
+        self.chain.clear();
+        self.chain.extend((1..closed).map(|_| List::EMPTY));
     }
 
     /// Nothing is dirty any more: the next epoch is open, and changes may begin again.
     pub(crate) fn end_discard(&mut self, open: u64) {
         assert!(self.dirty == 0 || planted(Bug::DiscardKeepsVersions), "something dirty is left");
-        self.epoch = open;
+        self.open_at(open, 0);
         self.doubtful.clear();
         self.plan.clear();
         self.passes.close(false);
@@ -67,7 +74,7 @@ impl Shard {
         }
         self.unlink(gauges, slot, &header);
         while self.discard_blocks(gauges, 1) > 0 {}
-        self.epoch = open;
+        self.open_at(open, 0);
         let header = Header { epoch: open as u16, state: State::Dirty, ..header };
         self.arena.publish(self.base + slot, &header);
         self.links.push_back(&mut self.open, slot);

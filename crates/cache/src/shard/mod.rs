@@ -7,12 +7,12 @@
 //!  Free --> Clean (policy) <------------------------------ Written (written)
 //!    \                        backing flushed                ^   |
 //!     \                                           run done   |   | backing's flush failed
-//!      --> Dirty, open epoch (open) --> Dirty, closing epoch (closing) --> Writing (with its run)
-//!                               close                           next_run
+//!      --> Dirty, open --> Dirty, closed --> Dirty, being written out --> Writing (with its run)
+//!          (open)     close    (chain)  begin       (closing)        next_run
 //! ```
 //!
-//! At most one *current* version of a block exists; an older one of the closing epoch may stand
-//! beside it, *shadowed*, until it is durable.
+//! At most one *current* version of a block exists; older ones, one an epoch, may stand beside it,
+//! *shadowed*, until they are durable.
 
 mod change;
 mod discard;
@@ -28,11 +28,14 @@ use crate::counters::{Counters, Saving};
 use crate::fills::Fills;
 use crate::index::{Hash, Hints, Index};
 use crate::lists::{Links, List, NIL};
+use crate::order::CHAIN_MAX;
 use crate::passes::Passes;
 use crate::policy::Policy;
+use crate::recovery;
 use crate::settings::{Geometry, Settings};
 use crate::worth::Worth;
 use crate::zeroes::Zeroes;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use block::Extent;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -52,12 +55,16 @@ pub(crate) struct Gauges {
     pub(crate) dirty: AtomicU32,
     /// Dirty blocks of the open epoch.
     pub(crate) open: AtomicU32,
-    /// Blocks and zeroed ranges of the closing epoch that are not written yet.
+    /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
     pub(crate) remaining: AtomicI64,
     /// When the open epoch's first change was admitted, plus one; 0: it has none.
     pub(crate) open_since: AtomicU64,
-    /// The same of the closing epoch.
+    /// The same of the oldest closed epoch that is not durable.
     pub(crate) closing_since: AtomicU64,
+    /// Epochs that are closed, or are being closed, and not durable.
+    pub(crate) closed: AtomicU32,
+    /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
+    pub(crate) passed: AtomicBool,
     /// C13: blocks that may be dirty at the measured drain rate.
     pub(crate) allowance: AtomicU32,
     /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
@@ -107,13 +114,18 @@ pub(crate) struct Shard {
     slots: u32,
     run_blocks: u32,
     region_blocks: u64,
-    /// The open epoch; the one before it may be closing.
+    /// The open epoch.
     epoch: u64,
+    /// The epoch that is being written out, or was last. Those between it and the open one are closed
+    /// and wait in the chain.
+    closing_epoch: u64,
     index: Index,
     links: Links,
     policy: Policy,
     free: List,
     open: List,
+    /// Closed epochs that wait to be written out, the oldest first.
+    chain: VecDeque<List>,
     closing: List,
     written: List,
     /// Slots that are dirty in any way.
@@ -182,12 +194,14 @@ impl Shard {
             slots,
             run_blocks: geometry.run_blocks,
             region_blocks: u64::from(geometry.region_blocks),
-            epoch: 1,
+            epoch: recovery::FIRST,
+            closing_epoch: recovery::FIRST - 1,
             index: Index::new(slots),
             links: Links::new(slots),
             policy: Policy::lru(),
             free: List::EMPTY,
             open: List::EMPTY,
+            chain: VecDeque::with_capacity(CHAIN_MAX + 1),
             closing: List::EMPTY,
             written: List::EMPTY,
             dirty: 0,
@@ -239,7 +253,7 @@ impl Shard {
         Some((slot, header?))
     }
 
-    /// The version of a block that is still to become durable though a newer one exists.
+    /// A version of a block that is still to become durable though a newer one exists.
     fn shadowed(&self, block: u64) -> Option<(u32, Header)> {
         let slot = self.index.find(Hash::of(block), |slot| {
             let found = self.header(slot);
@@ -261,6 +275,17 @@ impl Shard {
     #[inline]
     fn is_open(&self, header: &Header) -> bool {
         header.epoch == self.epoch as u16
+    }
+
+    /// Whether a dirty version belongs to the epoch that is being written out.
+    #[inline]
+    fn is_closing(&self, header: &Header) -> bool {
+        header.epoch == self.closing_epoch as u16
+    }
+
+    /// Where the epoch of a dirty version stands in the chain.
+    fn link_of(&self, header: &Header) -> usize {
+        usize::from(header.epoch.wrapping_sub(self.closing_epoch as u16 + 1))
     }
 
     /// Slots that can be had: free, or clean.
@@ -300,9 +325,13 @@ impl Shard {
                 gauges.open.fetch_sub(1, Ordering::Relaxed);
                 &mut self.open
             }
-            State::Dirty => {
+            State::Dirty if self.is_closing(header) => {
                 gauges.remaining.fetch_sub(1, Ordering::SeqCst);
                 &mut self.closing
+            }
+            State::Dirty => {
+                let link = self.link_of(header);
+                &mut self.chain[link]
             }
             State::Written => &mut self.written,
             State::Writing | State::Free => panic!("a {:?} slot is in no list", header.state),
@@ -350,6 +379,12 @@ impl Shard {
         Nearer { cells, links, arena: self.arena.clone(), base: self.base }
     }
 
+    /// Dirty slots that are in a list; the others are on their way to the backing.
+    fn listed(&self) -> u32 {
+        let waiting: u32 = self.chain.iter().map(|list| list.length).sum();
+        self.open.length + waiting + self.closing.length + self.written.length
+    }
+
     /// Checks every invariant of this shard's data. For the laboratory: it walks everything.
     ///
     /// # Panics
@@ -372,24 +407,37 @@ impl Shard {
         walk(&self.open, &|header| {
             header.state == State::Dirty && self.is_open(header) && !header.shadowed
         });
-        walk(&self.closing, &|header| header.state == State::Dirty && !self.is_open(header));
+        walk(&self.closing, &|header| header.state == State::Dirty && self.is_closing(header));
+        assert_eq!(self.chain.len() as u64, self.epoch - self.closing_epoch - 1, "links missing");
+        for (link, list) in self.chain.iter().enumerate() {
+            let is_its = |header: &Header| self.link_of(header) == link && !self.is_open(header);
+            walk(list, &|header| header.state == State::Dirty && is_its(header));
+        }
         walk(&self.written, &|header| header.state == State::Written);
         let Policy::Lru(clean) = &self.policy;
         walk(clean, &|header| header.state == State::Clean && !header.shadowed);
-        let listed = self.free.length + clean.length + self.open.length;
-        let writing = self.slots - listed - self.closing.length - self.written.length;
-        let dirty = self.open.length + self.closing.length + self.written.length + writing;
+        let idle = self.free.length + clean.length;
+        let writing = self.slots - idle - self.listed();
+        let dirty = self.listed() + writing;
         assert_eq!(dirty, self.dirty, "dirty slots are counted wrongly");
         for slot in 0..self.slots {
             let header = self.header(slot);
             if header.state == State::Free {
                 continue;
             }
-            let found = match header.shadowed {
-                true => self.shadowed(header.block),
-                false => self.current(header.block),
-            };
-            assert_eq!(found.map(|(slot, _)| slot), Some(slot), "{header:?} is held twice");
+            // One current version, and one of each epoch.
+            let mut found = [0; 2];
+            self.index.find(Hash::of(header.block), |other| {
+                let (mine, other) = (other == slot, self.header(other));
+                let alike = !header.shadowed && !other.shadowed
+                    || header.state.is_dirty()
+                        && other.state.is_dirty()
+                        && other.epoch == header.epoch;
+                found[0] += u32::from(mine);
+                found[1] += u32::from(other.block == header.block && alike);
+                false
+            });
+            assert_eq!(found, [1, 1], "{header:?} is held twice, or not named");
         }
         assert!(gauges.dirty.load(Ordering::Relaxed) >= self.dirty);
         (self.dirty, self.open.length)

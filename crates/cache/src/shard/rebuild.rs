@@ -25,9 +25,10 @@ impl Shard {
         header.mask != 0
     }
 
-    /// Empties every list; `open` is the open epoch from now on.
-    pub(crate) fn reset(&mut self, open: u64) {
-        self.epoch = open;
+    /// Empties every list; `open` is the open epoch from now on, and before it so many are closed, the
+    /// oldest of them begun.
+    pub(crate) fn reset(&mut self, open: u64, closed: u64) {
+        self.open_at(open, closed);
         self.index.clear();
         self.fills.clear();
         self.passes.clear();
@@ -43,39 +44,45 @@ impl Shard {
         self.give_slot(slot);
     }
 
-    /// Takes over a dirty version; versions come oldest first. `covered`: a newer range of zeros
-    /// lies over it.
+    /// Takes over a dirty version of this epoch; versions come oldest first. `covered`: a range of
+    /// zeros of a later epoch lies over it.
     pub(crate) fn recover_dirty(
         &mut self,
         gauges: &Gauges,
         slot: u32,
         header: Header,
-        closing: bool,
+        epoch: u64,
         covered: bool,
     ) {
-        if closing && let Some((old, old_header)) = self.shadowed(header.block) {
+        let header =
+            Header { epoch: epoch as u16, state: State::Dirty, shadowed: covered, ..header };
+        let mut twin = None;
+        self.index.find(Hash::of(header.block), |slot| {
+            let found = self.header(slot);
+            let is_it = found.block == header.block && found.epoch == header.epoch;
+            twin = is_it.then_some((slot, found));
+            is_it
+        });
+        if let Some((old, old_header)) = twin {
+            // Two of one epoch: the process died between publishing one and freeing the other.
             self.retire(gauges, old, &old_header);
         }
         if let Some((old, old_header)) = self.current(header.block) {
-            if closing || self.is_open(&old_header) {
-                // Two of one epoch: the process died between publishing one and freeing the other.
-                self.retire(gauges, old, &old_header);
-            } else {
-                self.shadow(old, &old_header);
-            }
+            self.shadow(old, &old_header);
         }
-        let epoch = (self.epoch - u64::from(closing)) as u16;
-        let header = Header { epoch, state: State::Dirty, shadowed: covered, ..header };
         self.arena.publish(self.base + slot, &header);
         self.index.insert(Hash::of(header.block), slot);
         self.dirty += 1;
         gauges.dirty.fetch_add(1, Ordering::Relaxed);
-        if closing {
+        if epoch == self.epoch {
+            self.links.push_back(&mut self.open, slot);
+            gauges.open.fetch_add(1, Ordering::Relaxed);
+        } else if epoch == self.closing_epoch {
             self.links.push_back(&mut self.closing, slot);
             gauges.remaining.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.links.push_back(&mut self.open, slot);
-            gauges.open.fetch_add(1, Ordering::Relaxed);
+            let link = self.link_of(&header);
+            self.links.push_back(&mut self.chain[link], slot);
         }
     }
 
@@ -84,12 +91,13 @@ impl Shard {
     }
 
     pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
-        // In the arena it stays as it is: the low bits of its epoch's number are the same.
+        // In the arena it stays as it is: its epoch is told by the low bits of the number, as before.
         self.zeroes.restore(number, range);
     }
 
+    /// Ranges of the epoch that is begun.
     pub(crate) fn unwritten_ranges(&self) -> u32 {
-        self.zeroes.unwritten(self.epoch - 1)
+        self.zeroes.unwritten(self.closing_epoch)
     }
 
     /// What the planted bug does: everything recovered counts as clean.

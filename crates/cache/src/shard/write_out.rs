@@ -94,19 +94,60 @@ pub(crate) enum Next {
 }
 
 impl Shard {
-    /// Closes the open epoch: what is admitted from now on belongs to the next one.
+    /// Closes the open epoch: what is admitted from now on belongs to the next one. Nothing is copied,
+    /// a list is renamed.
     pub(crate) fn close(&mut self, gauges: &Gauges) {
-        assert!(self.closing.length == 0 && self.written.length == 0, "two epochs closing");
-        self.closing = core::mem::replace(&mut self.open, List::EMPTY);
-        let ranges = self.zeroes.unwritten(self.epoch);
-        gauges.open.fetch_sub(self.closing.length, Ordering::Relaxed);
-        gauges.remaining.fetch_add(i64::from(self.closing.length + ranges), Ordering::SeqCst);
+        let open = core::mem::replace(&mut self.open, List::EMPTY);
+        gauges.open.fetch_sub(open.length, Ordering::Relaxed);
+        self.chain.push_back(open);
+        if planted(Bug::MergeEpochs) {
+            self.merge_newest(gauges);
+        }
         self.epoch += 1;
+    }
+
+    /// What the planted bug does: the epoch before takes in the one that was closed just now.
+    fn merge_newest(&mut self, gauges: &Gauges) {
+        let newest = self.chain.len() - 1;
+        if newest == 0 {
+            return;
+        }
+        while let Some(slot) = self.links.pop_front(&mut self.chain[newest]) {
+            let header = self.header(slot);
+            let mut older = None;
+            self.index.find(Hash::of(header.block), |other| {
+                let found = self.header(other);
+                let is_it = found.block == header.block
+                    && found.state == State::Dirty
+                    && found.epoch == header.epoch.wrapping_sub(1);
+                older = is_it.then_some((other, found));
+                is_it
+            });
+            let epoch = header.epoch.wrapping_sub(1);
+            self.arena.publish(self.base + slot, &Header { epoch, ..header });
+            if let Some((older, _)) = older {
+                self.links.remove(&mut self.chain[newest - 1], older);
+                self.unindex(Hash::of(header.block), older);
+                self.give_slot(older);
+                self.dirty -= 1;
+                gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.links.push_back(&mut self.chain[newest - 1], slot);
+        }
+    }
+
+    /// The oldest closed epoch is to be written out. The one before it must be durable and released.
+    pub(crate) fn begin(&mut self, gauges: &Gauges) {
+        assert!(self.closing.length == 0 && self.written.length == 0, "two epochs closing");
+        self.closing = self.chain.pop_front().expect("an epoch is closed before it is begun");
+        self.closing_epoch += 1;
+        let ranges = self.zeroes.unwritten(self.closing_epoch);
+        gauges.remaining.fetch_add(i64::from(self.closing.length + ranges), Ordering::SeqCst);
     }
 
     /// The next piece of the closing epoch to write out.
     pub(crate) fn next_run(&mut self, run: &mut Run) -> Next {
-        let closing = self.epoch - 1;
+        let closing = self.closing_epoch;
         if self.zeroes.unwritten(closing) > 0 {
             // Slots of the same epoch are newer than its ranges: they wait for them.
             let Some(range) = self.zeroes.next_run(closing) else { return Next::Nothing };
@@ -135,7 +176,7 @@ impl Shard {
         for block in range.first..range.first + u64::from(range.blocks) {
             let closing = self.index.find(Hash::of(block), |slot| {
                 let header = self.header(slot);
-                header.block == block && header.state.is_dirty() && !self.is_open(&header)
+                header.block == block && header.state.is_dirty() && self.is_closing(&header)
             });
             if closing.is_some() {
                 continue;
@@ -180,7 +221,7 @@ impl Shard {
     }
 
     fn is_waiting(&self, header: &Header) -> bool {
-        header.state == State::Dirty && !self.is_open(header)
+        header.state == State::Dirty && self.is_closing(header)
     }
 
     /// The version of a block that the closing epoch has to write, unless a pass is on it.
@@ -267,13 +308,13 @@ impl Shard {
         // Ranges first: killed in between, recovery must not find a range without the slots that
         // were newer than it.
         if !planted(Bug::RangesLast) {
-            self.zeroes.release(&self.arena, self.epoch - 1);
+            self.zeroes.release(&self.arena, self.closing_epoch);
         }
         for _ in 0..most {
             let Some(slot) = self.links.pop_front(&mut self.written) else {
                 self.doubtful.clear();
                 if planted(Bug::RangesLast) {
-                    self.zeroes.release(&self.arena, self.epoch - 1);
+                    self.zeroes.release(&self.arena, self.closing_epoch);
                 }
                 return false;
             };
@@ -312,7 +353,7 @@ impl Shard {
 
     /// Whether the crew may find something here.
     pub(crate) fn has_closing(&self) -> bool {
-        self.closing.length > 0 || self.zeroes.unwritten(self.epoch - 1) > 0
+        self.closing.length > 0 || self.zeroes.unwritten(self.closing_epoch) > 0
     }
 }
 

@@ -52,6 +52,43 @@ assert h.pread(4096, 0) == A
 }
 
 #[test]
+fn an_ordered_flush_does_not_wait_for_the_backing_and_a_stop_writes_all_of_it_out() {
+    if !have_libnbd() {
+        return;
+    }
+    let options = held(&["--durability", "ordered", "--delay", "write=0us,flush=500ms"]);
+    let program = r#"
+import time
+began = time.monotonic()
+for n in range(8):
+    h.pwrite(A, n * 4096)
+    h.flush()
+h.pwrite(B, 0, nbd.CMD_FLAG_FUA)
+assert time.monotonic() - began < 2, "nine flushes have waited for the backing's"
+assert h.pread(4096, 0) == B
+"#;
+    let place = place();
+    let image = image(&place, 4);
+    let ended = client(&options, image.to_str().expect("plain"), program);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let bytes = fs::read(&image).expect("ours");
+    assert!(bytes[..4096].iter().all(|byte| *byte == b'B'));
+    assert!(bytes[4096..8 * 4096].iter().all(|byte| *byte == b'A'));
+}
+
+#[test]
+fn scratch_is_said_at_every_start() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 4);
+    let options = held(&["--durability", "scratch"]);
+    let ended = client(&options, image.to_str().expect("plain"), "h.pwrite(A, 0); h.flush()");
+    assert!(ended.stderr.contains("flushes are ignored"), "{}", ended.stderr);
+}
+
+#[test]
 fn errors_that_pass_within_the_retry_time_are_healed() {
     if !have_libnbd() {
         return;

@@ -19,7 +19,7 @@ fn wrong_values_are_named_and_nothing_is_changed() {
         (&["--memory", "-1"], &["-1"]),
         (&["--memory", "99999999999999G"], &["not a size"]),
         (&["--write", "around"], &["--write", "back-now"]),
-        (&["--durability", "scratch"], &["--durability", "flush"]),
+        (&["--durability", "scra"], &["--durability", "flush, ordered, scratch"]),
         (&["--dirty-bytes", "0"], &["--dirty-bytes", "--write through"]),
         (&["--memory", "4M", "--dirty-bytes", "4M"], &["--dirty-bytes 4 MiB", "3 MiB"]),
         (&["--dirty-age", "5"], &["--dirty-age", "is not a time"]),

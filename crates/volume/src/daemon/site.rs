@@ -3,7 +3,7 @@
 use crate::control::words::{Row, State};
 use crate::failure::{Exit, Failure};
 use crate::volume::{Attached, Volume};
-use block::{Request, Size, WriteMode};
+use block::{Durability, Request, Size, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
 use lane::Event;
 use nbd::Stop;
@@ -149,9 +149,15 @@ impl Site {
         Failure::new(Exit::Io, format!("{}: {error}", self.name))
     }
 
-    /// Makes everything durable that was answered.
+    /// Makes everything durable that was answered, whatever a client's flush means here.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
-        let flushed = self.attached.stack.run_unless_stalled(Request::Flush).await;
+        let durability = self.shared().map(|shared| shared.settings().durability);
+        let flushed = match durability {
+            None | Some(Durability::Flush) => {
+                self.attached.stack.run_unless_stalled(Request::Flush).await
+            }
+            Some(Durability::Ordered | Durability::Scratch) => self.drain().await,
+        };
         flushed.map_err(|error| self.io(error))
     }
 
@@ -259,6 +265,7 @@ impl Site {
             let (settings, geometry) = (shared.settings(), shared.geometry());
             serde_json::json!({
                 "write": mode_word(shared.write_mode()),
+                "durability": settings.durability,
                 "memory_bytes": u64::from(geometry.slots) * BLOCK,
                 "huge_pages": self.volume.has_huge_pages(),
                 "shards": geometry.shards,
