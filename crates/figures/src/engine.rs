@@ -59,6 +59,7 @@ impl Bed {
         let blocks = u64::from(geometry.slots) * 9 / 10;
         let limits = Limits::plain(blocks * 8, 512);
         let settings = Settings {
+            durability: block::Durability::Flush,
             write: WriteMode::Through,
             dirty_blocks_max: geometry.slots / 4,
             dirty_age_ns: u64::MAX / 2,

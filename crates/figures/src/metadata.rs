@@ -42,6 +42,7 @@ fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let arena = memory.bytes();
     let settings = Settings {
+        durability: block::Durability::Flush,
         write: WriteMode::Back,
         dirty_blocks_max: geometry.slots / 4,
         dirty_age_ns: 1,

@@ -31,6 +31,7 @@ fn bed(mib: u64, write: WriteMode, fill_cost_ns: u64) -> Result<Bed> {
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 512)));
     let blocks = u64::from(geometry.slots) * 4;
     let settings = Settings {
+        durability: block::Durability::Flush,
         write,
         dirty_blocks_max: geometry.slots / 2,
         dirty_age_ns: u64::MAX / 2,

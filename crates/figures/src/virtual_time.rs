@@ -29,6 +29,7 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let sectors = mib << 13;
     let settings = Settings {
+        durability: block::Durability::Flush,
         write: WriteMode::Through,
         dirty_blocks_max: geometry.slots / 4,
         dirty_age_ns: 5_000_000_000,
