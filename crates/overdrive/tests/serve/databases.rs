@@ -15,7 +15,9 @@ import os, sqlite3, struct, sys
 database, notes, journal = sys.argv[1:]
 connection = sqlite3.connect(database, isolation_level=None, timeout=60)
 connection.execute(f"PRAGMA journal_mode={journal}")
-connection.execute("PRAGMA synchronous=FULL")
+# EXTRA: with FULL, the deletion of a rollback journal is not flushed, and a power cut right after a
+# commit may undo it (https://www.sqlite.org/pragma.html#pragma_synchronous).
+connection.execute("PRAGMA synchronous=EXTRA")
 connection.execute("CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, text TEXT)")
 number = connection.execute("SELECT coalesce(max(number), 0) FROM rows").fetchone()[0]
 notes = os.open(notes, os.O_WRONLY | os.O_CREAT)
