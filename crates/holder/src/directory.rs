@@ -179,6 +179,19 @@ impl Seat {
         Ok(Seat { socket, directory, name, identity: (bound.dev(), bound.ino()) })
     }
 
+    /// Whether the socket can still be found by its path. (A runtime directory goes when its user logs
+    /// out, and comes back empty.)
+    pub(crate) fn is_there(&self) -> bool {
+        let found = fs::symlink_metadata(self.directory.join(&self.name));
+        found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+    }
+
+    /// Listens anew at the same path, which somebody has taken away.
+    pub(crate) fn again(&self) -> io::Result<Seat> {
+        let runtime = self.directory.parent().unwrap_or(Path::new("/"));
+        Seat::bind(runtime, self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
+    }
+
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -242,11 +242,17 @@ impl Holder<'_> {
         Ends
     }
 
-    /// Whether the orphan still has an image to be kept for. A device's node says nothing: it may
+    /// Whether the orphan can be found, and still has an image to be kept for. A device's node says nothing: it may
     /// be made anew for the same device.
-    fn look(&self) -> Life {
+    fn look(&mut self) -> Life {
         if self.connections.owner().is_some() {
             return Stays;
+        }
+        // Nobody could take over what nobody finds. If it cannot be had now, the next look tries.
+        if !self.seat.is_there()
+            && let Ok(seat) = self.seat.again()
+        {
+            self.seat = seat;
         }
         match rustix::fs::fstat(&self.backing) {
             Ok(found)

@@ -151,6 +151,18 @@ fn a_deleted_image_needs_no_holder() {
     assert!(place.status().is_none());
 }
 
+#[test]
+fn an_orphan_is_found_again_after_its_directory_has_gone() {
+    let place = Place::new();
+    let mut daemon = place.daemon("start");
+    daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
+    fs::remove_dir_all(place.runtime().join("holders")).expect("it is there");
+    daemon.kill();
+    assert!(eventually(|| place.status().is_some_and(|status| status.owner_pid.is_none())));
+    let found = place.status().expect("a holder");
+    assert_eq!(found.dirty_blocks, 2);
+}
+
 /// Whether this process has CAP_SYS_RESOURCE (bit 24), which lowering a score takes.
 fn may_choose_score() -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("it");
