@@ -313,7 +313,7 @@ impl Handle {
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
             None => None,
         };
-        Change { at, source, fua, barred, now_ns: self.lane.now() }
+        Change { at, source, fua, barred, paced: false, now_ns: self.lane.now() }
     }
 
     fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
@@ -420,6 +420,14 @@ impl Handle {
                     return self.pass(room, &change).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
+                Admit::Turn { blocks } => {
+                    change.paced = true;
+                    let begins = self.shared.turn_of(blocks, change.now_ns);
+                    if begins > change.now_ns {
+                        let _waiting = self.shared.pace.waits();
+                        self.lane.sleep_until(begins).await;
+                    }
+                }
                 Admit::Wait { urgent } => {
                     if urgent {
                         self.shared.gauges.urgent.store(true, Ordering::SeqCst);
@@ -450,7 +458,7 @@ impl Handle {
         }
         let drained = room.shard.with(|shard| shard.passed(&self.shared.gauges, change, end));
         room.changed.notify();
-        if drained || room.has_closing.load(Ordering::SeqCst) {
+        if drained || room.has_work.load(Ordering::SeqCst) {
             self.shared.order_changed.notify();
             self.shared.work.notify();
         }

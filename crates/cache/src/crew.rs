@@ -1,8 +1,10 @@
 //! Writing out: the leader of an epoch, and the crew that carries it.
 
 use crate::cache::{Cache, Handle};
+use crate::drain::Rivals;
 use crate::keeper;
 use crate::order::{Order, Start};
+use crate::pace::Level;
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::sentinel;
@@ -30,6 +32,7 @@ const TAINTED: Error = Error::new(Kind::Io, "flush: the flush of an earlier FUA 
 pub(crate) fn start(cache: &Cache) {
     let handle = &cache.0;
     let lane = &handle.lane;
+    handle.shared.lanes.fetch_add(1, Ordering::SeqCst);
     for member in 0..handle.shared.settings.crew {
         let cache = cache.clone();
         lane.spawn(async move { carry(&cache.0, member as usize).await })
@@ -52,7 +55,9 @@ pub(crate) fn start(cache: &Cache) {
 impl Shared {
     /// Wakes the keeper if enough has gathered.
     pub(crate) fn start_if(&self, admit: Admit) {
-        if admit == (Admit::Absorbed { start: true }) {
+        // While the crew writes out early, it is the one to say that the keeper should look.
+        let first = || !self.gauges.early.load(Ordering::SeqCst);
+        if admit == (Admit::Absorbed { start: true }) && first() {
             self.kick.notify();
         }
     }
@@ -68,6 +73,7 @@ impl Shared {
     pub(crate) fn note_closing(&self, order: &mut Order) {
         order.closes(self.gauges.open_since.swap(0, Ordering::Relaxed));
         self.gauges.passed.store(false, Ordering::SeqCst);
+        self.gauges.has_ranges.store(false, Ordering::SeqCst);
         self.show_closed(order);
     }
 
@@ -106,7 +112,26 @@ async fn relay(handle: &Handle) {
     shared.stall.relay(&handle.lane, || shared.stopping.load(Ordering::SeqCst)).await;
 }
 
-/// A crew member: pulls runs of the closing epoch from the shards, one at a time.
+impl Shared {
+    /// Who else wants the backing.
+    fn rivals(&self) -> Rivals {
+        let level = Level::of(&self.gauges, &self.settings);
+        Rivals {
+            reads: self.patience.waiting(Errand::Read) > 0,
+            changes: self.patience.waiting(Errand::Change) > self.drain.in_flight(),
+            flush: self.flush_waiters.load(Ordering::SeqCst) > 0,
+            pressed: level.is_filling(),
+        }
+    }
+
+    /// Lets the crew look for work everywhere.
+    pub(crate) fn muster(&self) {
+        self.rooms.iter().for_each(|room| room.has_work.store(true, Ordering::SeqCst));
+        self.work.notify();
+    }
+}
+
+/// A crew member: pulls runs from the shards, one at a time, while the window has room for it.
 async fn carry(handle: &Handle, member: usize) {
     let shared = &handle.shared;
     let mut run = Run::new(&shared.arena, shared.geometry.run_blocks);
@@ -116,37 +141,40 @@ async fn carry(handle: &Handle, member: usize) {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
-        if !shared.has_failed()
-            && let Some(result) = carry_one(handle, member, &mut run).await
-        {
-            match result {
-                Ok(()) => pause_ns = PAUSE_NS,
-                Err(error) => {
+        if !shared.has_failed() && shared.drain.may_begin(handle.lane.now(), shared.rivals()) {
+            match carry_one(handle, member, &mut run).await {
+                None => {}
+                Some(Ok(())) => {
+                    pause_ns = PAUSE_NS;
+                    continue;
+                }
+                Some(Err(error)) => {
                     trouble(handle, error, 1, shared.settings.retry_time_ns).await;
                     handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+                    continue;
                 }
             }
-            continue;
         }
         shared.work.after(seen).await;
     }
 }
 
-/// Finds and writes one piece of work. None: there is nothing to do.
+/// Finds and writes one piece of work, which the window has room for. None: there is nothing to do.
 async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Result> {
     let shared = &handle.shared;
     let rooms = shared.rooms.len();
     for step in 0..rooms {
         let number = (member + step) % rooms;
         let room = &shared.rooms[number];
-        if !room.has_closing.load(Ordering::SeqCst) {
+        if !room.has_work.load(Ordering::SeqCst) {
             continue;
         }
         handle.lane.turn().await;
+        let most = shared.drain.run_blocks(shared.geometry.run_blocks);
         let next = room.shard.with(|shard| {
-            let next = shard.next_run(run);
-            room.has_closing.store(shard.has_closing(), Ordering::SeqCst);
+            let next = shard.next_run(&shared.gauges, run, most);
+            room.has_work.store(shard.has_work(&shared.gauges), Ordering::SeqCst);
             next
         });
         match next {
@@ -155,12 +183,16 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
             Next::Zeros(range) => return Some(carry_zeros(handle, number, &range, run).await),
         }
     }
+    shared.drain.cancel(handle.lane.now());
     None
 }
 
 async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
+    let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, run.blocks());
-    let mut result = Ok(());
+    let failures = shared.flush_failures.load(Ordering::SeqCst);
+    let (mut result, mut parts) = (Ok(()), 0);
+    let begun = handle.lane.now();
     for (at, from) in run.parts() {
         let start = handle.lane.now();
         let request = Request::Write { at, from, fua: false };
@@ -168,7 +200,8 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
             true => ask_impatiently(handle, request).await,
             false => handle.ask_below(request).await,
         };
-        handle.shared.latencies.run_ns.record(handle.lane.now() - start);
+        shared.latencies.run_ns.record(handle.lane.now() - start);
+        parts += 1;
         if result.is_err() {
             break;
         }
@@ -177,7 +210,23 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         result = Ok(());
     }
     let good = result.is_ok();
-    done(handle, room, |shard, gauges| shard.run_done(gauges, run, good)).await;
+    done(handle, room, |shard, gauges| {
+        // A flush that failed while this was under way may have taken it along; whoever saw to that
+        // did not find it written yet. In the section: either that finds it, or this finds that.
+        let kept = shared.flush_failures.load(Ordering::SeqCst) == failures;
+        let good = good && (kept || planted(Bug::ForgiveUnderWay));
+        shard.run_done(gauges, run, good) || !good
+    })
+    .await;
+    let now = handle.lane.now();
+    if !good || parts > 1 {
+        shared.drain.cancel(now);
+    } else {
+        let most = shared.settings.crew * shared.lanes.load(Ordering::SeqCst);
+        if shared.drain.end(now, begun, run.blocks(), most) {
+            shared.set_allowance();
+        }
+    }
     result
 }
 
@@ -192,33 +241,41 @@ async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -
         }
     }
     let good = result.is_ok();
-    done(handle, room, |shard, gauges| shard.zeros_done(gauges, range, good)).await;
+    done(handle, room, |shard, gauges| {
+        shard.zeros_done(gauges, range, good);
+        true
+    })
+    .await;
+    handle.shared.drain.cancel(handle.lane.now());
     result
 }
 
-/// Notes the end of a piece of work, and tells whom it concerns.
+/// Notes the end of a piece of work, and tells whom it concerns. `note` says whether other pieces may have
+/// waited for this one.
 async fn done(
     handle: &Handle,
     number: usize,
-    note: impl FnOnce(&mut crate::shard::Shard, &crate::shard::Gauges),
+    note: impl FnOnce(&mut crate::shard::Shard, &crate::shard::Gauges) -> bool,
 ) {
     let shared = &handle.shared;
     let room = &shared.rooms[number];
     handle.lane.turn().await;
     shared.unflushed.store(true, Ordering::SeqCst);
-    let more = room.shard.with(|shard| {
-        note(shard, &shared.gauges);
-        let more = shard.has_closing();
-        room.has_closing.store(more, Ordering::SeqCst);
-        more
+    let (more, awaited) = room.shard.with(|shard| {
+        let awaited = note(shard, &shared.gauges);
+        let more = shard.has_work(&shared.gauges);
+        room.has_work.store(more, Ordering::SeqCst);
+        (more, awaited)
     });
     room.changed.notify();
-    if more {
-        // Slots may have waited for a range of zeros, or come back after an error.
+    if more && (awaited || shared.drain.in_flight() < shared.drain.window(shared.rivals())) {
         shared.work.notify();
     }
     if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
         shared.order_changed.notify();
+        if !more || shared.gauges.has_much_to_settle(&shared.settings) {
+            shared.kick.notify();
+        }
     }
 }
 
@@ -273,19 +330,17 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     if !flush_first(handle).await {
         return give_up(handle).await;
     }
-    shared.rooms.iter().for_each(|room| room.has_closing.store(true, Ordering::SeqCst));
-    let blocks = shared.gauges.remaining.load(Ordering::SeqCst).max(0) as u64;
-    let start = handle.lane.now();
     let mut pause_ns = PAUSE_NS;
     loop {
-        shared.work.notify();
+        shared.muster();
         if !written(shared).await {
             return give_up(handle).await;
         }
         let end = handle.lane.now();
         match flush_backing(handle).await {
             Ok(()) => {
-                shared.measure(blocks, end - start, handle.lane.now() - end);
+                shared.drain.flushed(handle.lane.now() - end);
+                shared.set_allowance();
                 break;
             }
             Err(error) => {
@@ -307,9 +362,60 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     handle.lane.turn().await;
     shared.order.with(Order::released);
     shared.order_changed.notify();
+    // The keeper does nothing about the open epoch while another one is being written out.
+    shared.kick.notify();
     if shared.settings.is_ordered() {
         // Who waits for room may have looked between two rooms' releases; it asks for no write-out.
         shared.rooms.iter().for_each(|room| room.changed.notify());
+    }
+}
+
+/// Makes durable what was written out early, without closing its epoch: flush, release. False: not now.
+pub(crate) async fn settle(handle: &Handle) -> bool {
+    let shared = &handle.shared;
+    handle.lane.turn().await;
+    if !shared.order.with(Order::begin_settling) {
+        return false;
+    }
+    if shared.rewrite.swap(false, Ordering::SeqCst) {
+        taint(handle).await;
+    }
+    for room in &shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| shard.begin_settling());
+    }
+    let mut pause_ns = PAUSE_NS;
+    while !shared.has_failed() {
+        let start = handle.lane.now();
+        match flush_backing(handle).await {
+            Ok(()) => {
+                shared.drain.flushed(handle.lane.now() - start);
+                release_early(handle).await;
+                break;
+            }
+            Err(error) => {
+                flush_failed(handle, error).await;
+                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+        }
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::settled);
+    shared.order_changed.notify();
+    true
+}
+
+async fn release_early(handle: &Handle) {
+    for room in &handle.shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| shard.settle_written(&handle.shared.gauges, SLICE)) {
+                break;
+            }
+            handle.lane.rest().await;
+        }
+        room.changed.notify();
     }
 }
 
@@ -434,7 +540,7 @@ async fn taint(handle: &Handle) {
                 break;
             }
         }
-        room.has_closing.store(true, Ordering::SeqCst);
+        room.has_work.store(true, Ordering::SeqCst);
     }
 }
 
@@ -448,25 +554,6 @@ async fn release(handle: &Handle) {
             handle.lane.rest().await;
         }
         room.changed.notify();
-    }
-}
-
-impl Shared {
-    /// Learns from a write-out how fast the backing takes blocks (C13).
-    fn measure(&self, blocks: u64, write_ns: u64, flush_ns: u64) {
-        let allowance = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
-        let ease = |gauge: &core::sync::atomic::AtomicU64, sample: u64| {
-            let before = gauge.load(Ordering::Relaxed);
-            let now = if before == 0 { sample } else { before - before / 4 + sample / 4 };
-            gauge.store(now, Ordering::Relaxed);
-        };
-        ease(&self.drain.flush_ns, flush_ns);
-        // A few blocks measure latency, not rate.
-        if blocks >= 64.min(allowance / 2).max(1) && write_ns > 0 {
-            let rate = u128::from(blocks) * 1_000_000_000 / u128::from(write_ns);
-            ease(&self.drain.blocks_per_second, rate.min(1 << 40) as u64);
-        }
-        self.set_allowance();
     }
 }
 

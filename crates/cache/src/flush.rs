@@ -95,11 +95,14 @@ impl Handle {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
         }
-        match self.shared.settings.durability {
+        self.shared.flush_waiters.fetch_add(1, Ordering::SeqCst);
+        let result = match self.shared.settings.durability {
             Durability::Flush => self.flush().await,
             Durability::Ordered => self.close_epoch().await,
             Durability::Scratch => self.ignore().await,
-        }
+        };
+        self.shared.flush_waiters.fetch_sub(1, Ordering::SeqCst);
+        result
     }
 
     /// A flush that does nothing, unless the volume has failed (C8).

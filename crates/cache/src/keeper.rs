@@ -2,7 +2,10 @@
 //! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
 
 use crate::cache::Handle;
-use crate::crew::first;
+use crate::crew::{self, first};
+use crate::planted::{Bug, planted};
+use crate::settings::Settings;
+use crate::shard::Gauges;
 use crate::shared::Shared;
 use core::sync::atomic::Ordering;
 
@@ -20,25 +23,66 @@ impl Shared {
 
     /// What the keeper must do.
     fn due(&self, now_ns: u64) -> Due {
+        let gauges = &self.gauges;
         if self.has_failed() {
             return Due::Nothing;
         }
-        let since = self.gauges.open_since.load(Ordering::Relaxed);
-        if self.gauges.urgent.swap(false, Ordering::SeqCst) {
+        let since = gauges.open_since.load(Ordering::Relaxed);
+        if gauges.urgent.swap(false, Ordering::SeqCst) {
             self.writes_urgent.fetch_add(1, Ordering::Relaxed);
             return Due::All;
         }
-        let open = self.gauges.open.load(Ordering::Relaxed);
-        let full = open > 0 && open * 4 >= self.gauges.dirty_limit(&self.settings);
         // Half of the age is for waiting, half for writing.
         let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns / 2);
-        if since > 0 && (full || at_ns <= now_ns) {
+        if since > 0 && at_ns <= now_ns {
             return Due::All;
         }
-        if self.settings.is_ordered() && self.gauges.closed.load(Ordering::SeqCst) > 0 {
-            return Due::Closed;
+        let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
+        if gauges.closed.load(Ordering::SeqCst) > 0 {
+            // In `flush` mode somebody leads, and rings when it is done.
+            return if self.settings.is_ordered() { Due::Closed } else { later };
         }
-        if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing }
+        let (open, limit) =
+            (gauges.open.load(Ordering::Relaxed), gauges.dirty_limit(&self.settings));
+        let full = open > 0 && open * 4 >= limit;
+        let may = !self.flush_first.load(Ordering::SeqCst)
+            && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
+        if full && !may {
+            return Due::All;
+        }
+        self.switch_early(full, open * 8 > limit);
+        match gauges.has_much_to_settle(&self.settings) || self.has_rest_to_settle() {
+            true => Due::Settle,
+            false => later,
+        }
+    }
+
+    /// Lets the crew write out blocks of the open epoch while there are many: from a quarter of the limit on,
+    /// down to an eighth.
+    fn switch_early(&self, full: bool, some: bool) {
+        let on = full || some && self.gauges.early.load(Ordering::SeqCst);
+        self.gauges.early.store(on, Ordering::SeqCst);
+        if on {
+            self.muster();
+        }
+    }
+
+    /// Whether the crew has come to rest, and left something that is written but not durable.
+    fn has_rest_to_settle(&self) -> bool {
+        !self.gauges.early.load(Ordering::SeqCst)
+            && self.drain.in_flight() == 0
+            && self.gauges.settling.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Gauges {
+    /// Whether so many blocks were written out early that the backing should be flushed for them: an eighth
+    /// of the limit.
+    pub(crate) fn has_much_to_settle(&self, settings: &Settings) -> bool {
+        let settling = self.settling.load(Ordering::SeqCst);
+        settling > 0
+            && settling >= self.dirty_limit(settings) / 8
+            && self.closed.load(Ordering::SeqCst) == 0
     }
 }
 
@@ -48,6 +92,8 @@ enum Due {
     All,
     /// Write out what is closed: nobody else does (`ordered`).
     Closed,
+    /// Make durable what was written out early.
+    Settle,
     /// Look again at this time, or when something happens.
     At { ns: u64 },
     /// Wait until something happens.
@@ -70,6 +116,12 @@ pub(crate) async fn keep(handle: &Handle) {
         match shared.due(handle.lane.now()) {
             Due::All => _ = handle.flush().await,
             Due::Closed => _ = handle.write_out_closed().await,
+            Due::Settle => {
+                if !crew::settle(handle).await {
+                    // Whoever is in the way rings.
+                    shared.kick.after(seen).await;
+                }
+            }
             Due::At { ns } => {
                 let kicked = shared.kick.after(seen);
                 first(kicked, handle.lane.sleep_until(ns)).await;

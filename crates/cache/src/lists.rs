@@ -48,6 +48,10 @@ impl Links {
         self.get(slot, AFTER)
     }
 
+    pub(crate) fn before(&self, slot: u32) -> u32 {
+        self.get(slot, BEFORE)
+    }
+
     pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {
         self.set(slot, BEFORE, list.tail);
         self.set(slot, AFTER, NIL);

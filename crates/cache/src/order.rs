@@ -20,6 +20,8 @@
 //!                     v
 //!                  Stuck --clear_error--> (Stuck, led again)
 //!
+//!   Idle, nothing closed --begin_settling--> Settling --settled--> Idle
+//!
 //!   Idle or Stuck, failed --begin_discard--> Discarding --end_discard--> Idle, all is durable
 //! ```
 //!
@@ -39,6 +41,8 @@ enum Phase {
     Idle,
     Running,
     Releasing,
+    /// What was written out of the open epoch is being made durable; no epoch is closed by that.
+    Settling,
     /// A write-out was given up, or recovery found one half done: whoever leads next resumes it.
     Stuck,
     /// What is dirty is being given up.
@@ -188,7 +192,10 @@ impl Order {
         }
         let epoch = self.durable + 1;
         let start = match self.phase {
-            Phase::Running | Phase::Releasing | Phase::Discarding { .. } => return Step::Wait,
+            Phase::Running
+            | Phase::Releasing
+            | Phase::Settling
+            | Phase::Discarding { .. } => return Step::Wait,
             Phase::Stuck => Start::Resume,
             Phase::Idle if epoch == self.open => Start::Close,
             Phase::Idle if self.walking && epoch + 1 == self.open => return Step::Wait,
@@ -246,6 +253,26 @@ impl Order {
         self.phase = Phase::Idle;
     }
 
+    /// What was written out early is about to be made durable. False: not now, an epoch is closed, or slots
+    /// are still being released, or the volume has failed.
+    pub(crate) fn begin_settling(&mut self) -> bool {
+        let may = self.phase == Phase::Idle
+            && self.durable + 1 == self.open
+            && !self.walking
+            && self.failed.is_none();
+        if may {
+            self.phase = Phase::Settling;
+        }
+        may
+    }
+
+    /// It is, or it was given up: then nothing of it counts as written any more.
+    pub(crate) fn settled(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Settling);
+        self.trouble_since_ns = None;
+        self.phase = Phase::Idle;
+    }
+
     /// The backing has failed at `now_ns`. True: try again. False: for too long, the volume fails.
     pub(crate) fn trouble(&mut self, now_ns: u64, retry_time_ns: u64) -> bool {
         if self.failed.is_some() {
@@ -274,7 +301,7 @@ impl Order {
 
     /// Whether somebody leads a write-out.
     pub(crate) fn is_led(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Releasing)
+        matches!(self.phase, Phase::Running | Phase::Releasing | Phase::Settling)
     }
 
     /// The operator says that the backing is well again. False: not while a discard is under way.
@@ -299,7 +326,10 @@ impl Order {
             _ if self.walking => return Err(IN_FLIGHT),
             Phase::Idle => false,
             Phase::Stuck => true,
-            Phase::Running | Phase::Releasing | Phase::Discarding { .. } => return Err(IN_FLIGHT),
+            Phase::Running
+            | Phase::Releasing
+            | Phase::Settling
+            | Phase::Discarding { .. } => return Err(IN_FLIGHT),
         };
         self.phase = Phase::Discarding { stuck };
         Ok(())

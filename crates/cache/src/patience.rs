@@ -68,6 +68,12 @@ impl Patience {
         waiting[sent.errand as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Requests of a kind that were sent and are not answered.
+    pub(crate) fn waiting(&self, errand: Errand) -> u32 {
+        let counts = self.waiting.iter().map(|waiting| waiting[errand as usize].load(Ordering::Relaxed));
+        counts.sum()
+    }
+
     fn waits(&self, generation: usize, errand: Errand) -> bool {
         self.waiting[generation][errand as usize].load(Ordering::Relaxed) > 0
     }

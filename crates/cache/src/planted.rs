@@ -22,6 +22,8 @@ pub enum Bug {
     ForgetPasses,
     /// C2: in `ordered` mode, the backing is not flushed between two epochs.
     SkipEpochFlush,
+    /// C2: blocks of the open epoch are written out early while another epoch is closed.
+    EarlyAhead,
     /// C4: a write changes a slot that is on its way to the backing.
     OverwriteInFlight,
     /// C4: a run that starts in the middle of a block is written from the block's start.
@@ -54,6 +56,10 @@ pub enum Bug {
     SwallowError,
     /// C8: written blocks are clean before the backing was flushed.
     CleanTooEarly,
+    /// C8: what was written early while the backing was being flushed counts as durable, too.
+    SettleTooMuch,
+    /// C8: what was under way while a flush of the backing failed counts as written.
+    ForgiveUnderWay,
     /// C8: a process forgives the backing a failed flush before its own first good one, though an
     /// earlier life may have answered what is lost.
     ForgiveFirstFlush,
@@ -71,6 +77,10 @@ pub enum Bug {
     KeepMarkedFill,
     /// C10: a bypassing write leaves an older copy behind.
     KeepBehindPass,
+    /// C10: a block is written out while an older version of it is under way.
+    WriteBeside,
+    /// C10: a version that was overtaken while it was under way, and failed, is written out again.
+    KeepOvertaken,
     /// C11: write-back before any client has flushed.
     TrustAtOnce,
     /// C12: a bypassing write does not wait for a write-out of its block.
@@ -79,6 +89,8 @@ pub enum Bug {
     IgnoreDebt,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
+    /// C14: blocks are written out early while a range of zeros of their epoch waits.
+    EarlyUnderRange,
     /// C14: the backing is asked what is zero before the cache looks at what it holds itself.
     StatusBelowFirst,
     /// C15: recovery starts while the old owner's writes are still under way.
@@ -89,7 +101,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 39] = [
+    pub const ALL: [Bug; 45] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -98,6 +110,7 @@ impl Bug {
         Bug::PassAhead,
         Bug::ForgetPasses,
         Bug::SkipEpochFlush,
+        Bug::EarlyAhead,
         Bug::OverwriteInFlight,
         Bug::WrongOffset,
         Bug::SkipChecksum,
@@ -114,6 +127,8 @@ impl Bug {
         Bug::RangesLast,
         Bug::SwallowError,
         Bug::CleanTooEarly,
+        Bug::SettleTooMuch,
+        Bug::ForgiveUnderWay,
         Bug::ForgiveFirstFlush,
         Bug::OverlapFlushes,
         Bug::ForgetFailure,
@@ -122,10 +137,13 @@ impl Bug {
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,
+        Bug::WriteBeside,
+        Bug::KeepOvertaken,
         Bug::TrustAtOnce,
         Bug::BypassInFlight,
         Bug::IgnoreDebt,
         Bug::DiscardDropsFlushed,
+        Bug::EarlyUnderRange,
         Bug::StatusBelowFirst,
         Bug::SkipFence,
         Bug::TwoOwners,

@@ -2,9 +2,11 @@
 
 use crate::arena::Arena;
 use crate::counters::Counters;
+use crate::drain::Drain;
 use crate::gate::Gate;
 use crate::histogram::{Histograms, Latencies};
 use crate::order::Order;
+use crate::pace::Pace;
 use crate::patience::Patience;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
@@ -25,16 +27,7 @@ pub(crate) struct Room {
     /// were released.
     pub(crate) changed: Event,
     /// Whether the crew may find work here.
-    pub(crate) has_closing: AtomicBool,
-}
-
-/// What is measured of write-outs (C13).
-#[derive(Debug, Default)]
-pub(crate) struct Drain {
-    /// Blocks a second; 0: not measured yet.
-    pub(crate) blocks_per_second: AtomicU64,
-    /// A flush of the backing, in nanoseconds.
-    pub(crate) flush_ns: AtomicU64,
+    pub(crate) has_work: AtomicBool,
 }
 
 /// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
@@ -58,6 +51,11 @@ pub struct Shared {
     /// The keeper should look at the levels.
     pub(crate) kick: Event,
     pub(crate) drain: Drain,
+    pub(crate) pace: Pace,
+    /// Clients that wait for a flush.
+    pub(crate) flush_waiters: AtomicU32,
+    /// Lanes that have joined: each has a crew.
+    pub(crate) lanes: AtomicU32,
     pub(crate) keeper_taken: AtomicBool,
     pub(crate) stopping: AtomicBool,
     /// What the sentinel and the lanes' relays wait beside: the volume stops.
@@ -151,6 +149,9 @@ impl Shared {
             backing_read_ns: AtomicU64::new(u64::MAX),
             hit_ns: AtomicU64::new(0),
             urgent: AtomicBool::new(false),
+            early: AtomicBool::new(false),
+            settling: AtomicU32::new(0),
+            has_ranges: AtomicBool::new(false),
         };
         let mut shared = Shared {
             rooms: (0..geometry.shards)
@@ -159,7 +160,7 @@ impl Shared {
                     nearer: shard.hints(),
                     shard: Lock::new(shard),
                     changed: Event::new(),
-                    has_closing: AtomicBool::new(false),
+                    has_work: AtomicBool::new(false),
                 })
                 .collect(),
             limits: limits_above(below),
@@ -174,6 +175,9 @@ impl Shared {
             work: Event::new(),
             kick: Event::new(),
             drain: Drain::default(),
+            pace: Pace::default(),
+            flush_waiters: AtomicU32::new(0),
+            lanes: AtomicU32::new(0),
             keeper_taken: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             ended: Event::new(),

@@ -4,6 +4,7 @@ use super::{Gauges, Shard, bits, blocks_of, share, stretches, whole_blocks_of};
 use crate::BLOCK_SECTORS;
 use crate::arena::{ExtentHeader, Header, State};
 use crate::index::Hash;
+use crate::pace::Level;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent};
@@ -42,6 +43,8 @@ pub(crate) struct Change<'a> {
     pub(crate) fua: bool,
     /// Why it may not be absorbed, if so.
     pub(crate) barred: Option<Reason>,
+    /// It has waited for its turn.
+    pub(crate) paced: bool,
     pub(crate) now_ns: u64,
 }
 
@@ -59,6 +62,8 @@ pub(crate) enum Admit {
     Cut,
     /// Wait until the shard changes. `urgent`: write out, it waits for room.
     Wait { urgent: bool },
+    /// The buffer is nearly full: wait for the turn of a change that brings so many new blocks.
+    Turn { blocks: u32 },
 }
 
 /// What a change meets that is not durable yet.
@@ -68,6 +73,8 @@ struct Met {
     partly: bool,
     /// A block is on its way to the backing.
     writing: bool,
+    /// One of the open epoch is: a range of zeros that overtook it would be written before it.
+    early: bool,
     /// Blocks of the open epoch that are dirty already.
     open: u32,
 }
@@ -80,9 +87,15 @@ impl Shard {
             return Admit::Wait { urgent: false };
         }
         let met = self.meet(&change.at);
+        if met.early && matches!(change.source, Source::Zeros { .. }) {
+            return Admit::Wait { urgent: false };
+        }
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
         let Some(reason) = barred else {
-            return self.absorb(gauges, settings, change);
+            return match Shard::turn_for(gauges, settings, change, &met) {
+                Some(blocks) => Admit::Turn { blocks },
+                None => self.absorb(gauges, settings, change),
+            };
         };
         if met.partly {
             return self.absorb_behind(gauges, settings, change, &met);
@@ -113,10 +126,16 @@ impl Shard {
             return None;
         }
         let met = self.meet(&change.at);
-        if self.full(gauges, settings, change, &met).is_some() {
-            return None;
-        }
-        Some(self.absorb(gauges, settings, change))
+        let waits = self.full(gauges, settings, change, &met).is_some()
+            || Shard::turn_for(gauges, settings, change, &met).is_some();
+        (!waits).then(|| self.absorb(gauges, settings, change))
+    }
+
+    /// How many new blocks the turn is for that this change has to wait for, if it has to.
+    fn turn_for(gauges: &Gauges, settings: &Settings, change: &Change, met: &Met) -> Option<u32> {
+        let new = Shard::slots_for(change).saturating_sub(met.open);
+        let waits = new > 0 && !change.paced && Level::of(gauges, settings).is_pressed();
+        waits.then_some(new)
     }
 
     /// `ordered`: whether a change that passed now would overtake what is closed.
@@ -162,6 +181,7 @@ impl Shard {
                     met.partly |= !whole;
                     met.partly |= header.mask != 0xff && !planted(Bug::PassHeldInPart);
                     met.writing |= header.state == State::Writing;
+                    met.early |= header.state == State::Writing && self.is_open(&header);
                     met.open += u32::from(header.state == State::Dirty && self.is_open(&header));
                 }
                 false
@@ -257,6 +277,7 @@ impl Shard {
                 self.counters.blocks_absorbed += u64::from(blocks);
             }
             Source::Zeros { may_unmap, discard } => {
+                gauges.has_ranges.store(true, Ordering::SeqCst);
                 self.absorb_zeros(gauges, change, sequence, may_unmap, discard);
             }
         }
@@ -367,8 +388,8 @@ impl Shard {
     fn is_replaceable(&self, header: &Header) -> bool {
         match header.state {
             State::Clean => true,
-            State::Dirty => self.is_open(header),
-            State::Writing | State::Written | State::Free => false,
+            State::Dirty | State::Written => self.is_open(header),
+            State::Writing | State::Free => false,
         }
     }
 

@@ -44,7 +44,8 @@ impl Shard {
     }
 
     fn next_dirty(&self) -> Option<u32> {
-        let lists = [&self.open, &self.closing, &self.written].into_iter().chain(&self.chain);
+        let lists = [&self.open, &self.closing, &self.written, &self.early.written];
+        let lists = lists.into_iter().chain(&self.chain);
         lists.map(|list| list.head).find(|&slot| slot != crate::lists::NIL)
     }
 

@@ -11,11 +11,14 @@
 //!          (open)     close    (chain)  begin       (closing)        next_run
 //! ```
 //!
+//! (`early.rs` draws the way of those that are written out before their epoch is closed.)
+//!
 //! At most one *current* version of a block exists; older ones, one an epoch, may stand beside it,
 //! *shadowed*, until they are durable.
 
 mod change;
 mod discard;
+mod early;
 mod pass;
 mod read;
 mod rebuild;
@@ -39,6 +42,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use block::Extent;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use early::Early;
 
 pub(crate) use change::{Admit, Change, Reason, Source};
 pub(crate) use pass::Passed;
@@ -73,6 +77,12 @@ pub(crate) struct Gauges {
     pub(crate) hit_ns: AtomicU64,
     /// A change waits for room: write out, whatever the level.
     pub(crate) urgent: AtomicBool,
+    /// The crew may write out blocks of the open epoch.
+    pub(crate) early: AtomicBool,
+    /// Blocks that were written out early and are not known to be durable, while their epoch is not begun.
+    pub(crate) settling: AtomicU32,
+    /// The open epoch may hold ranges of zeros.
+    pub(crate) has_ranges: AtomicBool,
 }
 
 impl Gauges {
@@ -128,6 +138,7 @@ pub(crate) struct Shard {
     chain: VecDeque<List>,
     closing: List,
     written: List,
+    early: Early,
     /// Slots that are dirty in any way.
     dirty: u32,
     zeroes: Zeroes,
@@ -204,6 +215,7 @@ impl Shard {
             chain: VecDeque::with_capacity(CHAIN_MAX + 1),
             closing: List::EMPTY,
             written: List::EMPTY,
+            early: Early::NONE,
             dirty: 0,
             zeroes: Zeroes::new(extents),
             fills: Fills::new(geometry.fills, geometry.run_blocks),
@@ -333,7 +345,13 @@ impl Shard {
                 let link = self.link_of(header);
                 &mut self.chain[link]
             }
-            State::Written => &mut self.written,
+            State::Written if self.is_closing(header) => &mut self.written,
+            State::Written => {
+                self.unlink_early(gauges, slot);
+                self.dirty -= 1;
+                gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
             State::Writing | State::Free => panic!("a {:?} slot is in no list", header.state),
         };
         self.links.remove(list, slot);
@@ -382,7 +400,8 @@ impl Shard {
     /// Dirty slots that are in a list; the others are on their way to the backing.
     fn listed(&self) -> u32 {
         let waiting: u32 = self.chain.iter().map(|list| list.length).sum();
-        self.open.length + waiting + self.closing.length + self.written.length
+        let written = self.written.length + self.early.written.length;
+        self.open.length + waiting + self.closing.length + written
     }
 
     /// Checks every invariant of this shard's data. For the laboratory: it walks everything.
@@ -413,7 +432,13 @@ impl Shard {
             let is_its = |header: &Header| self.link_of(header) == link && !self.is_open(header);
             walk(list, &|header| header.state == State::Dirty && is_its(header));
         }
-        walk(&self.written, &|header| header.state == State::Written);
+        walk(&self.written, &|header| {
+            header.state == State::Written && self.is_closing(header)
+        });
+        walk(&self.early.written, &|header| {
+            let is_first = || self.link_of(header) == 0;
+            header.state == State::Written && (self.is_open(header) || is_first())
+        });
         let Policy::Lru(clean) = &self.policy;
         walk(clean, &|header| header.state == State::Clean && !header.shadowed);
         let idle = self.free.length + clean.length;
@@ -425,14 +450,16 @@ impl Shard {
             if header.state == State::Free {
                 continue;
             }
-            // One current version, and one of each epoch.
+            // One current version, and one of each epoch, beside one of it that is under way.
             let mut found = [0; 2];
             self.index.find(Hash::of(header.block), |other| {
                 let (mine, other) = (other == slot, self.header(other));
+                let under_way = |one: &Header| one.shadowed && one.state == State::Writing;
                 let alike = !header.shadowed && !other.shadowed
                     || header.state.is_dirty()
                         && other.state.is_dirty()
-                        && other.epoch == header.epoch;
+                        && other.epoch == header.epoch
+                        && (mine || !under_way(&header) && !under_way(&other));
                 found[0] += u32::from(mine);
                 found[1] += u32::from(other.block == header.block && alike);
                 false

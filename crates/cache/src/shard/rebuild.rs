@@ -1,5 +1,6 @@
 //! The shard as recovery rebuilds it.
 
+use super::early::Early;
 use super::{Gauges, Shard};
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::index::Hash;
@@ -37,6 +38,7 @@ impl Shard {
         self.policy = Policy::lru();
         (self.free, self.open, self.closing, self.written) =
             (List::EMPTY, List::EMPTY, List::EMPTY, List::EMPTY);
+        self.early = Early::NONE;
         self.dirty = 0;
     }
 

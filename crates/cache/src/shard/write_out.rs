@@ -1,4 +1,4 @@
-//! Writing out a closing epoch: sorted, merged runs; durable only after the backing's flush.
+//! Writing out: sorted, merged runs; durable only after the backing's flush.
 
 use super::{Gauges, Shard, stretches};
 use crate::BLOCK_SECTORS;
@@ -142,11 +142,14 @@ impl Shard {
         self.closing = self.chain.pop_front().expect("an epoch is closed before it is begun");
         self.closing_epoch += 1;
         let ranges = self.zeroes.unwritten(self.closing_epoch);
-        gauges.remaining.fetch_add(i64::from(self.closing.length + ranges), Ordering::SeqCst);
+        let under_way = self.begin_early(gauges);
+        let remaining = self.closing.length + ranges + under_way;
+        gauges.remaining.fetch_add(i64::from(remaining), Ordering::SeqCst);
     }
 
-    /// The next piece of the closing epoch to write out.
-    pub(crate) fn next_run(&mut self, run: &mut Run) -> Next {
+    /// The next piece to write out, of the closing epoch or, where none waits, of the open one; blocks in
+    /// runs of at most so many.
+    pub(crate) fn next_run(&mut self, gauges: &Gauges, run: &mut Run, most: u32) -> Next {
         let closing = self.closing_epoch;
         if self.zeroes.unwritten(closing) > 0 {
             // Slots of the same epoch are newer than its ranges: they wait for them.
@@ -158,8 +161,9 @@ impl Shard {
             self.carve(&range, run);
             return Next::Zeros(range);
         }
-        while let Some(seed) = self.next_seed() {
-            if self.gather(seed, run) {
+        let early = self.writes_early(gauges);
+        while let Some(seed) = self.next_seed(early) {
+            if self.gather(gauges, seed, run, most, early) {
                 return Next::Blocks;
             }
         }
@@ -191,28 +195,27 @@ impl Shard {
     }
 
     /// The next block of the sorted plan that still waits; plans anew when the plan is used up.
-    fn next_seed(&mut self) -> Option<u64> {
+    fn next_seed(&mut self, early: bool) -> Option<u64> {
         for attempt in 0..2 {
             while let Some((block, slot)) = self.plan.pop() {
                 let header = self.header(slot);
                 // The plan is a hint: the slot may be gone, written, or another block's by now.
-                if header.block == block && self.is_waiting(&header) {
+                if header.block == block && self.is_waiting(&header, early) {
                     return Some(block);
                 }
             }
             if attempt == 0 {
-                self.make_plan();
+                self.make_plan(early);
             }
         }
         None
     }
 
-    fn make_plan(&mut self) {
-        let mut slot = self.closing.head;
+    fn make_plan(&mut self, early: bool) {
+        let mut slot = if early { self.open.head } else { self.closing.head };
         while slot != NIL && self.plan.len() < PLAN {
             let block = self.arena.block(self.base + slot);
-            // A block under a pass waits for it; the end of the pass rings the crew.
-            if self.passes.is_empty() || !self.passes.meet(block, 1) {
+            if !self.is_held_back(block) {
                 self.plan.push((block, slot));
             }
             slot = self.links.after(slot);
@@ -220,31 +223,46 @@ impl Shard {
         self.plan.sort_unstable_by(|one, two| two.cmp(one));
     }
 
-    fn is_waiting(&self, header: &Header) -> bool {
-        header.state == State::Dirty && self.is_closing(header)
+    /// A block under a pass waits for it, and one that is under way for that; the ends of both ring the
+    /// crew.
+    fn is_held_back(&self, block: u64) -> bool {
+        let passes = !self.passes.is_empty() && self.passes.meet(block, 1);
+        passes || self.is_under_way(block) && !planted(Bug::WriteBeside)
     }
 
-    /// The version of a block that the closing epoch has to write, unless a pass is on it.
-    fn waiting(&self, block: u64) -> Option<(u32, Header)> {
+    fn is_waiting(&self, header: &Header, early: bool) -> bool {
+        let is_its = self.is_closing(header) || early && self.is_open(header);
+        header.state == State::Dirty && is_its
+    }
+
+    /// The version of a block that waits to be written out, unless something holds it back.
+    fn waiting(&self, block: u64, early: bool) -> Option<(u32, Header)> {
         let slot = self.index.find(Hash::of(block), |slot| {
             let header = self.header(slot);
-            header.block == block && self.is_waiting(&header)
+            header.block == block && self.is_waiting(&header, early)
         })?;
-        let held_back = !self.passes.is_empty() && self.passes.meet(block, 1);
-        (!held_back).then(|| (slot, self.header(slot)))
+        (!self.is_held_back(block)).then(|| (slot, self.header(slot)))
     }
 
     /// Fills a run with the seed's block and its neighbours that wait too, up to the region's
     /// border. Blocks that are not whole may only be first or last, where they join without a gap.
-    fn gather(&mut self, seed: u64, run: &mut Run) -> bool {
+    fn gather(
+        &mut self,
+        gauges: &Gauges,
+        seed: u64,
+        run: &mut Run,
+        most: u32,
+        early: bool,
+    ) -> bool {
         run.clear(&self.arena);
-        let Some(mut next) = self.waiting(seed) else {
+        let most = self.run_blocks.min(most.max(1));
+        let Some(mut next) = self.waiting(seed, early) else {
             return false;
         };
         let region = seed / self.region_blocks * self.region_blocks;
         let mut first = seed;
-        while first > region && seed - first + 1 < u64::from(self.run_blocks) {
-            match self.waiting(first - 1) {
+        while first > region && seed - first + 1 < u64::from(most) {
+            match self.waiting(first - 1, early) {
                 Some(before) if starts_whole(next.1.mask) && ends_open(before.1.mask) => {
                     next = before;
                     first -= 1;
@@ -256,41 +274,57 @@ impl Shard {
         loop {
             let (slot, header) = next;
             run.push(&self.arena, self.base, slot, &header);
-            self.links.remove(&mut self.closing, slot);
+            self.take_out(gauges, slot, &header);
             self.arena.publish(self.base + slot, &Header { state: State::Writing, ..header });
             block += 1;
-            let more = block < region + self.region_blocks && run.blocks() < self.run_blocks;
+            let more = block < region + self.region_blocks && run.blocks() < most;
             if !more || !ends_open(header.mask) {
                 return true;
             }
-            match self.waiting(block) {
+            match self.waiting(block, early) {
                 Some(after) if starts_whole(after.1.mask) => next = after,
                 _ => return true,
             }
         }
     }
 
-    /// A run has been written, or has failed.
-    pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) {
+    /// A run has been written, or has failed. True: a version waits for one of its blocks.
+    pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) -> bool {
+        let mut awaited = false;
         for &slot in &run.slots {
             let header = self.header(slot);
             assert_eq!(header.state, State::Writing, "a run's slot was changed under it");
-            if good {
+            awaited |= header.shadowed;
+            let begun = self.is_closing(&header);
+            let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
+            if !begun {
+                self.early.writing -= 1;
+            } else if good || overtaken {
+                gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+            }
+            if overtaken {
+                self.drop_overtaken(gauges, slot, &header);
+            } else if good {
                 self.arena.publish(self.base + slot, &Header { state: State::Written, ..header });
-                self.links.push_back(&mut self.written, slot);
-            } else {
+                match begun {
+                    true => self.links.push_back(&mut self.written, slot),
+                    false => self.note_early(gauges, slot),
+                }
+            } else if begun {
                 self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..header });
                 self.links.push_back(&mut self.closing, slot);
+            } else {
+                self.put_back(gauges, slot, &header);
             }
         }
         if good {
             self.counters.blocks_written += u64::from(run.blocks());
             self.counters.runs_written += 1;
-            gauges.remaining.fetch_sub(i64::from(run.blocks()), Ordering::SeqCst);
         }
         if planted(Bug::CleanTooEarly) {
             self.release(gauges, u32::MAX);
         }
+        awaited
     }
 
     /// A range of zeros has been written, or has failed.
@@ -318,23 +352,31 @@ impl Shard {
                 }
                 return false;
             };
-            let header = self.header(slot);
-            self.dirty -= 1;
-            gauges.dirty.fetch_sub(1, Ordering::Relaxed);
-            if header.shadowed || self.doubtful.contains(&header.block) {
-                self.unindex(Hash::of(header.block), slot);
-                self.give_slot(slot);
-            } else {
-                self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
-                self.policy.admit(&mut self.links, slot);
-            }
+            self.release_one(gauges, slot);
         }
         true
+    }
+
+    /// A version is durable, and in no list: it becomes clean, or goes if a newer one exists.
+    pub(super) fn release_one(&mut self, gauges: &Gauges, slot: u32) {
+        let header = self.header(slot);
+        self.dirty -= 1;
+        gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+        if header.shadowed || self.doubtful.contains(&header.block) {
+            self.unindex(Hash::of(header.block), slot);
+            self.give_slot(slot);
+        } else {
+            self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
+            self.policy.admit(&mut self.links, slot);
+        }
     }
 
     /// The backing's flush failed: up to `most` of what was written waits again (C8). True: more
     /// are left.
     pub(crate) fn taint(&mut self, gauges: &Gauges, most: u32) -> bool {
+        if self.taint_early(gauges, most) {
+            return true;
+        }
         let mut tainted = self.zeroes.taint();
         let mut left = true;
         for _ in 0..most {
@@ -352,8 +394,10 @@ impl Shard {
     }
 
     /// Whether the crew may find something here.
-    pub(crate) fn has_closing(&self) -> bool {
-        self.closing.length > 0 || self.zeroes.unwritten(self.closing_epoch) > 0
+    pub(crate) fn has_work(&self, gauges: &Gauges) -> bool {
+        self.closing.length > 0
+            || self.zeroes.unwritten(self.closing_epoch) > 0
+            || self.open.length > 0 && self.writes_early(gauges)
     }
 }
 

@@ -1,0 +1,333 @@
+//! What write-outs show of the backing: how fast it takes blocks, which runs it likes, and how many of
+//! them at a time.
+//!
+//! Everything here is measured while it is used, and nothing is believed for ever. The counts are atomics
+//! that several lanes change without a lock: an estimate may be a sample short, never torn.
+//!
+//! *Rate*: blocks written while at least one run was under way, over that time. *Least times*: of runs of
+//! each size (classes by powers of two), the least time that one took: how long such a run takes when nobody
+//! stands before it. Now and then a run is sent alone, to see whether that is still so. *Window*: how many runs are under way at a time. It grows while
+//! runs take about as long as they must, and shrinks when they take several times that: then they stand in
+//! line inside the device, and so does whoever reads (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
+const CLASSES: usize = 12;
+/// A window of one run: windows are counted in 256ths.
+const ONE: u32 = 256;
+/// The window before anything was measured.
+const WINDOW_FIRST: u32 = 4 * ONE;
+/// A rate is told from so many blocks at least: fewer measure latency.
+const SAMPLE_BLOCKS: u64 = 64;
+/// One run in so many is as long as it can be: else nobody would learn that longer ones have become better.
+const LONG_ONE_IN: u32 = 64;
+/// One run in so many is sent alone.
+const ALONE_ONE_IN: u32 = 256;
+
+/// What is measured of write-outs (C13).
+#[derive(Debug)]
+pub(crate) struct Drain {
+    /// Blocks a second; 0: not measured yet.
+    pub(crate) blocks_per_second: AtomicU64,
+    /// A flush of the backing, in nanoseconds.
+    pub(crate) flush_ns: AtomicU64,
+    /// Of each class of runs the least time that one took, in nanoseconds; 0: not measured yet.
+    least_ns: [AtomicU64; CLASSES],
+    /// How many runs may be under way, in 256ths.
+    window: AtomicU32,
+    /// How many are.
+    in_flight: AtomicU32,
+    /// Since when, where some are.
+    busy_since_ns: AtomicU64,
+    /// What the sample that is being gathered holds so far.
+    sample_ns: AtomicU64,
+    sample_blocks: AtomicU64,
+    runs: AtomicU32,
+    alone: AtomicU32,
+}
+
+/// A run is to be sent alone ...
+const WANTED: u32 = 1;
+/// ... or is under way.
+const ALONE: u32 = 2;
+
+impl Default for Drain {
+    fn default() -> Drain {
+        Drain {
+            blocks_per_second: AtomicU64::new(0),
+            flush_ns: AtomicU64::new(0),
+            least_ns: Default::default(),
+            window: AtomicU32::new(WINDOW_FIRST),
+            in_flight: AtomicU32::new(0),
+            busy_since_ns: AtomicU64::new(0),
+            sample_ns: AtomicU64::new(0),
+            sample_blocks: AtomicU64::new(0),
+            runs: AtomicU32::new(0),
+            alone: AtomicU32::new(0),
+        }
+    }
+}
+
+/// Who else wants the backing at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rivals {
+    /// Reads are under way.
+    pub(crate) reads: bool,
+    /// Changes that went past the cache, or flushes, are under way.
+    pub(crate) changes: bool,
+    /// A client waits until everything is written out.
+    pub(crate) flush: bool,
+    /// The buffer is so full that writers are slowed down.
+    pub(crate) pressed: bool,
+}
+
+fn class_of(blocks: u32) -> usize {
+    (blocks.max(1).ilog2() as usize).min(CLASSES - 1)
+}
+
+/// Lets a gauge follow its samples: a quarter of the way each time.
+fn ease(gauge: &AtomicU64, sample: u64) {
+    let before = gauge.load(Ordering::Relaxed);
+    let now = if before == 0 { sample } else { before - before / 4 + sample / 4 };
+    gauge.store(now, Ordering::Relaxed);
+}
+
+impl Drain {
+    /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
+    pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
+        let alone = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
+        let window = if alone { 1 } else { self.window(rivals) };
+        let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
+            (runs < window).then_some(runs + 1)
+        });
+        if begun == Ok(0) {
+            self.busy_since_ns.store(now_ns, Ordering::Relaxed);
+            let _ = self.alone.compare_exchange(WANTED, ALONE, Ordering::SeqCst, Ordering::SeqCst);
+        } else if begun.is_ok() {
+            self.alone.store(0, Ordering::SeqCst);
+        }
+        begun.is_ok()
+    }
+
+    /// How many runs may be under way: what the device likes, less where others wait for it.
+    pub(crate) fn window(&self, rivals: Rivals) -> u32 {
+        let liked = (self.window.load(Ordering::Relaxed) / ONE).max(1);
+        match rivals {
+            Rivals { flush: true, .. } => liked.saturating_mul(2).max(4),
+            Rivals { changes: true, .. } => 1,
+            Rivals { reads: true, pressed: false, .. } => (liked / 2).max(1),
+            _ => liked,
+        }
+    }
+
+    /// Runs under way.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// A run that was begun has found nothing to do.
+    pub(crate) fn cancel(&self, now_ns: u64) {
+        self.alone.store(0, Ordering::SeqCst);
+        self.leave(now_ns);
+    }
+
+    /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the window
+    /// may grow to. True: the rate was measured anew.
+    pub(crate) fn end(&self, now_ns: u64, start_ns: u64, blocks: u32, most: u32) -> bool {
+        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
+        self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
+        self.leave(now_ns);
+        self.sample()
+    }
+
+    /// One run less is under way; the time until now was a busy one.
+    fn leave(&self, now_ns: u64) {
+        let since = self.busy_since_ns.swap(now_ns, Ordering::Relaxed);
+        self.sample_ns.fetch_add(now_ns.saturating_sub(since), Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn sample(&self) -> bool {
+        let blocks = self.sample_blocks.load(Ordering::Relaxed);
+        let ns = self.sample_ns.load(Ordering::Relaxed);
+        if blocks < SAMPLE_BLOCKS || ns == 0 {
+            return false;
+        }
+        self.sample_blocks.store(0, Ordering::Relaxed);
+        self.sample_ns.store(0, Ordering::Relaxed);
+        let rate = u128::from(blocks) * 1_000_000_000 / u128::from(ns);
+        ease(&self.blocks_per_second, rate.clamp(1, 1 << 40) as u64);
+        true
+    }
+
+    /// A flush of the backing took so long.
+    pub(crate) fn flushed(&self, ns: u64) {
+        ease(&self.flush_ns, ns);
+    }
+
+    fn learn(&self, ns: u64, blocks: u32, most: u32) {
+        let expected = self.least_of(blocks).unwrap_or(ns);
+        let least = &self.least_ns[class_of(blocks)];
+        let before = least.load(Ordering::Relaxed);
+        let alone = self.alone.swap(0, Ordering::SeqCst) == ALONE;
+        if before == 0 || ns < before {
+            least.store(ns, Ordering::Relaxed);
+        } else if alone {
+            // Slower than it was: so are the others, until they are measured again.
+            for least in &self.least_ns {
+                let scaled = u128::from(least.load(Ordering::Relaxed)) * u128::from(ns);
+                least.store((scaled / u128::from(before)) as u64, Ordering::Relaxed);
+            }
+        }
+        let runs = self.runs.load(Ordering::Relaxed);
+        if runs.is_multiple_of(ALONE_ONE_IN) {
+            self.alone.store(WANTED, Ordering::SeqCst);
+        }
+        let window = self.window.load(Ordering::Relaxed);
+        let step = (ONE * ONE / window).max(1);
+        let full = self.in_flight() * ONE + ONE > window;
+        let next = if ns > expected.saturating_mul(3) {
+            window.saturating_sub(step).max(ONE)
+        } else if full && ns < expected.saturating_mul(3) / 2 {
+            (window + step).min(most.max(1) * ONE)
+        } else {
+            window
+        };
+        self.window.store(next, Ordering::Relaxed);
+    }
+
+    /// How long the backing takes for a run of so many blocks when nothing stands before it, as far as
+    /// is known.
+    pub(crate) fn least_of(&self, blocks: u32) -> Option<u64> {
+        let class = class_of(blocks);
+        let of = |class: usize| match self.least_ns.get(class).map(|ns| ns.load(Ordering::Relaxed)) {
+            None | Some(0) => None,
+            some => some,
+        };
+        let (at, beyond) = (1u64 << class, u64::from(blocks) - (1 << class).min(u64::from(blocks)));
+        match (of(class), of(class + 1)) {
+            (Some(low), Some(high)) => Some(low + high.saturating_sub(low) * beyond / at),
+            (Some(low), None) => Some(low + low * beyond / at),
+            // The next smaller class that is known, as if nothing were saved by joining.
+            (None, _) => (0..class).rev().find_map(|smaller| {
+                of(smaller).map(|ns| ns.saturating_mul(u64::from(blocks)) >> smaller)
+            }),
+        }
+    }
+
+    /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is longer
+    /// only makes others wait longer.
+    pub(crate) fn run_blocks(&self, most: u32) -> u32 {
+        if self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(LONG_ONE_IN) {
+            return most;
+        }
+        // Nanoseconds a block, of each class that is known.
+        let each = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some(ns.saturating_mul(1 << 10) >> class),
+        };
+        let Some(best) = (0..CLASSES).filter_map(each).min() else { return most };
+        let good = |class: &usize| each(*class).is_some_and(|ns| ns <= best + best / 10);
+        match (0..CLASSES).find(good) {
+            // The largest that is known may be the best only because no larger one has been tried.
+            Some(class) if (class + 1..CLASSES).any(|larger| each(larger).is_some()) => {
+                most.min(1 << class)
+            }
+            _ => most,
+        }
+    }
+
+    /// Nanoseconds that the backing takes for a block at its best rate; `None`: not measured yet.
+    pub(crate) fn block_ns(&self) -> Option<u64> {
+        match self.blocks_per_second.load(Ordering::Relaxed) {
+            0 => None,
+            rate => Some((1_000_000_000 / rate).max(1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Runs of `blocks` blocks, as many at a time as the window allows, on a device of `servers`
+    /// servers that take `service_ns` each, then `block_ns` for every block over one link.
+    fn drive(drain: &Drain, runs: u32, blocks: u32, servers: usize, service_ns: u64, block_ns: u64) {
+        let (mut free, mut link) = (vec![0u64; servers], 0u64);
+        let mut flights: Vec<(u64, u64)> = Vec::new();
+        let mut now = 0;
+        for _ in 0..runs {
+            while !drain.may_begin(now, Rivals::default()) {
+                flights.sort_unstable();
+                let (end, start) = flights.remove(0);
+                now = now.max(end);
+                drain.end(now, start, blocks, 64);
+            }
+            drain.run_blocks(blocks);
+            link = link.max(now) + block_ns * u64::from(blocks);
+            let server = free.iter_mut().min().expect("a server");
+            *server = link.max(*server) + service_ns;
+            flights.push((*server, now));
+        }
+        flights.sort_unstable();
+        for (end, start) in flights {
+            drain.end(end, start, blocks, 64);
+        }
+    }
+
+    #[test]
+    fn the_window_finds_the_servers_and_does_not_queue_behind_them() {
+        for servers in [1, 3, 8, 32] {
+            let drain = Drain::default();
+            drive(&drain, 4000, 1, servers, 44_000, 0);
+            let window = drain.window(Rivals::default());
+            let most = servers as u32 * 3 + 1;
+            assert!((servers as u32..=most).contains(&window), "{window} for {servers}");
+            let rate = drain.blocks_per_second.load(Ordering::Relaxed);
+            let ideal = servers as u64 * 1_000_000_000 / 44_000;
+            assert!(rate * 10 > ideal * 8 && rate <= ideal + ideal / 20, "{rate} of {ideal}");
+        }
+    }
+
+    #[test]
+    fn runs_are_as_long_as_the_device_likes() {
+        let drain = Drain::default();
+        assert_eq!(drain.run_blocks(256), 256, "nothing is known");
+        for blocks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+            drive(&drain, 50, blocks, 3, 44_000, 7_900);
+        }
+        // 44 us and 7.9 us a block: 64 blocks take 8.6 us each, 256 take 8.1.
+        let sizes: Vec<u32> = (0..10).map(|_| drain.run_blocks(256)).collect();
+        assert!(sizes.iter().all(|&size| size == 64), "{sizes:?}");
+        let even = Drain::default();
+        for blocks in [1, 2, 4, 8] {
+            drive(&even, 50, blocks, 3, 1_000, 100_000);
+        }
+        assert_eq!(even.run_blocks(256), 1, "joining gains nothing there");
+    }
+
+    #[test]
+    fn others_come_first_unless_somebody_waits_for_a_flush() {
+        let drain = Drain::default();
+        let of = |rivals| drain.window(rivals);
+        assert_eq!(of(Rivals::default()), 4);
+        assert_eq!(of(Rivals { reads: true, ..Rivals::default() }), 2);
+        assert_eq!(of(Rivals { reads: true, pressed: true, ..Rivals::default() }), 4);
+        assert_eq!(of(Rivals { changes: true, pressed: true, ..Rivals::default() }), 1);
+        assert_eq!(of(Rivals { changes: true, flush: true, ..Rivals::default() }), 8);
+    }
+
+    #[test]
+    fn a_device_that_becomes_slow_is_noticed() {
+        let drain = Drain::default();
+        drive(&drain, 2000, 1, 3, 44_000, 0);
+        let fast = drain.blocks_per_second.load(Ordering::Relaxed);
+        drive(&drain, 2000, 1, 3, 176_000, 0);
+        let slow = drain.blocks_per_second.load(Ordering::Relaxed);
+        assert!(slow * 3 < fast, "{slow} after {fast}");
+        assert!(drain.least_of(1).expect("measured") > 100_000);
+    }
+}
