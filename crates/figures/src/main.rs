@@ -20,6 +20,7 @@ mod server;
 mod sides;
 mod slow;
 mod virtual_time;
+mod write;
 mod zipf;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +41,8 @@ enum Figure {
     Virtual(virtual_time::Arguments),
     /// What the engine's work costs on this machine: the price list of timed worlds.
     Prices(prices::Arguments),
+    /// The write side in virtual time, over a modelled 840 EVO, against the bare drive.
+    Write(write::Arguments),
     /// Bytes of metadata a slot.
     Metadata,
     /// Misses through the server, against the same server without a cache layer.
@@ -60,6 +63,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Engine(arguments) => engine::run(&arguments),
         Figure::Virtual(arguments) => virtual_time::run(&arguments),
         Figure::Prices(arguments) => prices::run(&arguments),
+        Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),

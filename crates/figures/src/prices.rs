@@ -4,9 +4,11 @@ use crate::sides::{cpu_ns, median};
 use anyhow::Result;
 use block::{Buf, Extent, Limits, Memory, Null, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
-use lane::{Lane, Random};
+use lane::{Cost, Lane, Prices, Random};
 use std::cell::Cell;
+use std::fmt;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 
 #[derive(clap::Args)]
@@ -82,12 +84,70 @@ fn scattered(blocks: u64, seed: u64) -> impl Fn() -> Extent {
     }
 }
 
+/// A price list that can be read and written: `hit=100,miss=50,...`, each in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct PriceList(pub(crate) Prices);
+
+/// The names of the prices, in their order.
+const NAMES: [&str; Cost::ALL.len()] =
+    ["hit", "miss", "fill", "absorb", "pass", "write_out", "flush"];
+
+impl fmt::Display for PriceList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = NAMES.iter().zip(self.0.ns).map(|(name, ns)| format!("{name}={ns}"));
+        f.write_str(&words.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl FromStr for PriceList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PriceList, String> {
+        let mut found = [None; NAMES.len()];
+        for word in text.split(',') {
+            let bad = || format!("'{word}' is no price; write it like hit=100, in nanoseconds");
+            let (name, ns) = word.split_once('=').ok_or_else(bad)?;
+            let at = NAMES.iter().position(|known| *known == name).ok_or_else(|| {
+                format!("'{name}' has no price; these have one: {}", NAMES.join(", "))
+            })?;
+            found[at] = Some(ns.parse().map_err(|_| bad())?);
+        }
+        let mut prices = Prices::default();
+        for ((price, found), name) in prices.ns.iter_mut().zip(found).zip(NAMES) {
+            *price = found.ok_or_else(|| format!("the price of '{name}' is missing"))?;
+        }
+        Ok(PriceList(prices))
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let list = measure(arguments.mib)?;
+    let named = NAMES.iter().zip(list.0.ns);
+    if arguments.json {
+        let prices: serde_json::Map<String, serde_json::Value> =
+            named.map(|(name, ns)| (format!("{name}_ns"), ns.into())).collect();
+        let object = serde_json::json!({ "schema": "overdrive.prices/1", "prices": prices });
+        println!("{object}");
+        return Ok(());
+    }
+    println!("nanoseconds of this machine, {} MiB of ordinary pages:", arguments.mib);
+    for (name, ns) in named {
+        println!("  {name:<10} {ns:>8}");
+    }
+    println!("for other figures: --prices {list}");
+    Ok(())
+}
+
+/// Measures what the engine's work costs, with a cache of so many MiB.
+///
+/// # Errors
+/// If memory is refused.
+pub(crate) fn measure(mib: u64) -> Result<PriceList> {
     let count = 100_000;
     let into = Buf::new(8, 512);
     let repeat = |measure: &dyn Fn(u64) -> f64| median((0..5).map(measure).collect());
 
-    let through = bed(arguments.mib, WriteMode::Through, 0)?;
+    let through = bed(mib, WriteMode::Through, 0)?;
     let hot = u64::from(through.shared.geometry().slots) / 2;
     let fill = into.clone();
     through.time(hot, move |number| Request::Write {
@@ -99,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let (next, into) = (scattered(hot, seed), into.clone());
         through.time(count, move |_| Request::Read { at: next(), into: into.clone() })
     });
-    let none = bed(arguments.mib, WriteMode::None, 0)?;
+    let none = bed(mib, WriteMode::None, 0)?;
     let miss = repeat(&|seed| {
         let (next, into) = (scattered(none.blocks, seed), into.clone());
         none.time(count, move |_| Request::Read { at: next(), into: into.clone() })
@@ -112,7 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let (next, from) = (scattered(through.blocks, seed), into.clone());
         through.time(count, move |_| Request::Write { at: next(), from: from.clone(), fua: false })
     });
-    let back = bed(arguments.mib, WriteMode::BackNow, 0)?;
+    let back = bed(mib, WriteMode::BackNow, 0)?;
     let fits = u64::from(back.shared.geometry().slots) / 8;
     let mut absorb = Vec::new();
     let mut write_out = Vec::new();
@@ -126,27 +186,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         write_out.push(back.time(1, |_| Request::Flush) / fits as f64);
     }
     let flush = repeat(&|_| back.time(1000, |_| Request::Flush));
-    let named = [
-        ("hit", hit),
-        ("miss", miss),
-        ("fill", (kept - pass).max(0.0)),
-        ("absorb", median(absorb)),
-        ("pass", pass),
-        ("write_out", median(write_out)),
-        ("flush", flush),
-    ];
-    if arguments.json {
-        let prices: serde_json::Map<String, serde_json::Value> = named
-            .iter()
-            .map(|(name, ns)| (format!("{name}_ns"), (ns.round() as u64).into()))
-            .collect();
-        let object = serde_json::json!({ "schema": "overdrive.prices/1", "prices": prices });
-        println!("{object}");
-        return Ok(());
+    let measured =
+        [hit, miss, (kept - pass).max(0.0), median(absorb), pass, median(write_out), flush];
+    Ok(PriceList(Prices { ns: measured.map(|ns| ns.round() as u64) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PriceList;
+
+    #[test]
+    fn a_price_list_survives_being_written() {
+        let text = "hit=1,miss=2,fill=3,absorb=4,pass=5,write_out=6,flush=7";
+        let list: PriceList = text.parse().expect("what is written so");
+        assert_eq!((list.to_string().as_str(), list.0.ns), (text, [1, 2, 3, 4, 5, 6, 7]));
+        for bad in ["", "hit", "hit=1", "hit=x,miss=2", "hat=1", &format!("{text},hit=-1")] {
+            assert!(bad.parse::<PriceList>().is_err(), "{bad}");
+        }
     }
-    println!("nanoseconds of this machine, {} MiB of ordinary pages:", arguments.mib);
-    for (name, ns) in named {
-        println!("  {name:<10} {ns:>8.0}");
-    }
-    Ok(())
 }
