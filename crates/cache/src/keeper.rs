@@ -7,7 +7,10 @@ use crate::planted::{Bug, planted};
 use crate::settings::Settings;
 use crate::shard::Gauges;
 use crate::shared::Shared;
+use core::future::Future;
+use core::pin::pin;
 use core::sync::atomic::Ordering;
+use core::task::Poll;
 
 impl Shared {
     /// Nobody knows how old it is what was recovered. It is written out at once; that writers wait for
@@ -107,6 +110,7 @@ pub(crate) async fn keep(handle: &Handle) {
         handle.lane.turn().await;
         shared.date_recovered(handle.lane.now());
     }
+    let mut armed_ns = None;
     loop {
         let seen = shared.kick.seen();
         if shared.stopping.load(Ordering::SeqCst) {
@@ -124,9 +128,26 @@ pub(crate) async fn keep(handle: &Handle) {
             }
             Due::At { ns } => {
                 let kicked = shared.kick.after(seen);
-                first(kicked, handle.lane.sleep_until(ns)).await;
+                match armed_ns.replace(ns) == Some(ns) {
+                    // The lane still has the timer of the last wait: another one for each ring would
+                    // fill its heap.
+                    true => kicked_or_at(handle, kicked, ns).await,
+                    false => first(kicked, handle.lane.sleep_until(ns)).await,
+                }
             }
             Due::Nothing => shared.kick.after(seen).await,
         }
     }
+}
+
+/// Waits for the ring, or until `ns`, for which the lane has a timer that wakes this task.
+async fn kicked_or_at(handle: &Handle, kicked: impl Future<Output = ()>, ns: u64) {
+    let mut kicked = pin!(kicked);
+    core::future::poll_fn(|context| {
+        match handle.lane.now() >= ns || kicked.as_mut().poll(context).is_ready() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
 }

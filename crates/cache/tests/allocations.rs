@@ -197,8 +197,9 @@ fn stride(durability: Durability) {
         let end = done.get() + requests;
         world.run_until(|| done.get() >= end);
     };
-    // Pools and lists reach their sizes.
-    for next in PHASES {
+    // Pools and lists reach their sizes: also with all of the crew at work, which the window allows only
+    // after a while.
+    for next in PHASES.into_iter().chain(PHASES) {
         run(next, 20_000);
     }
     for next in PHASES {
