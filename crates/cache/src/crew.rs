@@ -384,14 +384,31 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
         handle.lane.turn().await;
         room.shard.with(|shard| shard.begin_settling());
     }
+    match flush_early(handle).await {
+        true => release_early(handle).await,
+        false => {
+            for room in &shared.rooms {
+                handle.lane.turn().await;
+                room.shard.with(|shard| shard.cancel_settling());
+            }
+        }
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::settled);
+    shared.order_changed.notify();
+    true
+}
+
+/// Flushes the backing for what was written early. False: the volume has failed.
+async fn flush_early(handle: &Handle) -> bool {
+    let shared = &handle.shared;
     let mut pause_ns = PAUSE_NS;
     while !shared.has_failed() {
         let start = handle.lane.now();
         match flush_backing(handle).await {
             Ok(()) => {
                 shared.drain.flushed(handle.lane.now() - start);
-                release_early(handle).await;
-                break;
+                return true;
             }
             Err(error) => {
                 flush_failed(handle, error).await;
@@ -400,10 +417,7 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
             }
         }
     }
-    handle.lane.turn().await;
-    shared.order.with(Order::settled);
-    shared.order_changed.notify();
-    true
+    false
 }
 
 async fn release_early(handle: &Handle) {

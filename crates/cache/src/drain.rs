@@ -201,7 +201,8 @@ impl Drain {
     /// is known.
     pub(crate) fn least_of(&self, blocks: u32) -> Option<u64> {
         let class = class_of(blocks);
-        let of = |class: usize| match self.least_ns.get(class).map(|ns| ns.load(Ordering::Relaxed)) {
+        let of = |class: usize| match self.least_ns.get(class).map(|ns| ns.load(Ordering::Relaxed))
+        {
             None | Some(0) => None,
             some => some,
         };
@@ -255,7 +256,14 @@ mod tests {
 
     /// Runs of `blocks` blocks, as many at a time as the window allows, on a device of `servers`
     /// servers that take `service_ns` each, then `block_ns` for every block over one link.
-    fn drive(drain: &Drain, runs: u32, blocks: u32, servers: usize, service_ns: u64, block_ns: u64) {
+    fn drive(
+        drain: &Drain,
+        runs: u32,
+        blocks: u32,
+        servers: usize,
+        service_ns: u64,
+        block_ns: u64,
+    ) {
         let (mut free, mut link) = (vec![0u64; servers], 0u64);
         let mut flights: Vec<(u64, u64)> = Vec::new();
         let mut now = 0;

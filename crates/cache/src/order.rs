@@ -192,10 +192,9 @@ impl Order {
         }
         let epoch = self.durable + 1;
         let start = match self.phase {
-            Phase::Running
-            | Phase::Releasing
-            | Phase::Settling
-            | Phase::Discarding { .. } => return Step::Wait,
+            Phase::Running | Phase::Releasing | Phase::Settling | Phase::Discarding { .. } => {
+                return Step::Wait;
+            }
             Phase::Stuck => Start::Resume,
             Phase::Idle if epoch == self.open => Start::Close,
             Phase::Idle if self.walking && epoch + 1 == self.open => return Step::Wait,
@@ -326,10 +325,9 @@ impl Order {
             _ if self.walking => return Err(IN_FLIGHT),
             Phase::Idle => false,
             Phase::Stuck => true,
-            Phase::Running
-            | Phase::Releasing
-            | Phase::Settling
-            | Phase::Discarding { .. } => return Err(IN_FLIGHT),
+            Phase::Running | Phase::Releasing | Phase::Settling | Phase::Discarding { .. } => {
+                return Err(IN_FLIGHT);
+            }
         };
         self.phase = Phase::Discarding { stuck };
         Ok(())

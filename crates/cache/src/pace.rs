@@ -91,8 +91,8 @@ impl Level {
     /// How long the turn of one new block is, in nanoseconds, where the backing takes `block_ns` to write
     /// one out, and `flush_ns` for a flush.
     pub(crate) fn turn_ns(&self, block_ns: u64, flush_ns: u64) -> u64 {
-        let used = used_of_last(self.open, self.open_max)
-            .max(used_of_last(self.dirty, self.dirty_max));
+        let used =
+            used_of_last(self.open, self.open_max).max(used_of_last(self.dirty, self.dirty_max));
         let filling = block_ns.saturating_mul(used) / (1025 - used.min(1024));
         if self.closed == 0 {
             return filling;

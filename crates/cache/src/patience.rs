@@ -70,7 +70,8 @@ impl Patience {
 
     /// Requests of a kind that were sent and are not answered.
     pub(crate) fn waiting(&self, errand: Errand) -> u32 {
-        let counts = self.waiting.iter().map(|waiting| waiting[errand as usize].load(Ordering::Relaxed));
+        let counts =
+            self.waiting.iter().map(|waiting| waiting[errand as usize].load(Ordering::Relaxed));
         counts.sum()
     }
 

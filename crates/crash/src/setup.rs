@@ -243,6 +243,34 @@ impl Dice {
         setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
     }
 
+    /// One history in eight is about what is written out before its epoch is closed: few flushes, much to
+    /// write, blocks that are rewritten while they are under way, and a disk that now and then fails to
+    /// flush.
+    fn early(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(8) {
+            return;
+        }
+        setup.engine.mode = WriteMode::BackNow;
+        setup.mode_switches = 0;
+        setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
+        setup.engine.dirty_age_ns = self.pick(&[5_000_000, 500_000_000]);
+        setup.engine.flush_target_ns = 0;
+        setup.engine.absorb_blocks_max = self.pick(&[1, 2]);
+        setup.engine.crew = self.within(2, 4);
+        setup.engine.retry_time_ns = self.pick(&[20_000_000, 500_000_000]);
+        setup.mix =
+            Mix { flush: 1, write: self.within(8, 16), fua: 0, zero: 0, discard: 0, ..setup.mix };
+        setup.hot_one_in = self.pick(&[2, 3, 6]);
+        setup.clients = setup.clients.max(2);
+        setup.think_ns = self.pick(&[0, 1_000, 20_000]);
+        if self.0.one_in(2) {
+            setup.faults.flush = Fault { from: self.within(1, 6), count: self.pick(&[1, 1, 2]) };
+        }
+        if self.0.one_in(4) {
+            setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
+        }
+    }
+
     /// One history in six is about flushes: many of them, of every kind, some of which fail.
     fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
@@ -304,6 +332,7 @@ impl Setup {
         dice.zeroes(&mut setup);
         // By dice of its own: all other histories stay what they were.
         Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
+        Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
         setup
     }
 

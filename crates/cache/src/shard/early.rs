@@ -122,7 +122,8 @@ impl Shard {
     pub(crate) fn settle_written(&mut self, gauges: &Gauges, most: u32) -> bool {
         for _ in 0..most {
             let Some(last) = self.early.settling else { return false };
-            let slot = self.links.pop_front(&mut self.early.written).expect("it ends with the last");
+            let slot =
+                self.links.pop_front(&mut self.early.written).expect("it ends with the last");
             if slot == last && !planted(Bug::SettleTooMuch) {
                 self.early.settling = None;
             } else if self.early.written.length == 0 {
@@ -132,6 +133,11 @@ impl Shard {
             self.release_one(gauges, slot);
         }
         self.early.settling.is_some()
+    }
+
+    /// The volume has failed meanwhile: nothing is known to be durable.
+    pub(crate) fn cancel_settling(&mut self) {
+        self.early.settling = None;
     }
 
     /// The epoch is begun: what of it is written early counts as written, what is under way remains.

@@ -432,9 +432,7 @@ impl Shard {
             let is_its = |header: &Header| self.link_of(header) == link && !self.is_open(header);
             walk(list, &|header| header.state == State::Dirty && is_its(header));
         }
-        walk(&self.written, &|header| {
-            header.state == State::Written && self.is_closing(header)
-        });
+        walk(&self.written, &|header| header.state == State::Written && self.is_closing(header));
         walk(&self.early.written, &|header| {
             let is_first = || self.link_of(header) == 0;
             header.state == State::Written && (self.is_open(header) || is_first())
