@@ -313,7 +313,7 @@ impl Handle {
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
             None => None,
         };
-        Change { at, source, fua, barred, paced: false, now_ns: self.lane.now() }
+        Change { at, source, fua, barred, now_ns: self.lane.now() }
     }
 
     fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
@@ -406,9 +406,10 @@ impl Handle {
                 admit
             });
             match admit {
-                Admit::Absorbed { .. } => {
+                Admit::Absorbed { turns, .. } => {
                     self.lane.charge(Cost::Absorb, blocks);
                     self.shared.start_if(admit);
+                    self.wait_turns(turns).await;
                     return Ok(true);
                 }
                 Admit::AbsorbedAndFlush => {
@@ -420,14 +421,6 @@ impl Handle {
                     return self.pass(room, &change).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
-                Admit::Turn { blocks } => {
-                    change.paced = true;
-                    let begins = self.shared.turn_of(blocks, change.now_ns);
-                    if begins > change.now_ns {
-                        let _waiting = self.shared.pace.waits();
-                        self.lane.sleep_until(begins).await;
-                    }
-                }
                 Admit::Wait { urgent } => {
                     if urgent {
                         self.shared.gauges.urgent.store(true, Ordering::SeqCst);
@@ -439,6 +432,19 @@ impl Handle {
         }
     }
 
+    /// Slows a writer down whose change is in the buffer already, but nearly fills it.
+    async fn wait_turns(&self, turns: u32) {
+        if turns == 0 {
+            return;
+        }
+        let now = self.lane.now();
+        let begins = self.shared.turn_of(turns, now);
+        if begins > now {
+            let _waiting = self.shared.pace.waits();
+            self.lane.sleep_until(begins).await;
+        }
+    }
+
     /// Sends a change straight to the backing; its blocks wait for it meanwhile.
     async fn pass(&self, room: &Room, change: &Change<'_>) -> Result {
         if !change.fua {
@@ -446,6 +452,7 @@ impl Handle {
             self.shared.unkept.store(true, Ordering::SeqCst);
         }
         let result = self.send(change).await;
+        self.shared.drain.rival_passed(self.lane.now());
         let blocks = blocks_of(&change.at).1;
         let small = blocks <= self.shared.settings.absorb_blocks_max;
         let end = Passed { good: result.is_ok(), keep: small && self.shared.keeps() };

@@ -57,7 +57,7 @@ impl Shared {
     pub(crate) fn start_if(&self, admit: Admit) {
         // While the crew writes out early, it is the one to say that the keeper should look.
         let first = || !self.gauges.early.load(Ordering::SeqCst);
-        if admit == (Admit::Absorbed { start: true }) && first() {
+        if matches!(admit, Admit::Absorbed { start: true, .. }) && first() {
             self.kick.notify();
         }
     }
@@ -114,11 +114,12 @@ async fn relay(handle: &Handle) {
 
 impl Shared {
     /// Who else wants the backing.
-    fn rivals(&self) -> Rivals {
+    fn rivals(&self, now_ns: u64) -> Rivals {
         let level = Level::of(&self.gauges, &self.settings);
         Rivals {
             reads: self.patience.waiting(Errand::Read) > 0,
-            changes: self.patience.waiting(Errand::Change) > self.drain.in_flight(),
+            changes: self.patience.waiting(Errand::Change) > self.drain.in_flight()
+                || self.drain.has_just_passed(now_ns),
             flush: self.flush_waiters.load(Ordering::SeqCst) > 0,
             pressed: level.is_filling(),
         }
@@ -141,7 +142,8 @@ async fn carry(handle: &Handle, member: usize) {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
-        if !shared.has_failed() && shared.drain.may_begin(handle.lane.now(), shared.rivals()) {
+        let now = handle.lane.now();
+        if !shared.has_failed() && shared.drain.may_begin(now, shared.rivals(now)) {
             match carry_one(handle, member, &mut run).await {
                 None => {}
                 Some(Ok(())) => {
@@ -268,7 +270,8 @@ async fn done(
         (more, awaited)
     });
     room.changed.notify();
-    if more && (awaited || shared.drain.in_flight() < shared.drain.window(shared.rivals())) {
+    let rivals = shared.rivals(handle.lane.now());
+    if more && (awaited || shared.drain.in_flight() < shared.drain.window(rivals)) {
         shared.work.notify();
     }
     if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {

@@ -7,10 +7,10 @@
 //! *Rate*: blocks written while at least one run was under way, over that time. *Least times*: of runs of
 //! each size (classes by powers of two), the least time that one took: how long such a run takes when nobody
 //! stands before it. Now and then a run is sent alone, to see whether that is still so. *Window*: how many runs are under way at a time. It grows while
-//! runs take about as long as they must, and shrinks when they take several times that: then they stand in
+//! runs take about as long as they must, and shrinks when they take twice that: then they stand in
 //! line inside the device, and so does whoever reads (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;
@@ -45,8 +45,14 @@ pub(crate) struct Drain {
     sample_blocks: AtomicU64,
     runs: AtomicU32,
     alone: AtomicU32,
+    /// The sample that is being gathered is of a crew that held back for others.
+    held_back: AtomicBool,
+    /// Since when nothing has gone past the cache.
+    passed_ns: AtomicU64,
 }
 
+/// What went past the cache was just now, if it was within so many times of what the backing takes for one.
+const JUST: u64 = 8;
 /// A run is to be sent alone ...
 const WANTED: u32 = 1;
 /// ... or is under way.
@@ -65,6 +71,8 @@ impl Default for Drain {
             sample_blocks: AtomicU64::new(0),
             runs: AtomicU32::new(0),
             alone: AtomicU32::new(0),
+            held_back: AtomicBool::new(false),
+            passed_ns: AtomicU64::new(0),
         }
     }
 }
@@ -96,14 +104,20 @@ fn ease(gauge: &AtomicU64, sample: u64) {
 impl Drain {
     /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
-        let alone = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
+        // Alone is only who has no rivals either.
+        let rivalled = rivals.flush || rivals.reads || rivals.changes;
+        let alone = !rivalled && self.alone.load(Ordering::SeqCst) != 0;
         let window = if alone { 1 } else { self.window(rivals) };
+        if window < self.liked() && !alone {
+            self.held_back.store(true, Ordering::Relaxed);
+        }
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
             (runs < window).then_some(runs + 1)
         });
         if begun == Ok(0) {
             self.busy_since_ns.store(now_ns, Ordering::Relaxed);
-            let _ = self.alone.compare_exchange(WANTED, ALONE, Ordering::SeqCst, Ordering::SeqCst);
+            let next = if alone { ALONE } else { WANTED };
+            let _ = self.alone.compare_exchange(WANTED, next, Ordering::SeqCst, Ordering::SeqCst);
         } else if begun.is_ok() {
             self.alone.store(0, Ordering::SeqCst);
         }
@@ -112,13 +126,30 @@ impl Drain {
 
     /// How many runs may be under way: what the device likes, less where others wait for it.
     pub(crate) fn window(&self, rivals: Rivals) -> u32 {
-        let liked = (self.window.load(Ordering::Relaxed) / ONE).max(1);
+        let liked = self.liked();
         match rivals {
             Rivals { flush: true, .. } => liked.saturating_mul(2).max(4),
             Rivals { changes: true, .. } => 1,
             Rivals { reads: true, pressed: false, .. } => (liked / 2).max(1),
             _ => liked,
         }
+    }
+
+    /// How many runs under way the device likes.
+    fn liked(&self) -> u32 {
+        (self.window.load(Ordering::Relaxed) / ONE).max(1)
+    }
+
+    /// A change has gone past the cache: others will follow.
+    pub(crate) fn rival_passed(&self, now_ns: u64) {
+        self.passed_ns.store(now_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether that was just now: no longer ago than the backing takes for a few.
+    pub(crate) fn has_just_passed(&self, now_ns: u64) -> bool {
+        let passed_ns = self.passed_ns.load(Ordering::Relaxed);
+        let soon_ns = self.least_of(1).unwrap_or(0).saturating_mul(JUST);
+        passed_ns > 0 && now_ns.saturating_sub(passed_ns) < soon_ns
     }
 
     /// Runs under way.
@@ -156,6 +187,10 @@ impl Drain {
         }
         self.sample_blocks.store(0, Ordering::Relaxed);
         self.sample_ns.store(0, Ordering::Relaxed);
+        // What the backing can do is not told by a crew that leaves it to others.
+        if self.held_back.swap(false, Ordering::Relaxed) && self.block_ns().is_some() {
+            return false;
+        }
         let rate = u128::from(blocks) * 1_000_000_000 / u128::from(ns);
         ease(&self.blocks_per_second, rate.clamp(1, 1 << 40) as u64);
         true
@@ -187,9 +222,9 @@ impl Drain {
         let window = self.window.load(Ordering::Relaxed);
         let step = (ONE * ONE / window).max(1);
         let full = self.in_flight() * ONE + ONE > window;
-        let next = if ns > expected.saturating_mul(3) {
+        let next = if ns > expected.saturating_mul(2) {
             window.saturating_sub(step).max(ONE)
-        } else if full && ns < expected.saturating_mul(3) / 2 {
+        } else if full && ns < expected.saturating_add(expected / 4) {
             (window + step).min(most.max(1) * ONE)
         } else {
             window

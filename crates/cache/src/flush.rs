@@ -123,7 +123,8 @@ impl Handle {
             let seen = self.shared.order_changed.seen();
             let step = self.shared.order.with(|order| {
                 let target = *target.get_or_insert(order.target());
-                let step = order.close_step(target, self.shared.is_open_empty());
+                let most = self.shared.chain_max();
+                let step = order.close_step(target, self.shared.is_open_empty(), most);
                 if matches!(step, Close::Lead { .. }) {
                     self.shared.note_closing(order);
                 }

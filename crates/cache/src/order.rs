@@ -34,7 +34,7 @@ use block::{Error, Kind};
 
 /// Epochs that may be closed and not durable. Their numbers are told apart by sixteen bits, and every
 /// shard keeps a list for each; more than a few only gather while the backing is slow to flush.
-pub(crate) const CHAIN_MAX: usize = 256;
+pub(crate) const CHAIN_MAX: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -208,8 +208,9 @@ impl Order {
         Step::Lead { epoch, start }
     }
 
-    /// What to do on the way to have `target` closed. `is_empty`: the open epoch has nothing in it.
-    pub(crate) fn close_step(&mut self, target: u64, is_empty: bool) -> Close {
+    /// What to do on the way to have `target` closed. `is_empty`: the open epoch has nothing in it. `most`: so
+    /// many may be closed, at most [`CHAIN_MAX`].
+    pub(crate) fn close_step(&mut self, target: u64, is_empty: bool, most: usize) -> Close {
         if self.gave_up(target) {
             return Close::Done(Err(GIVEN_UP));
         }
@@ -225,7 +226,7 @@ impl Order {
         if self.open > target || is_empty {
             return Close::Done(Ok(()));
         }
-        if self.closed() as usize >= CHAIN_MAX {
+        if self.closed() as usize >= most.clamp(1, CHAIN_MAX) {
             return Close::Wait;
         }
         self.walking = true;
@@ -389,15 +390,19 @@ mod tests {
     #[test]
     fn who_asks_during_a_walk_waits_for_the_next_and_empty_epochs_are_not_closed() {
         let mut order = Order::new(1, 0, 0);
-        assert_eq!(order.close_step(1, true), Close::Done(Ok(())));
-        assert_eq!(order.close_step(1, false), Close::Lead { epoch: 1 });
+        assert_eq!(order.close_step(1, true, CHAIN_MAX), Close::Done(Ok(())));
+        assert_eq!(order.close_step(1, false, CHAIN_MAX), Close::Lead { epoch: 1 });
         order.closes(9);
         assert_eq!(order.target(), 2);
-        assert_eq!(order.close_step(2, true), Close::Wait, "it may be empty only so far");
+        assert_eq!(
+            order.close_step(2, true, CHAIN_MAX),
+            Close::Wait,
+            "it may be empty only so far"
+        );
         assert_eq!(order.step(1), Step::Wait, "it is not closed in every shard");
         order.walked();
-        assert_eq!(order.close_step(1, false), Close::Done(Ok(())));
-        assert_eq!(order.close_step(2, false), Close::Lead { epoch: 2 });
+        assert_eq!(order.close_step(1, false, CHAIN_MAX), Close::Done(Ok(())));
+        assert_eq!(order.close_step(2, false, CHAIN_MAX), Close::Lead { epoch: 2 });
         order.closes(12);
         assert_eq!(order.step(1), Step::Lead { epoch: 1, start: Start::Begin });
         order.walked();
@@ -413,13 +418,13 @@ mod tests {
     fn the_chain_is_bounded_and_a_failed_volume_closes_nothing() {
         let mut order = Order::new(1, 0, 0);
         for epoch in 1..=CHAIN_MAX as u64 {
-            assert_eq!(order.close_step(order.target(), false), Close::Lead { epoch });
+            assert_eq!(order.close_step(order.target(), false, CHAIN_MAX), Close::Lead { epoch });
             order.closes(1);
             order.walked();
         }
-        assert_eq!(order.close_step(order.target(), false), Close::Wait);
+        assert_eq!(order.close_step(order.target(), false, CHAIN_MAX), Close::Wait);
         order.fail(ERROR);
-        assert_eq!(order.close_step(order.target(), false), Close::Done(Err(ERROR)));
+        assert_eq!(order.close_step(order.target(), false, CHAIN_MAX), Close::Done(Err(ERROR)));
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Settings {
         let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
         let asked =
             spec.dirty_bytes.map_or(u64::from(geometry.slots / 4), |size| size.0 / block_bytes);
-        let most = u64::from(geometry.slots) * 3 / 4;
+        let most = u64::from(geometry.slots) * 15 / 16;
         Settings {
             write: spec.write,
             durability: spec.durability,

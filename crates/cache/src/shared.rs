@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::drain::Drain;
 use crate::gate::Gate;
 use crate::histogram::{Histograms, Latencies};
-use crate::order::Order;
+use crate::order::{CHAIN_MAX, Order};
 use crate::pace::Pace;
 use crate::patience::Patience;
 use crate::planted::{Bug, planted};
@@ -352,7 +352,21 @@ impl Shared {
         // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
         // measured again.
         let allowance = (blocks.min(u128::from(hard)) as u32).max(2);
-        self.gauges.allowance.store(allowance, Ordering::Relaxed);
+        // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
+        // not grow, but writers are slowed down rather than turned away: the limit follows it down.
+        let before = self.gauges.allowance.load(Ordering::Relaxed).min(hard);
+        let dirty = self.dirty_blocks();
+        let slides = before.min(dirty + dirty / 8);
+        self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
+    }
+
+    /// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together
+    /// no longer than dirty data may become old (C6).
+    pub(crate) fn chain_max(&self) -> usize {
+        match self.drain.flush_ns.load(Ordering::Relaxed) {
+            0 => CHAIN_MAX,
+            flush_ns => usize::try_from(self.settings.dirty_age_ns / flush_ns).unwrap_or(CHAIN_MAX),
+        }
     }
 
     fn drain_rate(&self) -> u64 {

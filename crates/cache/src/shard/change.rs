@@ -43,8 +43,6 @@ pub(crate) struct Change<'a> {
     pub(crate) fua: bool,
     /// Why it may not be absorbed, if so.
     pub(crate) barred: Option<Reason>,
-    /// It has waited for its turn.
-    pub(crate) paced: bool,
     pub(crate) now_ns: u64,
 }
 
@@ -52,8 +50,9 @@ pub(crate) struct Change<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admit {
     /// It is in the write buffer. `start`: the keeper should look, because this is the first change
-    /// of its epoch or because enough has gathered to begin writing out.
-    Absorbed { start: bool },
+    /// of its epoch or because enough has gathered to begin writing out. `turns`: the buffer is nearly
+    /// full, the answer waits for the turn of a change that brings so many new blocks; 0: it does not.
+    Absorbed { start: bool, turns: u32 },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
     /// Send it to the backing, then report with [`Shard::passed`].
@@ -62,8 +61,6 @@ pub(crate) enum Admit {
     Cut,
     /// Wait until the shard changes. `urgent`: write out, it waits for room.
     Wait { urgent: bool },
-    /// The buffer is nearly full: wait for the turn of a change that brings so many new blocks.
-    Turn { blocks: u32 },
 }
 
 /// What a change meets that is not durable yet.
@@ -92,10 +89,8 @@ impl Shard {
         }
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
         let Some(reason) = barred else {
-            return match Shard::turn_for(gauges, settings, change, &met) {
-                Some(blocks) => Admit::Turn { blocks },
-                None => self.absorb(gauges, settings, change),
-            };
+            let turns = Shard::turns_for(gauges, settings, change, &met);
+            return self.absorb(gauges, settings, change, turns);
         };
         if met.partly {
             return self.absorb_behind(gauges, settings, change, &met);
@@ -127,15 +122,16 @@ impl Shard {
         }
         let met = self.meet(&change.at);
         let waits = self.full(gauges, settings, change, &met).is_some()
-            || Shard::turn_for(gauges, settings, change, &met).is_some();
-        (!waits).then(|| self.absorb(gauges, settings, change))
+            || Shard::turns_for(gauges, settings, change, &met) > 0;
+        (!waits).then(|| self.absorb(gauges, settings, change, 0))
     }
 
-    /// How many new blocks the turn is for that this change has to wait for, if it has to.
-    fn turn_for(gauges: &Gauges, settings: &Settings, change: &Change, met: &Met) -> Option<u32> {
-        let new = Shard::slots_for(change).saturating_sub(met.open);
-        let waits = new > 0 && !change.paced && Level::of(gauges, settings).is_pressed();
-        waits.then_some(new)
+    /// How many turns a change takes in a buffer that is nearly full: one for each new block.
+    fn turns_for(gauges: &Gauges, settings: &Settings, change: &Change, met: &Met) -> u32 {
+        match Level::of(gauges, settings).is_pressed() {
+            true => Shard::slots_for(change).saturating_sub(met.open),
+            false => 0,
+        }
     }
 
     /// `ordered`: whether a change that passed now would overtake what is closed.
@@ -234,9 +230,9 @@ impl Shard {
             && !self.zeroes.has_room()
     }
 
-    /// Whether this shard lacks the slots; a quarter of them is kept for reading.
+    /// Whether this shard lacks the slots; a sixteenth of them is kept for reading.
     fn no_slots(&self, slots: u32, new: u32) -> bool {
-        slots > self.available() || self.dirty + new > self.slots - self.slots / 4
+        slots > self.available() || self.dirty + new > self.slots - (self.slots / 16).max(1)
     }
 
     /// A change that should pass but meets dirty data in part is absorbed over it (C12): then it is
@@ -257,11 +253,17 @@ impl Shard {
         if stuck {
             return Admit::Wait { urgent: true };
         }
-        let admit = self.absorb(gauges, settings, change);
+        let admit = self.absorb(gauges, settings, change, 0);
         if change.fua { Admit::AbsorbedAndFlush } else { admit }
     }
 
-    fn absorb(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
+    fn absorb(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        turns: u32,
+    ) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
         let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
         let since = change.now_ns + 1;
@@ -293,7 +295,7 @@ impl Shard {
         // From its first change on, an epoch has an age that the keeper must watch.
         let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
         let start = woken || open * 4 >= gauges.dirty_limit(settings);
-        Admit::Absorbed { start }
+        Admit::Absorbed { start, turns }
     }
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the
