@@ -129,6 +129,18 @@ impl Pairs {
     /// The lower end of the 95 % confidence interval of the mean ratio B / A (normal theory on the
     /// pairs' logarithms, with Student's factor for their number).
     pub(crate) fn speed_lower_95(&self) -> f64 {
+        let (mean, half) = self.interval();
+        (mean - half).exp()
+    }
+
+    /// The upper end of the same interval.
+    pub(crate) fn speed_upper_95(&self) -> f64 {
+        let (mean, half) = self.interval();
+        (mean + half).exp()
+    }
+
+    /// The mean of the logarithms of B / A, and half of its confidence interval.
+    fn interval(&self) -> (f64, f64) {
         let logs: Vec<f64> = self.0.iter().map(|(a, b)| (b / a).ln()).collect();
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
@@ -137,10 +149,10 @@ impl Pairs {
         const STUDENT: [f64; 12] =
             [12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18];
         if logs.len() < 2 {
-            return 0.0;
+            return (mean, f64::INFINITY);
         }
         let factor = STUDENT.get(logs.len() - 2).copied().unwrap_or(2.0);
-        (mean - factor * (variance / count).sqrt()).exp()
+        (mean, factor * (variance / count).sqrt())
     }
 
     /// A line: the two times, the ratio with its spread, and the figure to reach.

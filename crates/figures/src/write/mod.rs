@@ -6,7 +6,6 @@
 
 mod device;
 mod ideal;
-mod latencies;
 mod load;
 mod report;
 mod rows;

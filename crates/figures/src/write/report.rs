@@ -3,9 +3,9 @@
 use super::Bare;
 use super::device::{FLUSH_NS, Speed};
 use super::ideal::Ideal;
-use super::latencies::Spread;
 use super::load::{Batch, Found, SECOND};
 use super::rows::{Row, Target};
+use crate::latencies::Spread;
 use crate::sides::verdict;
 use anyhow::Result;
 use cache::Counters;
