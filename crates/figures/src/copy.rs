@@ -73,12 +73,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         image.path().display(),
         arguments.memory
     );
+    println!("with a cache, without, the image itself, without over the page cache:");
     let mut found: [Vec<f64>; 4] = Default::default();
     for round in 0..arguments.rounds {
         let order: [usize; 4] = if round % 2 == 0 { [0, 1, 2, 3] } else { [3, 2, 1, 0] };
         for way in order {
             found[way].push(once(&overdrive, &image, WAYS[way], arguments)?);
         }
+        let words = found.each_ref().map(|times| format!("{:.2}", times[round] / 1e9));
+        println!("  round {}: {} s", round + 1, words.join(", "));
     }
     tell(&found);
     Ok(())
