@@ -104,10 +104,10 @@ fn tell(found: &[Vec<f64>; 4]) {
     };
     let speed = against(1);
     println!(
-        "speed against no cache {}, upper {:.2}  target at least {SPEED_MIN:.1}: {}",
+        "speed against no cache {}, upper {:.2}  target at least {SPEED_MIN:.1} within the spread: {}",
         speed.speed_words(),
         speed.speed_upper_95(),
-        verdict(speed.speed().1 >= SPEED_MIN)
+        speed.level(SPEED_MIN)
     );
     for (way, what) in
         [(2, "the page cache's time"), (3, "the page cache's behind the same server")]

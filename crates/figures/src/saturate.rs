@@ -9,7 +9,7 @@ use crate::client::Replayed;
 use crate::fio::fio_writes;
 use crate::overdrive::Overdrive;
 use crate::program::{Passing, Processors, Program, Site, fill};
-use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
+use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
 use crate::trace::Trace;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -172,18 +172,13 @@ fn writes(bed: &Bed) -> Result<()> {
 }
 
 fn tell(what: &str, times: &Pairs) {
-    let (_, middle, _) = times.speed();
-    let upper = times.speed_upper_95();
-    let word = match () {
-        () if middle >= SPEED_MIN => verdict(true),
-        () if upper >= SPEED_MIN => "level within the spread",
-        () => verdict(false),
-    };
     println!(
-        "{what}: {:.3} ms, without a cache {:.3} ms; ratio {}, upper {upper:.2}  target at least \
-         {SPEED_MIN:.1} within the spread: {word}",
+        "{what}: {:.3} ms, without a cache {:.3} ms; ratio {}, upper {:.2}  target at least \
+         {SPEED_MIN:.1} within the spread: {}",
         times.a() / 1e6,
         times.b() / 1e6,
         times.speed_words(),
+        times.speed_upper_95(),
+        times.level(SPEED_MIN),
     );
 }

@@ -139,6 +139,16 @@ impl Pairs {
         (mean + half).exp()
     }
 
+    /// Whether A is at least `least` times as fast as B, as a word: where the median is not, it may
+    /// still be that the runs cannot tell.
+    pub(crate) fn level(&self, least: f64) -> &'static str {
+        match self.speed().1 {
+            middle if middle >= least => verdict(true),
+            _ if self.0.len() > 1 && self.speed_upper_95() >= least => "not told apart from it",
+            _ => verdict(false),
+        }
+    }
+
     /// The mean of the logarithms of B / A, and half of its confidence interval.
     fn interval(&self) -> (f64, f64) {
         let logs: Vec<f64> = self.0.iter().map(|(a, b)| (b / a).ln()).collect();
@@ -165,5 +175,23 @@ impl Pairs {
             self.a(),
             self.b(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pairs;
+
+    #[test]
+    fn what_the_runs_cannot_tell_apart_is_neither_reached_nor_missed() {
+        let of = |ratios: &[f64]| {
+            let found: Vec<(f64, f64)> =
+                ratios.iter().map(|ratio| (100.0, 100.0 * ratio)).collect();
+            Pairs::of(&found, |time| *time).level(1.0)
+        };
+        assert_eq!(of(&[1.01, 1.02, 0.9]), "reached");
+        assert_eq!(of(&[0.95, 0.97, 1.1]), "not told apart from it");
+        assert_eq!(of(&[0.95, 0.96, 0.95, 0.96]), "MISSED");
+        assert_eq!(of(&[0.99]), "MISSED");
     }
 }
