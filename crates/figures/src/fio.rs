@@ -6,10 +6,19 @@ use anyhow::{Context, Result, ensure};
 /// What one run of fio found.
 #[derive(Clone, Copy)]
 pub(crate) struct FioRun {
+    /// Requests answered.
+    pub(crate) requests: f64,
     /// Nanoseconds between two answers.
     pub(crate) period_ns: f64,
     /// The server's time of processors for each request, in nanoseconds.
     pub(crate) used_ns: f64,
+}
+
+/// What fio is to do with 4 KiB blocks at random.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Reads,
+    Writes,
 }
 
 /// Reads 4 KiB blocks at random for some time, `depth` of them at once. fio runs on these
@@ -18,9 +27,30 @@ pub(crate) struct FioRun {
 /// # Errors
 /// If fio is not installed, or reads nothing.
 pub(crate) fn fio(server: &Program, processors: &str, depth: u32, run_ms: u32) -> Result<FioRun> {
+    run(Work::Reads, server, processors, depth, run_ms)
+}
+
+/// The same with writes.
+///
+/// # Errors
+/// If fio is not installed, or writes nothing.
+pub(crate) fn fio_writes(
+    server: &Program,
+    processors: &str,
+    depth: u32,
+    run_ms: u32,
+) -> Result<FioRun> {
+    run(Work::Writes, server, processors, depth, run_ms)
+}
+
+fn run(work: Work, server: &Program, processors: &str, depth: u32, run_ms: u32) -> Result<FioRun> {
+    let (kind, direction) = match work {
+        Work::Reads => ("--rw=randread", "read"),
+        Work::Writes => ("--rw=randwrite", "write"),
+    };
     let before = server.used_ns()?;
     let output = pinned("fio", processors)
-        .args(["--name=figures", "--ioengine=nbd", "--rw=randread", "--bs=4k", "--time_based"])
+        .args(["--name=figures", "--ioengine=nbd", kind, "--bs=4k", "--time_based"])
         .args(["--norandommap", "--randrepeat=0", "--output-format=json", "--thread=1"])
         .arg(format!("--uri={}", server.uri()))
         .arg(format!("--iodepth={depth}"))
@@ -34,9 +64,9 @@ pub(crate) fn fio(server: &Program, processors: &str, depth: u32, run_ms: u32) -
     let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout[start..])
         .with_context(|| String::from_utf8_lossy(&output.stdout).into_owned())?;
-    let read = &report["jobs"][0]["read"];
-    let requests = read["total_ios"].as_f64().unwrap_or(0.0);
-    let rate = read["iops"].as_f64().unwrap_or(0.0);
-    ensure!(requests > 0.0 && rate > 0.0, "fio read nothing");
-    Ok(FioRun { period_ns: 1e9 / rate, used_ns: used as f64 / requests })
+    let done = &report["jobs"][0][direction];
+    let requests = done["total_ios"].as_f64().unwrap_or(0.0);
+    let rate = done["iops"].as_f64().unwrap_or(0.0);
+    ensure!(requests > 0.0 && rate > 0.0, "fio did nothing: {direction}");
+    Ok(FioRun { requests, period_ns: 1e9 / rate, used_ns: used as f64 / requests })
 }

@@ -5,20 +5,25 @@
 //! are exact but for the processor's own time.
 
 mod client;
+mod copy;
 mod engine;
 mod fio;
+mod latencies;
 mod lru;
 mod metadata;
 mod misses;
+mod mounted;
 mod overdrive;
 mod poll;
 mod prices;
 mod program;
 mod restart;
 mod rivals;
+mod saturate;
 mod server;
 mod sides;
 mod slow;
+mod trace;
 mod virtual_time;
 mod write;
 mod zipf;
@@ -54,6 +59,12 @@ enum Figure {
     /// A slow backing under a zipf load, against the same server without a cache and against what
     /// the best fixed choice of blocks would give.
     Slow(slow::Arguments),
+    /// More than a file takes: a trace at its own pace and fio at depth 128, against the same server
+    /// without a cache.
+    Saturate(saturate::Arguments),
+    /// Copying files on ext4 in a volume over a file, against the same server without a cache and
+    /// against the page cache.
+    Copy(copy::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
 }
@@ -69,6 +80,8 @@ fn main() -> anyhow::Result<()> {
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
+        Figure::Saturate(arguments) => saturate::run(&arguments),
+        Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

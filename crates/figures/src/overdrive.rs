@@ -35,8 +35,30 @@ impl Overdrive {
         backing: &str,
         more: &[&str],
     ) -> Result<Program> {
+        self.start(pinned(&self.program, processors), socket, backing, more)
+    }
+
+    /// The same on any processor.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub(crate) fn serve_anywhere(
+        &self,
+        socket: &str,
+        backing: &str,
+        more: &[&str],
+    ) -> Result<Program> {
+        self.start(Command::new(&self.program), socket, backing, more)
+    }
+
+    fn start(
+        &self,
+        mut command: Command,
+        socket: &str,
+        backing: &str,
+        more: &[&str],
+    ) -> Result<Program> {
         let socket = self.directory().join(format!("{socket}.sock"));
-        let mut command = pinned(&self.program, processors);
         command
             .args(["serve", backing, "--quiet", "--json", "--name", VOLUME])
             .arg("--nbd")

@@ -55,6 +55,16 @@ impl Passing {
         Ok(Passing(path))
     }
 
+    /// Another directory, for mounts.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn directory(name: &str) -> Result<Passing> {
+        let path = std::env::temp_dir().join(format!("od-figures-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(Passing(path))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

@@ -129,6 +129,28 @@ impl Pairs {
     /// The lower end of the 95 % confidence interval of the mean ratio B / A (normal theory on the
     /// pairs' logarithms, with Student's factor for their number).
     pub(crate) fn speed_lower_95(&self) -> f64 {
+        let (mean, half) = self.interval();
+        (mean - half).exp()
+    }
+
+    /// The upper end of the same interval.
+    pub(crate) fn speed_upper_95(&self) -> f64 {
+        let (mean, half) = self.interval();
+        (mean + half).exp()
+    }
+
+    /// Whether A is at least `least` times as fast as B, as a word: where the median is not, it may
+    /// still be that the runs cannot tell.
+    pub(crate) fn level(&self, least: f64) -> &'static str {
+        match self.speed().1 {
+            middle if middle >= least => verdict(true),
+            _ if self.0.len() > 1 && self.speed_upper_95() >= least => "not told apart from it",
+            _ => verdict(false),
+        }
+    }
+
+    /// The mean of the logarithms of B / A, and half of its confidence interval.
+    fn interval(&self) -> (f64, f64) {
         let logs: Vec<f64> = self.0.iter().map(|(a, b)| (b / a).ln()).collect();
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
@@ -137,10 +159,10 @@ impl Pairs {
         const STUDENT: [f64; 12] =
             [12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18];
         if logs.len() < 2 {
-            return 0.0;
+            return (mean, f64::INFINITY);
         }
         let factor = STUDENT.get(logs.len() - 2).copied().unwrap_or(2.0);
-        (mean - factor * (variance / count).sqrt()).exp()
+        (mean, factor * (variance / count).sqrt())
     }
 
     /// A line: the two times, the ratio with its spread, and the figure to reach.
@@ -153,5 +175,23 @@ impl Pairs {
             self.a(),
             self.b(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pairs;
+
+    #[test]
+    fn what_the_runs_cannot_tell_apart_is_neither_reached_nor_missed() {
+        let of = |ratios: &[f64]| {
+            let found: Vec<(f64, f64)> =
+                ratios.iter().map(|ratio| (100.0, 100.0 * ratio)).collect();
+            Pairs::of(&found, |time| *time).level(1.0)
+        };
+        assert_eq!(of(&[1.01, 1.02, 0.9]), "reached");
+        assert_eq!(of(&[0.95, 0.97, 1.1]), "not told apart from it");
+        assert_eq!(of(&[0.95, 0.96, 0.95, 0.96]), "MISSED");
+        assert_eq!(of(&[0.99]), "MISSED");
     }
 }

@@ -8,10 +8,12 @@
 mod null;
 mod paced;
 mod pipeline;
+mod replay;
 
 pub(crate) use null::NullServer;
 pub(crate) use paced::Paced;
 pub(crate) use pipeline::{Run, Window};
+pub(crate) use replay::{Replayed, Timed};
 
 use crate::sides::wall_ns;
 use anyhow::{Context, Result, bail, ensure};
@@ -109,6 +111,15 @@ impl Client {
         self.answered()?;
         self.stream.read_exact(into)?;
         Ok(())
+    }
+
+    /// Flushes, and waits for the answer.
+    ///
+    /// # Errors
+    /// If the server refuses, or the connection breaks.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.command(NBD_CMD_FLUSH, 0, 0)?;
+        self.answered()
     }
 
     /// Reads all of the volume in order, so that a cache that has room holds it.

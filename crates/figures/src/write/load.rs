@@ -1,7 +1,7 @@
 //! A load as plain data, and what it found: tasks on the lane that is measured, in virtual time.
 
 use super::device::{Speed, drive, limits};
-use super::latencies::{Latencies, Spread};
+use crate::latencies::{Latencies, Spread};
 use anyhow::Result;
 use block::{Buf, CacheSpec, Extent, Memory, Request, Stack};
 use cache::{Arena, BLOCK_SECTORS, Cache, Counters, Geometry, Settings, Shared};

@@ -6,7 +6,7 @@
 
 mod device;
 mod ideal;
-mod latencies;
+mod jobs;
 mod load;
 mod report;
 mod rows;
@@ -14,6 +14,7 @@ mod rows;
 use crate::prices::{self, PriceList};
 use anyhow::{Result, ensure};
 use device::Speed;
+use jobs::{Job, run_all};
 use lane::Prices;
 use load::{Found, Load, SECOND, Until};
 use rows::Row;
@@ -98,16 +99,54 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         one as f64 / 1e3,
         bare.rate / 1e3
     );
+    let (jobs, of) = jobs(&rows);
     let mut missed = Vec::new();
-    for row in &rows {
-        let cached = load::run(row.load, row.speed, prices.0, Some(&row.spec))?;
-        if !report::tell(row, &cached, &mut bare)? {
-            missed.push(row.name.as_str());
+    run_all(&jobs, prices.0, |number, found| {
+        let job = &jobs[number];
+        match of[number] {
+            None => bare.known.push((job.load, job.speed, found)),
+            Some(row) if report::tell(row, &found, &mut bare)? => {}
+            Some(row) => missed.push(row.name.as_str()),
         }
-    }
+        Ok(())
+    })?;
     println!("\n{} of {} rows reached", rows.len() - missed.len(), rows.len());
     if !missed.is_empty() {
         println!("MISSED: {}", missed.join(" "));
     }
     Ok(())
+}
+
+/// What must be run for these rows, and which row it is for; the bare drive's part comes first, and
+/// serves every row with that load.
+fn jobs(rows: &[Row]) -> (Vec<Job>, Vec<Option<&Row>>) {
+    let (mut jobs, mut of) = (Vec::new(), Vec::new());
+    for row in rows {
+        let bare = Job { load: row.load, speed: row.speed, spec: None };
+        if !jobs.contains(&bare) {
+            jobs.push(bare.clone());
+            of.push(None);
+        }
+        jobs.push(Job { spec: Some(row.spec.clone()), ..bare });
+        of.push(Some(row));
+    }
+    (jobs, of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn rows_have_names_of_their_own_and_the_bare_drive_is_run_once_for_each_load() {
+        let rows = rows::all(false);
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names.len(), rows.len());
+        let (jobs, of) = jobs(&rows);
+        let bare: Vec<&Job> = jobs.iter().filter(|job| job.spec.is_none()).collect();
+        assert_eq!(of.iter().flatten().count(), rows.len());
+        assert!(bare.len() < rows.len());
+        assert!(rows.iter().all(|row| bare.iter().any(|job| job.load == row.load)));
+    }
 }

@@ -3,9 +3,9 @@
 use super::Bare;
 use super::device::{FLUSH_NS, Speed};
 use super::ideal::Ideal;
-use super::latencies::Spread;
-use super::load::{Batch, Found, SECOND};
+use super::load::{Batch, Found, SECOND, Until};
 use super::rows::{Row, Target};
+use crate::latencies::Spread;
 use crate::sides::verdict;
 use anyhow::Result;
 use cache::Counters;
@@ -31,7 +31,7 @@ pub(crate) fn tell(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
     let mut reached = true;
     for target in &row.targets {
         reached &= match *target {
-            Target::OfIdeal(least, ideal) => of_ideal(cached, ideal, rate, least),
+            Target::OfIdeal(least, ideal) => of_ideal(row, cached, ideal, rate, least),
             Target::Faster(least) => at_least("rate", cached.rate() / alone.rate(), least),
             Target::Sooner(least) => {
                 let ratio = alone.answered_ns as f64 / cached.answered_ns as f64;
@@ -74,8 +74,15 @@ fn at_most(what: &str, value: f64, most: f64) -> bool {
     value <= most
 }
 
-fn of_ideal(cached: &Found, ideal: Ideal, rate: f64, least: f64) -> bool {
+fn of_ideal(row: &Row, cached: &Found, ideal: Ideal, rate: f64, least: f64) -> bool {
     let most = ideal.rate(rate);
+    if let (None, None, Until::Time(ns)) = (ideal.run_ns, ideal.period_ns, row.load.until) {
+        let ends = Ideal { run_ns: Some(ns), ..ideal }.rate(rate);
+        println!(
+            "  (filled at first and drained in the end, single blocks could come to {:.1} K)",
+            ends / 1e3
+        );
+    }
     at_least(&format!("of the ideal {:.1} K a second:", most / 1e3), cached.rate() / most, least)
 }
 

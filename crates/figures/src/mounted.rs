@@ -1,0 +1,168 @@
+//! ext4 in a volume, mounted: over what a server exports, or over an image itself.
+//!
+//! ```text
+//!   ext4 -- loop device, direct I/O -- nbdfuse -- a server -- image
+//!   ext4 -- loop device, the image's page cache below it -- image
+//! ```
+
+use crate::program::{Passing, pause_ms};
+use crate::sides::wall_ns;
+use anyhow::{Context, Result, ensure};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+/// How long nbdfuse may take until its file is there.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// How often to try to unmount, 20 ms apart.
+const UNMOUNT_TRIES: u32 = 100;
+
+/// Runs a program that must succeed; returns what it printed.
+///
+/// # Errors
+/// With what it said.
+pub(crate) fn well<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.with_context(|| format!("cannot start {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program}: {}", said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Whether this can be done here at all.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn can_mount() -> Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "mounting needs root");
+    for node in ["/dev/fuse", "/dev/loop-control"] {
+        ensure!(Path::new(node).exists(), "mounting needs {node}, which is not there");
+    }
+    Ok(())
+}
+
+/// A loop device.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &Path, direct: bool) -> Result<Loop> {
+        let direct = if direct { "on" } else { "off" };
+        let file = file.display().to_string();
+        let option = format!("--direct-io={direct}");
+        let device = Loop(well("losetup", &["--find", "--show", &option, &file])?);
+        let number = device.0.trim_start_matches("/dev/");
+        // Where direct I/O cannot be had, the kernel quietly goes without.
+        let flag = fs::read_to_string(format!("/sys/block/{number}/loop/dio")).unwrap_or_default();
+        let is_direct = if flag.trim() == "1" { "on" } else { "off" };
+        ensure!(is_direct == direct, "{file}: a loop device here has direct I/O {is_direct}");
+        Ok(device)
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // It may be in use after a failure: then it goes with the mount.
+        let _ = well("losetup", &["--detach", &self.0]);
+    }
+}
+
+/// nbdfuse: an export as a file.
+struct Fuse {
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Fuse {
+    fn over(uri: &str, directory: PathBuf) -> Result<Fuse> {
+        fs::create_dir_all(&directory)?;
+        let child = Command::new("nbdfuse").arg(directory.join("disk")).arg(uri).spawn();
+        let child = child.context("cannot start nbdfuse (apt-get install libnbd-bin)")?;
+        let mut fuse = Fuse { child, directory };
+        let end = wall_ns() + PATIENCE_NS;
+        while !fuse.file().exists() {
+            ensure!(fuse.child.try_wait()?.is_none() && wall_ns() < end, "nbdfuse shows no file");
+            pause_ms(5);
+        }
+        Ok(fuse)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join("disk")
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        // Unmounted, it ends by itself, once everything has gone down. The loop device lets go of
+        // its file only a moment after it was told to.
+        let unmounted = (0..UNMOUNT_TRIES).any(|_| {
+            let done = well("umount", &[&self.directory]).is_ok();
+            if !done {
+                pause_ms(20);
+            }
+            done
+        });
+        if !unmounted {
+            let _ = self.child.kill();
+            let _ = well("umount", &["--lazy", &self.directory.display().to_string()]);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A mounted file system. Dropped, it is taken apart from top to bottom.
+pub(crate) struct Mounted {
+    point: PathBuf,
+    is_mounted: bool,
+    device: Loop,
+    _fuse: Option<Fuse>,
+    _directory: Passing,
+}
+
+impl Mounted {
+    /// Over what a server exports.
+    ///
+    /// # Errors
+    /// What a program says.
+    pub(crate) fn over_export(uri: &str) -> Result<Mounted> {
+        let directory = Passing::directory("mounted")?;
+        let fuse = Fuse::over(uri, directory.path().join("fuse"))?;
+        let device = Loop::over(&fuse.file(), true)?;
+        Mounted::mount(directory, device, Some(fuse))
+    }
+
+    /// Over an image itself, with the page cache below the loop device.
+    ///
+    /// # Errors
+    /// What a program says.
+    pub(crate) fn over_image(image: &Path) -> Result<Mounted> {
+        let directory = Passing::directory("mounted")?;
+        let device = Loop::over(image, false)?;
+        Mounted::mount(directory, device, None)
+    }
+
+    fn mount(directory: Passing, device: Loop, fuse: Option<Fuse>) -> Result<Mounted> {
+        let point = directory.path().join("mount");
+        fs::create_dir_all(&point)?;
+        let is_mounted = false;
+        let mut mounted = Mounted { point, is_mounted, device, _fuse: fuse, _directory: directory };
+        well("mount", &[&mounted.device.0, &mounted.point.display().to_string()])?;
+        mounted.is_mounted = true;
+        Ok(mounted)
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn point(&self) -> &Path {
+        &self.point
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.is_mounted && well("umount", &[&self.point]).is_err() {
+            // Something is still open in it, after a failure.
+            let _ = well("umount", &["--lazy", &self.point.display().to_string()]);
+        }
+    }
+}

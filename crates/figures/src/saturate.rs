@@ -1,0 +1,184 @@
+//! More than a file takes: the served volume against the same server without a cache.
+//!
+//! Two loads. A trace is replayed at its own pace, whatever the answers do, and comes faster than
+//! most disks serve it; its time runs until the last answer and the flush behind it. fio writes 4 KiB
+//! blocks at random, 128 at once; the flush behind that is in its time, too. Both sides use the same
+//! file, each run a fresh server, in turns: A B B A.
+
+use crate::client::Replayed;
+use crate::fio::fio_writes;
+use crate::overdrive::Overdrive;
+use crate::program::{Passing, Processors, Program, Site, fill};
+use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
+use crate::trace::Trace;
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: Site,
+    /// The trace, in MQSim's ASCII format, also packed by xz. Without this the default one, if it
+    /// is there.
+    #[arg(long)]
+    trace: Option<PathBuf>,
+    /// How often the trace is replayed in each run, on other addresses each time.
+    #[arg(long, default_value_t = 8)]
+    repetitions: u64,
+    /// The file's size, in GiB.
+    #[arg(long, default_value_t = 4)]
+    gib: u64,
+    /// Memory of the cache.
+    #[arg(long, default_value = "1G")]
+    memory: String,
+    /// The write mode. `back` would pass everything: neither load flushes before its end.
+    #[arg(long, default_value = "back-now")]
+    write: String,
+    /// Pairs of runs for each comparison.
+    #[arg(long, default_value_t = 7)]
+    pairs: usize,
+    /// Milliseconds of each run of fio.
+    #[arg(long, default_value_t = 3000)]
+    run_ms: u32,
+}
+
+const TRACE: &str = "../shared/traces/tpcc.trace.xz";
+const DEPTH: u32 = 128;
+/// "At least level within the run's spread".
+const SPEED_MIN: f64 = 1.0;
+
+/// Everything that a run needs.
+struct Bed<'a> {
+    overdrive: Overdrive,
+    processors: Processors,
+    file: Passing,
+    arguments: &'a Arguments,
+}
+
+impl Bed<'_> {
+    /// A fresh server of the file.
+    fn serve(&self, side: Side) -> Result<Program> {
+        let memory = if side == Side::A { self.arguments.memory.as_str() } else { "0" };
+        let path = self.file.path().display().to_string();
+        let options = ["--no-holder", "--memory", memory, "--write", &self.arguments.write];
+        self.overdrive.serve(&self.processors.of_servers(), "saturate", &path, &options)
+    }
+
+    /// Ends a server; says what became of its changes, if it has a cache.
+    fn end(&self, server: Program, side: Side, words: &mut String) -> Result<()> {
+        if side == Side::A {
+            let counted = self.overdrive.counted()?;
+            let of = |name| counted.get(name);
+            *words = format!(
+                "the last server with a cache: {} changes, of which {} passed (full {}, large {}, \
+                 late {}); {} runs of {} blocks, {} saved; {} reads hit, {} missed",
+                of("changes"),
+                of("passes"),
+                of("passes_full"),
+                of("passes_large"),
+                of("passes_late"),
+                of("runs_written"),
+                of("blocks_written") / of("runs_written").max(1),
+                of("blocks_saved"),
+                of("read_hits"),
+                of("read_misses"),
+            );
+        }
+        server.stop().map(drop)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let trace = match &arguments.trace {
+        Some(path) => Some(Trace::read(path)?),
+        None if PathBuf::from(TRACE).exists() => Some(Trace::read(TRACE.as_ref())?),
+        None => None,
+    };
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let processors = Processors::split()?;
+    let file = arguments.site.file("saturate");
+    fill(file.path(), arguments.gib << 30)?;
+    processors.take_clients()?;
+    let bed = Bed { overdrive, processors, file, arguments };
+    println!(
+        "a file of {} GiB, --memory {} --write {} against --memory 0",
+        arguments.gib, arguments.memory, arguments.write
+    );
+    match trace {
+        Some(trace) => replays(&bed, &trace)?,
+        None => println!("no replay: {TRACE} is not there, and --trace names no other"),
+    }
+    writes(&bed)
+}
+
+/// The trace, open-loop.
+fn replays(bed: &Bed, trace: &Trace) -> Result<()> {
+    let bytes = bed.arguments.gib << 30;
+    let requests = trace.schedule(bytes, bed.arguments.repetitions)?;
+    println!(
+        "replay: {} requests, {:.0} % reads, due within {:.2} s; as recorded {} requests in {:.3} s",
+        requests.len(),
+        100.0 * trace.reads(),
+        requests.last().map_or(0, |request| request.due_ns) as f64 / 1e9,
+        trace.requests(),
+        trace.duration_ns() as f64 / 1e9,
+    );
+    let mut words = String::new();
+    let found: Vec<(Replayed, Replayed)> = in_turns(bed.arguments.pairs, |side| {
+        let server = bed.serve(side)?;
+        let mut client = server.connect()?;
+        let replayed = client.replay(&requests).context("the replay")?;
+        drop(client);
+        bed.end(server, side, &mut words)?;
+        Ok(replayed)
+    })?;
+    tell("  done and flushed", &Pairs::of(&found, |replayed| replayed.took_ns as f64));
+    let answered = Pairs::of(&found, |replayed| replayed.answered_ns as f64);
+    println!("  answered: ratio {}", answered.speed_words());
+    for (what, at) in [("p50", 0), ("p99", 1), ("p99.9", 2), ("max", 3)] {
+        let of = |replayed: &Replayed| match at {
+            3 => replayed.latency.max as f64 / 1e6,
+            at => replayed.latency.quantiles[at] as f64 / 1e6,
+        };
+        let with = median(found.iter().map(|pair| of(&pair.0)).collect());
+        let without = median(found.iter().map(|pair| of(&pair.1)).collect());
+        println!(
+            "    {what:<5} from due to answered {with:>9.2} ms, without a cache {without:>9.2}"
+        );
+    }
+    println!("  {words}");
+    Ok(())
+}
+
+/// fio's random writes.
+fn writes(bed: &Bed) -> Result<()> {
+    println!("fio: random writes of 4 KiB at depth {DEPTH}");
+    let mut words = String::new();
+    let found = in_turns(bed.arguments.pairs, |side| {
+        let server = bed.serve(side)?;
+        let run = fio_writes(&server, &bed.processors.of_client(), DEPTH, bed.arguments.run_ms)?;
+        let mut client = server.connect()?;
+        let start = wall_ns();
+        client.flush()?;
+        let flush_ns = (wall_ns() - start) as f64;
+        drop(client);
+        bed.end(server, side, &mut words)?;
+        Ok((run.period_ns, run.period_ns + flush_ns / run.requests))
+    })?;
+    tell("  done and flushed, a write", &Pairs::of(&found, |(_, all)| *all));
+    println!("  answered: ratio {}", Pairs::of(&found, |(answered, _)| *answered).speed_words());
+    println!("  {words}");
+    Ok(())
+}
+
+fn tell(what: &str, times: &Pairs) {
+    println!(
+        "{what}: {:.3} ms, without a cache {:.3} ms; ratio {}, upper {:.2}  target at least \
+         {SPEED_MIN:.1} within the spread: {}",
+        times.a() / 1e6,
+        times.b() / 1e6,
+        times.speed_words(),
+        times.speed_upper_95(),
+        times.level(SPEED_MIN),
+    );
+}
