@@ -269,6 +269,7 @@ impl Handle {
                 let sent = self.shared.patience.sent(Errand::Read);
                 let result = self.below.run(request).await;
                 self.shared.patience.answered(sent);
+                self.shared.drain.rival_served();
                 self.shared.latencies.miss_ns.record(self.lane.now() - start);
                 result
             }

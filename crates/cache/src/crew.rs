@@ -225,7 +225,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         shared.drain.cancel(now);
     } else {
         let most = shared.settings.crew * shared.lanes.load(Ordering::SeqCst);
-        if shared.drain.end(now, begun, run.blocks(), most) {
+        if shared.drain.end(now, begun, run.blocks(), most, shared.rivals(now)) {
             shared.set_allowance();
         }
     }

@@ -4,13 +4,14 @@
 //! Everything here is measured while it is used, and nothing is believed for ever. The counts are atomics
 //! that several lanes change without a lock: an estimate may be a sample short, never torn.
 //!
-//! *Rate*: blocks written while at least one run was under way, over that time. *Least times*: of runs of
+//! *Rate*: blocks written while at least one run was under way, and what others were served beside it, over
+//! that time. *Least times*: of runs of
 //! each size (classes by powers of two), the least time that one took: how long such a run takes when nobody
 //! stands before it. Now and then a run is sent alone, to see whether that is still so. *Window*: how many runs are under way at a time. It grows while
 //! runs take about as long as they must, and shrinks when they take twice that: then they stand in
 //! line inside the device, and so does whoever reads (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;
@@ -45,8 +46,6 @@ pub(crate) struct Drain {
     sample_blocks: AtomicU64,
     runs: AtomicU32,
     alone: AtomicU32,
-    /// The sample that is being gathered is of a crew that held back for others.
-    held_back: AtomicBool,
     /// Since when nothing has gone past the cache.
     passed_ns: AtomicU64,
 }
@@ -71,7 +70,6 @@ impl Default for Drain {
             sample_blocks: AtomicU64::new(0),
             runs: AtomicU32::new(0),
             alone: AtomicU32::new(0),
-            held_back: AtomicBool::new(false),
             passed_ns: AtomicU64::new(0),
         }
     }
@@ -90,6 +88,12 @@ pub(crate) struct Rivals {
     pub(crate) pressed: bool,
 }
 
+impl Rivals {
+    fn are_any(self) -> bool {
+        self.flush || self.reads || self.changes
+    }
+}
+
 fn class_of(blocks: u32) -> usize {
     (blocks.max(1).ilog2() as usize).min(CLASSES - 1)
 }
@@ -105,12 +109,8 @@ impl Drain {
     /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
         // Alone is only who has no rivals either.
-        let rivalled = rivals.flush || rivals.reads || rivals.changes;
-        let alone = !rivalled && self.alone.load(Ordering::SeqCst) != 0;
+        let alone = !rivals.are_any() && self.alone.load(Ordering::SeqCst) != 0;
         let window = if alone { 1 } else { self.window(rivals) };
-        if window < self.liked() && !alone {
-            self.held_back.store(true, Ordering::Relaxed);
-        }
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
             (runs < window).then_some(runs + 1)
         });
@@ -143,6 +143,16 @@ impl Drain {
     /// A change has gone past the cache: others will follow.
     pub(crate) fn rival_passed(&self, now_ns: u64) {
         self.passed_ns.store(now_ns.max(1), Ordering::Relaxed);
+        self.rival_served();
+    }
+
+    /// Somebody else's request was served. Beside runs it counts as a block of theirs: what the backing can
+    /// do is not told by what others leave of it.
+    #[inline]
+    pub(crate) fn rival_served(&self) {
+        if self.in_flight.load(Ordering::Relaxed) > 0 {
+            self.sample_blocks.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether that was just now: no longer ago than the backing takes for a few.
@@ -165,8 +175,16 @@ impl Drain {
 
     /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the window
     /// may grow to. True: the rate was measured anew.
-    pub(crate) fn end(&self, now_ns: u64, start_ns: u64, blocks: u32, most: u32) -> bool {
-        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
+    pub(crate) fn end(
+        &self,
+        now_ns: u64,
+        start_ns: u64,
+        blocks: u32,
+        most: u32,
+        rivals: Rivals,
+    ) -> bool {
+        let alone = self.alone.swap(0, Ordering::SeqCst) == ALONE && !rivals.are_any();
+        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most, alone);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()
@@ -187,10 +205,6 @@ impl Drain {
         }
         self.sample_blocks.store(0, Ordering::Relaxed);
         self.sample_ns.store(0, Ordering::Relaxed);
-        // What the backing can do is not told by a crew that leaves it to others.
-        if self.held_back.swap(false, Ordering::Relaxed) && self.block_ns().is_some() {
-            return false;
-        }
         let rate = u128::from(blocks) * 1_000_000_000 / u128::from(ns);
         ease(&self.blocks_per_second, rate.clamp(1, 1 << 40) as u64);
         true
@@ -201,11 +215,10 @@ impl Drain {
         ease(&self.flush_ns, ns);
     }
 
-    fn learn(&self, ns: u64, blocks: u32, most: u32) {
+    fn learn(&self, ns: u64, blocks: u32, most: u32, alone: bool) {
         let expected = self.least_of(blocks).unwrap_or(ns);
         let least = &self.least_ns[class_of(blocks)];
         let before = least.load(Ordering::Relaxed);
-        let alone = self.alone.swap(0, Ordering::SeqCst) == ALONE;
         if before == 0 || ns < before {
             least.store(ns, Ordering::Relaxed);
         } else if alone {
@@ -307,7 +320,7 @@ mod tests {
                 flights.sort_unstable();
                 let (end, start) = flights.remove(0);
                 now = now.max(end);
-                drain.end(now, start, blocks, 64);
+                drain.end(now, start, blocks, 64, Rivals::default());
             }
             drain.run_blocks(blocks);
             link = link.max(now) + block_ns * u64::from(blocks);
@@ -317,7 +330,7 @@ mod tests {
         }
         flights.sort_unstable();
         for (end, start) in flights {
-            drain.end(end, start, blocks, 64);
+            drain.end(end, start, blocks, 64, Rivals::default());
         }
     }
 

@@ -206,7 +206,7 @@ mod tests {
         let drain = Drain::default();
         for run in 0..200u64 {
             assert!(drain.may_begin(run * 15_000, crate::drain::Rivals::default()));
-            drain.end(run * 15_000 + 44_000, run * 15_000, 1, 16);
+            drain.end(run * 15_000 + 44_000, run * 15_000, 1, 16, crate::drain::Rivals::default());
         }
         let pace = Pace::default();
         let full = Level { open: 8000, dirty: 8000, ..EMPTY };
