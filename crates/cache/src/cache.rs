@@ -2,6 +2,7 @@
 
 use crate::crew;
 use crate::index::Hash;
+use crate::pace::Level;
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::shard::{Admit, Change, Fetch, Glance, Look, Passed, Reason, Source, blocks_of};
@@ -18,6 +19,8 @@ use lane::{Cost, Lane};
 /// Blocks that are copied in one section: longer work is done in slices, so that nobody waits for
 /// the lock longer than a few microseconds.
 const SLICE: u32 = 32;
+/// Blocks from which a write is as efficient for the backing alone as joined to others: 64 KiB.
+const STREAMED: u32 = 16;
 /// Requests that are prefetched together.
 const WAVE: usize = 16;
 
@@ -312,9 +315,17 @@ impl Handle {
             Some(reason) => Some(reason),
             None if fua => Some(Reason::Fua),
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
+            None if blocks >= STREAMED && self.gains_nothing() => Some(Reason::Large),
             None => None,
         };
         Change { at, source, fua, barred, now_ns: self.lane.now() }
+    }
+
+    /// Whether writers are slowed down already, and several wait: then a large write gains nothing by being
+    /// absorbed. It is as efficient as what it would be joined to, and somebody has to wait for it anyway.
+    fn gains_nothing(&self) -> bool {
+        let level = Level::of(&self.shared.gauges, &self.shared.settings);
+        level.is_filling() && self.shared.pace.is_awaited() | (self.shared.passing() > 0)
     }
 
     fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {

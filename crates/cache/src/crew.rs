@@ -120,7 +120,9 @@ impl Shared {
             reads: self.patience.waiting(Errand::Read) > 0,
             changes: self.patience.waiting(Errand::Change) > self.drain.in_flight()
                 || self.drain.has_just_passed(now_ns),
-            flush: self.flush_waiters.load(Ordering::SeqCst) > 0,
+            // Nor must it become too old.
+            flush: self.flush_waiters.load(Ordering::SeqCst) > 0
+                || self.gauges.age(now_ns) > self.settings.dirty_age_ns / 4 * 3,
             pressed: level.is_filling(),
         }
     }

@@ -13,6 +13,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
+pub(crate) const DRAIN_ASSUMED: u64 = 12_800;
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;
 /// A window of one run: windows are counted in 256ths.
@@ -20,7 +22,7 @@ const ONE: u32 = 256;
 /// The window before anything was measured.
 const WINDOW_FIRST: u32 = 4 * ONE;
 /// A rate is told from so many blocks at least: fewer measure latency.
-const SAMPLE_BLOCKS: u64 = 64;
+const SAMPLE_BLOCKS: u64 = 256;
 /// One run in so many is as long as it can be: else nobody would learn that longer ones have become better.
 const LONG_ONE_IN: u32 = 64;
 /// One run in so many is sent alone.
@@ -46,6 +48,9 @@ pub(crate) struct Drain {
     sample_blocks: AtomicU64,
     runs: AtomicU32,
     alone: AtomicU32,
+    /// Of the runs since the last one that was sent alone, the least part of its expected time that one
+    /// took, in 256ths.
+    part: AtomicU32,
     /// Since when nothing has gone past the cache.
     passed_ns: AtomicU64,
 }
@@ -70,6 +75,7 @@ impl Default for Drain {
             sample_blocks: AtomicU64::new(0),
             runs: AtomicU32::new(0),
             alone: AtomicU32::new(0),
+            part: AtomicU32::new(u32::MAX),
             passed_ns: AtomicU64::new(0),
         }
     }
@@ -88,12 +94,6 @@ pub(crate) struct Rivals {
     pub(crate) pressed: bool,
 }
 
-impl Rivals {
-    fn are_any(self) -> bool {
-        self.flush || self.reads || self.changes
-    }
-}
-
 fn class_of(blocks: u32) -> usize {
     (blocks.max(1).ilog2() as usize).min(CLASSES - 1)
 }
@@ -109,7 +109,8 @@ impl Drain {
     /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
         // Alone is only who has no rivals either.
-        let alone = !rivals.are_any() && self.alone.load(Ordering::SeqCst) != 0;
+        // Where others are served beside it, a run is as alone as it can be.
+        let alone = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
         let window = if alone { 1 } else { self.window(rivals) };
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
             (runs < window).then_some(runs + 1)
@@ -128,7 +129,7 @@ impl Drain {
     pub(crate) fn window(&self, rivals: Rivals) -> u32 {
         let liked = self.liked();
         match rivals {
-            Rivals { flush: true, .. } => liked.saturating_mul(2).max(4),
+            Rivals { flush: true, .. } => liked.max(4),
             Rivals { changes: true, .. } => 1,
             Rivals { reads: true, pressed: false, .. } => (liked / 2).max(1),
             _ => liked,
@@ -175,16 +176,8 @@ impl Drain {
 
     /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the window
     /// may grow to. True: the rate was measured anew.
-    pub(crate) fn end(
-        &self,
-        now_ns: u64,
-        start_ns: u64,
-        blocks: u32,
-        most: u32,
-        rivals: Rivals,
-    ) -> bool {
-        let alone = self.alone.swap(0, Ordering::SeqCst) == ALONE && !rivals.are_any();
-        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most, alone);
+    pub(crate) fn end(&self, now_ns: u64, start_ns: u64, blocks: u32, most: u32) -> bool {
+        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()
@@ -215,21 +208,18 @@ impl Drain {
         ease(&self.flush_ns, ns);
     }
 
-    fn learn(&self, ns: u64, blocks: u32, most: u32, alone: bool) {
+    fn learn(&self, ns: u64, blocks: u32, most: u32) {
         let expected = self.least_of(blocks).unwrap_or(ns);
+        let part = (ns.saturating_mul(256) / expected.max(1)).min(u64::from(u32::MAX - 1)) as u32;
+        self.part.fetch_min(part, Ordering::Relaxed);
         let least = &self.least_ns[class_of(blocks)];
         let before = least.load(Ordering::Relaxed);
         if before == 0 || ns < before {
             least.store(ns, Ordering::Relaxed);
-        } else if alone {
-            // Slower than it was: so are the others, until they are measured again.
-            for least in &self.least_ns {
-                let scaled = u128::from(least.load(Ordering::Relaxed)) * u128::from(ns);
-                least.store((scaled / u128::from(before)) as u64, Ordering::Relaxed);
-            }
         }
-        let runs = self.runs.load(Ordering::Relaxed);
-        if runs.is_multiple_of(ALONE_ONE_IN) {
+        if self.alone.swap(0, Ordering::SeqCst) == ALONE {
+            self.forget();
+        } else if self.runs.load(Ordering::Relaxed).is_multiple_of(ALONE_ONE_IN) {
             self.alone.store(WANTED, Ordering::SeqCst);
         }
         let window = self.window.load(Ordering::Relaxed);
@@ -238,11 +228,24 @@ impl Drain {
         let next = if ns > expected.saturating_mul(2) {
             window.saturating_sub(step).max(ONE)
         } else if full && ns < expected.saturating_add(expected / 4) {
-            (window + step).min(most.max(1) * ONE)
+            (window + step).min(most.saturating_mul(ONE)).max(window)
         } else {
             window
         };
         self.window.store(next, Ordering::Relaxed);
+    }
+
+    /// No run of late was as fast as runs were once, not even one that was sent alone: the backing has
+    /// become slower.
+    fn forget(&self) {
+        let part = self.part.swap(u32::MAX, Ordering::Relaxed);
+        if part <= 256 || part == u32::MAX {
+            return;
+        }
+        for least in &self.least_ns {
+            let ns = u128::from(least.load(Ordering::Relaxed)) * u128::from(part) / 256;
+            least.store(u64::try_from(ns).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
     }
 
     /// How long the backing takes for a run of so many blocks when nothing stands before it, as far as
@@ -373,7 +376,7 @@ mod tests {
         assert_eq!(of(Rivals { reads: true, ..Rivals::default() }), 2);
         assert_eq!(of(Rivals { reads: true, pressed: true, ..Rivals::default() }), 4);
         assert_eq!(of(Rivals { changes: true, pressed: true, ..Rivals::default() }), 1);
-        assert_eq!(of(Rivals { changes: true, flush: true, ..Rivals::default() }), 8);
+        assert_eq!(of(Rivals { changes: true, flush: true, ..Rivals::default() }), 4);
     }
 
     #[test]

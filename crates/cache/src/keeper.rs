@@ -45,23 +45,23 @@ impl Shared {
             // In `flush` mode somebody leads, and rings when it is done.
             return if self.settings.is_ordered() { Due::Closed } else { later };
         }
-        let (open, limit) =
-            (gauges.open.load(Ordering::Relaxed), gauges.dirty_limit(&self.settings));
-        let full = open > 0 && open * 4 >= limit;
+        let open = u64::from(gauges.open.load(Ordering::Relaxed));
+        let limit = u64::from(gauges.dirty_limit(&self.settings));
+        let full = gauges.has_much_to_write(&self.settings);
         let may = !self.flush_first.load(Ordering::SeqCst)
             && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
         if full && !may {
             return Due::All;
         }
-        self.switch_early(full, open * 8 > limit);
+        self.switch_early(full, open * 4 > limit);
         match gauges.has_much_to_settle(&self.settings) || self.has_rest_to_settle() {
             true => Due::Settle,
             false => later,
         }
     }
 
-    /// Lets the crew write out blocks of the open epoch while there are many: from a quarter of the limit on,
-    /// down to an eighth.
+    /// Lets the crew write out blocks of the open epoch while there are many: from three eighths of the limit
+    /// on, down to a quarter. (What is rewritten until then is saved.)
     fn switch_early(&self, full: bool, some: bool) {
         let on = full || some && self.gauges.early.load(Ordering::SeqCst);
         self.gauges.early.store(on, Ordering::SeqCst);
@@ -79,6 +79,12 @@ impl Shared {
 }
 
 impl Gauges {
+    /// Whether the open epoch holds so much that it should be written out: three eighths of the limit.
+    pub(crate) fn has_much_to_write(&self, settings: &Settings) -> bool {
+        let open = u64::from(self.open.load(Ordering::Relaxed));
+        open > 0 && open * 8 >= u64::from(self.dirty_limit(settings)) * 3
+    }
+
     /// Whether so many blocks were written out early that the backing should be flushed for them: an eighth
     /// of the limit.
     pub(crate) fn has_much_to_settle(&self, settings: &Settings) -> bool {

@@ -16,7 +16,8 @@
 //! by one can take them in runs, so that is enough to keep the buffer from filling up. If it does fill up
 //! all the same (the device has become slower), changes go past it.
 
-use crate::drain::Drain;
+use crate::drain::{DRAIN_ASSUMED, Drain};
+use crate::patience::Errand;
 use crate::settings::Settings;
 use crate::shard::Gauges;
 use crate::shared::Shared;
@@ -91,6 +92,12 @@ impl Level {
         self.is_filling() || self.closing > self.open_max / SLOWED
     }
 
+    /// Whether there is room again, after there was none: a quarter of it.
+    pub(crate) fn has_room_again(&self) -> bool {
+        let below = |level: u32, max: u32| level <= max - max / 4;
+        below(self.open, self.open_max) && below(self.dirty, self.dirty_max)
+    }
+
     /// How long the turn of one new block is, in nanoseconds, where the backing takes `block_ns` to write
     /// one out, and `flush_ns` for a flush.
     pub(crate) fn turn_ns(&self, block_ns: u64, flush_ns: u64) -> u64 {
@@ -114,14 +121,22 @@ impl Level {
 }
 
 impl Pace {
-    /// When the turn of a change of `new` blocks begins; `now_ns`, or not later than that by much: at once.
-    pub(crate) fn turn(&self, level: &Level, drain: &Drain, new: u32, now_ns: u64) -> u64 {
-        let Some(block_ns) = drain.block_ns() else { return now_ns };
+    /// When the turn of a change of `new` blocks begins; `now_ns`: at once. `passing`: so many writers wait for
+    /// the backing itself.
+    pub(crate) fn turn(
+        &self,
+        level: &Level,
+        drain: &Drain,
+        new: u32,
+        passing: u32,
+        now_ns: u64,
+    ) -> u64 {
+        let block_ns = drain.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
         let flush_ns = drain.flush_ns.load(Ordering::Relaxed);
         let alone_ns = drain.least_of(new).unwrap_or(block_ns * u64::from(new));
         // Writers that the backing serves at a time.
         let servers = (drain.least_of(1).unwrap_or(block_ns) / block_ns).max(1);
-        let writers = u64::from(self.waiting.load(Ordering::Relaxed)) + 1;
+        let writers = u64::from(self.waiting.load(Ordering::Relaxed) + passing) + 1;
         let most = (alone_ns + alone_ns / LONGER) / writers.min(servers);
         let turn = level.turn_ns(block_ns, flush_ns).saturating_mul(u64::from(new)).min(most);
         let mut begins = now_ns;
@@ -140,6 +155,11 @@ impl Pace {
 pub(crate) struct Waiting<'a>(&'a Pace);
 
 impl Pace {
+    /// Whether a writer waits for its turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn waits(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)
@@ -153,10 +173,15 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
+    /// Changes that are on their way past the cache.
+    pub(crate) fn passing(&self) -> u32 {
+        self.patience.waiting(Errand::Change).saturating_sub(self.drain.in_flight())
+    }
+
     /// When the turn of a change of `new` blocks begins.
     pub(crate) fn turn_of(&self, new: u32, now_ns: u64) -> u64 {
         let level = Level::of(&self.gauges, &self.settings);
-        self.pace.turn(&level, &self.drain, new, now_ns)
+        self.pace.turn(&level, &self.drain, new, self.passing(), now_ns)
     }
 }
 
@@ -212,7 +237,7 @@ mod tests {
         let full = Level { open: 8000, dirty: 8000, ..EMPTY };
         let mut now = 1_000_000_000;
         for _ in 0..100 {
-            let begins = pace.turn(&full, &drain, 1, now);
+            let begins = pace.turn(&full, &drain, 1, 0, now);
             assert!(begins - now <= 44_000 + 44_000 / LONGER, "{}", begins - now);
             now = begins + 1_000;
         }

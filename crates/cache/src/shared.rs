@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::counters::Counters;
-use crate::drain::Drain;
+use crate::drain::{DRAIN_ASSUMED, Drain};
 use crate::gate::Gate;
 use crate::histogram::{Histograms, Latencies};
 use crate::order::{CHAIN_MAX, Order};
@@ -29,9 +29,6 @@ pub(crate) struct Room {
     /// Whether the crew may find work here.
     pub(crate) has_work: AtomicBool,
 }
-
-/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
-const DRAIN_ASSUMED: u64 = 12_800;
 
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {
@@ -150,6 +147,7 @@ impl Shared {
             hit_ns: AtomicU64::new(0),
             urgent: AtomicBool::new(false),
             early: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             settling: AtomicU32::new(0),
             has_ranges: AtomicBool::new(false),
         };
@@ -343,7 +341,11 @@ impl Shared {
     /// C13: how much may be dirty, from what was measured.
     pub(crate) fn set_allowance(&self) {
         let hard = self.settings.dirty_blocks_max;
-        let target_ns = self.settings.flush_target_ns;
+        // `ordered`: no flush waits for it, but it may not become too old.
+        let target_ns = match self.settings.is_ordered() {
+            true => self.settings.dirty_age_ns,
+            false => self.settings.flush_target_ns,
+        };
         if target_ns == 0 {
             return self.gauges.allowance.store(hard, Ordering::Relaxed);
         }
@@ -356,7 +358,8 @@ impl Shared {
         // not grow, but writers are slowed down rather than turned away: the limit follows it down.
         let before = self.gauges.allowance.load(Ordering::Relaxed).min(hard);
         let dirty = self.dirty_blocks();
-        let slides = before.min(dirty + dirty / 8);
+        let open = self.gauges.open.load(Ordering::Relaxed);
+        let slides = before.min((dirty + dirty / 8).max(2 * open + open / 4));
         self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
     }
 

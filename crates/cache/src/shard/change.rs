@@ -218,7 +218,16 @@ impl Shard {
         let open = gauges.open.load(Ordering::Relaxed);
         // Half for the open epoch, so that it can fill while the closing one drains.
         if new > 0 && (dirty + new > limit || open + new > limit.div_ceil(2)) {
+            // Who found none once finds it again only when there is some: else a few would be absorbed in
+            // turns with those who pass, and the crew would never get the better of them.
+            gauges.full.store(true, Ordering::Relaxed);
             return Some(Reason::Full);
+        }
+        if new > 0 && !settings.is_ordered() && gauges.full.load(Ordering::Relaxed) {
+            if !Level::of(gauges, settings).has_room_again() {
+                return Some(Reason::Full);
+            }
+            gauges.full.store(false, Ordering::Relaxed);
         }
         (self.no_range(change) || self.no_slots(slots, new)).then_some(Reason::Full)
     }
@@ -291,10 +300,9 @@ impl Shard {
             dirty_blocks_max: settings.dirty_blocks_max,
             allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
         });
-        let open = gauges.open.load(Ordering::Relaxed);
         // From its first change on, an epoch has an age that the keeper must watch.
         let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
-        let start = woken || open * 4 >= gauges.dirty_limit(settings);
+        let start = woken || gauges.has_much_to_write(settings);
         Admit::Absorbed { start, turns }
     }
 

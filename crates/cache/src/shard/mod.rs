@@ -77,6 +77,8 @@ pub(crate) struct Gauges {
     pub(crate) hit_ns: AtomicU64,
     /// A change waits for room: write out, whatever the level.
     pub(crate) urgent: AtomicBool,
+    /// The buffer was full, and has not found room since.
+    pub(crate) full: AtomicBool,
     /// The crew may write out blocks of the open epoch.
     pub(crate) early: AtomicBool,
     /// Blocks that were written out early and are not known to be durable, while their epoch is not begun.
