@@ -176,7 +176,16 @@ impl Drain {
 
     /// A run has ended: it took so long, from then until now, for so many blocks. `most`: what the window
     /// may grow to. True: the rate was measured anew.
-    pub(crate) fn end(&self, now_ns: u64, start_ns: u64, blocks: u32, most: u32) -> bool {
+    pub(crate) fn end(
+        &self,
+        now_ns: u64,
+        start_ns: u64,
+        blocks: u32,
+        most: u32,
+        rivals: Rivals,
+    ) -> bool {
+        // Beside others, nobody knows whose queue it is.
+        let most = if rivals.reads || rivals.changes { 0 } else { most };
         self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
