@@ -229,6 +229,8 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         let most = shared.settings.crew * shared.lanes.load(Ordering::SeqCst);
         if shared.drain.end(now, begun, run.blocks(), most, shared.rivals(now)) {
             shared.set_allowance();
+            // There may be room enough now to leave the open epoch alone.
+            shared.kick.notify();
         }
     }
     result

@@ -227,7 +227,8 @@ impl Drain {
             least.store(ns, Ordering::Relaxed);
         }
         if self.alone.swap(0, Ordering::SeqCst) == ALONE {
-            self.forget();
+            // Beside others (`most` is 0) a little slower is what it must be.
+            self.forget(if most == 0 { 512 } else { 256 });
         } else if self.runs.load(Ordering::Relaxed).is_multiple_of(ALONE_ONE_IN) {
             self.alone.store(WANTED, Ordering::SeqCst);
         }
@@ -246,9 +247,9 @@ impl Drain {
 
     /// No run of late was as fast as runs were once, not even one that was sent alone: the backing has
     /// become slower.
-    fn forget(&self) {
+    fn forget(&self, usual: u32) {
         let part = self.part.swap(u32::MAX, Ordering::Relaxed);
-        if part <= 256 || part == u32::MAX {
+        if part <= usual || part == u32::MAX {
             return;
         }
         for least in &self.least_ns {

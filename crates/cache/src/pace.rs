@@ -134,10 +134,13 @@ impl Pace {
         let block_ns = drain.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
         let flush_ns = drain.flush_ns.load(Ordering::Relaxed);
         let alone_ns = drain.least_of(new).unwrap_or(block_ns * u64::from(new));
-        // Writers that the backing serves at a time.
-        let servers = (drain.least_of(1).unwrap_or(block_ns) / block_ns).max(1);
         let writers = u64::from(self.waiting.load(Ordering::Relaxed) + passing) + 1;
-        let most = (alone_ns + alone_ns / LONGER) / writers.min(servers);
+        // Many writers share what the backing can do, few of them wait for each other.
+        let one_ns = drain.least_of(1).unwrap_or(block_ns).max(1);
+        let shared_ns =
+            u128::from(alone_ns) * u128::from(block_ns.min(one_ns)) / u128::from(one_ns);
+        let bare_ns = (alone_ns / writers).max(shared_ns as u64);
+        let most = bare_ns + bare_ns / LONGER;
         let turn = level.turn_ns(block_ns, flush_ns).saturating_mul(u64::from(new)).min(most);
         let mut begins = now_ns;
         let _ = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
