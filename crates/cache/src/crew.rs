@@ -36,7 +36,7 @@ pub(crate) fn start(cache: &Cache) {
             .expect("a lane has room for its crew");
     }
     if !handle.shared.keeper_taken.swap(true, Ordering::SeqCst) {
-        if handle.shared.settings.stall_time_ns > 0 {
+        if handle.shared.settings.stall_time_ns() > 0 {
             let cache = cache.clone();
             let sentinel = async move { sentinel::watch(&cache.0).await };
             lane.spawn(sentinel).expect("a lane has room for the sentinel");
@@ -75,6 +75,7 @@ impl Shared {
     pub(crate) fn show_closed(&self, order: &Order) {
         self.gauges.closed.store(order.closed(), Ordering::SeqCst);
         self.gauges.closing_since.store(order.closed_since(), Ordering::Relaxed);
+        self.leave_order(order.closed());
     }
 
     fn count_error(&self, kind: usize) {
@@ -122,7 +123,7 @@ async fn carry(handle: &Handle, member: usize) {
             match result {
                 Ok(()) => pause_ns = PAUSE_NS,
                 Err(error) => {
-                    trouble(handle, error, 1, shared.settings.retry_time_ns).await;
+                    trouble(handle, error, 1, shared.settings.retry_time_ns()).await;
                     handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
                 }
@@ -296,6 +297,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         }
     }
     handle.lane.turn().await;
+    let ordered = shared.gauges.is_ordered();
     shared.order.with(|order| {
         order.durable(epoch);
         shared.show_closed(order);
@@ -307,7 +309,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     handle.lane.turn().await;
     shared.order.with(Order::released);
     shared.order_changed.notify();
-    if shared.settings.is_ordered() {
+    if ordered {
         // Who waits for room may have looked between two rooms' releases; it asks for no write-out.
         shared.rooms.iter().for_each(|room| room.changed.notify());
     }
@@ -419,7 +421,7 @@ async fn flush_failed(handle: &Handle, error: Error) {
     taint(handle).await;
     let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
         true => 0,
-        false => shared.settings.retry_time_ns,
+        false => shared.settings.retry_time_ns(),
     };
     trouble(handle, error, 2, retry_time_ns).await;
 }

@@ -95,7 +95,7 @@ impl Handle {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
         }
-        match self.shared.settings.durability {
+        match self.shared.settings.durability() {
             Durability::Flush => self.flush().await,
             Durability::Ordered => self.close_epoch().await,
             Durability::Scratch => self.ignore().await,
@@ -127,6 +127,10 @@ impl Handle {
                 step
             });
             match step {
+                // Settings may have changed on the way: what is closed now would not be kept in order.
+                Close::Done(Ok(())) if !self.shared.settings.wants_order() => {
+                    return self.make_durable(target.expect("asked for above")).await;
+                }
                 Close::Done(result) => return result,
                 Close::Wait => self.shared.order_changed.after(seen).await,
                 Close::Lead { epoch } => {

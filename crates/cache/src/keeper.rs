@@ -29,13 +29,13 @@ impl Shared {
             return Due::All;
         }
         let open = self.gauges.open.load(Ordering::Relaxed);
-        let full = open > 0 && open * 4 >= self.gauges.dirty_limit(&self.settings);
+        let full = open > 0 && open * 4 >= self.gauges.dirty_limit(&self.settings.now());
         // Half of the age is for waiting, half for writing.
-        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns / 2);
+        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns() / 2);
         if since > 0 && (full || at_ns <= now_ns) {
             return Due::All;
         }
-        if self.settings.is_ordered() && self.gauges.closed.load(Ordering::SeqCst) > 0 {
+        if self.gauges.is_ordered() && self.gauges.closed.load(Ordering::SeqCst) > 0 {
             return Due::Closed;
         }
         if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing }
@@ -57,7 +57,7 @@ enum Due {
 /// Keeps until the volume stops.
 pub(crate) async fn keep(handle: &Handle) {
     let shared = &handle.shared;
-    if shared.settings.is_ordered() {
+    if shared.gauges.is_ordered() {
         handle.lane.turn().await;
         shared.date_recovered(handle.lane.now());
     }

@@ -1,6 +1,7 @@
 //! The half of a volume's cache that all lanes share.
 
 use crate::arena::Arena;
+use crate::aside::Watch;
 use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::histogram::{Histograms, Latencies};
@@ -8,13 +9,13 @@ use crate::order::Order;
 use crate::patience::Patience;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
-use crate::settings::{Geometry, Settings, limits_above};
-use crate::shard::{Gauges, Nearer, Reason, Shard};
+use crate::settings::{Geometry, Live, Settings, limits_above};
+use crate::shard::{Gauges, Keeps, Nearer, Reason, Shard};
 use crate::superblock::Condition;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use block::{Limits, Memory, Stall, WriteMode};
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 /// A shard with what is waited for beside it.
@@ -44,7 +45,11 @@ const DRAIN_ASSUMED: u64 = 12_800;
 pub struct Shared {
     pub(crate) geometry: Geometry,
     region_shift: u32,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Live,
+    /// Somebody changes them.
+    pub(crate) setting: AtomicBool,
+    /// Whether the cache steps aside, and who decides that.
+    pub(crate) watch: Watch,
     pub(crate) limits: Limits,
     pub(crate) arena: Arena,
     pub(crate) rooms: Box<[Room]>,
@@ -88,7 +93,6 @@ pub struct Shared {
     pub(crate) flush_first: AtomicBool,
     /// Something may have been written since the last good flush.
     pub(crate) unflushed: AtomicBool,
-    write: AtomicU8,
     proven: AtomicU32,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushes_backing: AtomicU64,
@@ -102,15 +106,6 @@ pub struct Shared {
     pub(crate) cleared: AtomicU64,
     pub(crate) recovered: AtomicU64,
     pub(crate) rejected: AtomicU64,
-}
-
-fn mode_bits(write: WriteMode) -> u8 {
-    match write {
-        WriteMode::Back => 0,
-        WriteMode::BackNow => 1,
-        WriteMode::Through => 2,
-        WriteMode::None => 3,
-    }
 }
 
 impl Shared {
@@ -146,6 +141,7 @@ impl Shared {
             open_since: AtomicU64::new(0),
             closing_since: AtomicU64::new(0),
             closed: AtomicU32::new(0),
+            ordered: AtomicBool::new(false),
             passed: AtomicBool::new(false),
             allowance: AtomicU32::new(u32::MAX),
             backing_read_ns: AtomicU64::new(u64::MAX),
@@ -163,10 +159,11 @@ impl Shared {
                 })
                 .collect(),
             limits: limits_above(below),
-            write: AtomicU8::new(mode_bits(settings.write)),
             region_shift: geometry.region_blocks.trailing_zeros(),
             geometry,
-            settings,
+            settings: Live::new(&settings),
+            setting: AtomicBool::new(false),
+            watch: Watch::default(),
             arena,
             gauges,
             order: Lock::new(Order::new(recovery::FIRST, 0, 0)),
@@ -234,41 +231,42 @@ impl Shared {
     }
 
     /// The settings in force.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn settings(&self) -> Settings {
+        self.settings.now()
     }
 
     /// What happens to writes.
     pub fn write_mode(&self) -> WriteMode {
-        match self.write.load(Ordering::Relaxed) {
-            0 => WriteMode::Back,
-            1 => WriteMode::BackNow,
-            2 => WriteMode::Through,
-            _ => WriteMode::None,
-        }
+        self.settings.write()
     }
 
     /// Changes what happens to writes from now on (C12). What is dirty stays so until it is written
     /// out.
     pub fn set_write_mode(&self, write: WriteMode) {
-        self.write.store(mode_bits(write), Ordering::Relaxed);
+        self.settings.set_write(write);
     }
 
-    /// Why writes may not be absorbed at the moment, if so (C11).
+    /// Why a write that begins with this block may not be absorbed at the moment, if so (C11, C12).
     #[inline]
-    pub(crate) fn barred(&self) -> Option<Reason> {
-        match self.write.load(Ordering::Relaxed) {
-            0 if self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce) => None,
-            0 => Some(Reason::Unproven),
-            1 => None,
-            _ => Some(Reason::Mode),
+    pub(crate) fn barred(&self, block: u64) -> Option<Reason> {
+        let is_proven = || self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce);
+        match self.settings.write() {
+            WriteMode::Back if !is_proven() => Some(Reason::Unproven),
+            WriteMode::Back | WriteMode::BackNow => {
+                self.watch.passes(&self.gauges, block).then_some(Reason::Aside)
+            }
+            WriteMode::Through | WriteMode::None => Some(Reason::Mode),
         }
     }
 
-    /// Whether blocks may be kept.
+    /// Whether blocks of a request that begins with this one may be kept.
     #[inline]
-    pub(crate) fn keeps(&self) -> bool {
-        self.write.load(Ordering::Relaxed) != mode_bits(WriteMode::None)
+    pub(crate) fn keeps(&self, block: u64) -> Keeps {
+        match self.settings.write() {
+            WriteMode::None => Keeps::No,
+            _ if self.watch.leaves_out(block) => Keeps::Aside,
+            _ => Keeps::Yes,
+        }
     }
 
     /// A client of the volume, for C11.
@@ -338,8 +336,8 @@ impl Shared {
 
     /// C13: how much may be dirty, from what was measured.
     pub(crate) fn set_allowance(&self) {
-        let hard = self.settings.dirty_blocks_max;
-        let target_ns = self.settings.flush_target_ns;
+        let hard = self.settings.dirty_blocks_max();
+        let target_ns = self.settings.flush_target_ns();
         if target_ns == 0 {
             return self.gauges.allowance.store(hard, Ordering::Relaxed);
         }
@@ -380,7 +378,7 @@ impl Shared {
         all.blocks_recovered = load(&self.recovered);
         all.headers_rejected = load(&self.rejected);
         all.blocks_dirty = u64::from(self.dirty_blocks());
-        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max);
+        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
         all.allowance_blocks = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
         all.dirty_age_ns = self.gauges.age(now_ns);
         all.epochs_closed = u64::from(self.closed_epochs());
@@ -391,6 +389,7 @@ impl Shared {
         all.drain_blocks_per_second = load(&self.drain.blocks_per_second);
         all.flush_predicted_ns = all.blocks_dirty * 1_000_000_000 / self.drain_rate().max(1)
             + load(&self.drain.flush_ns);
+        self.watch.count(&mut all, now_ns);
         all.failed = u64::from(self.has_failed());
         all
     }

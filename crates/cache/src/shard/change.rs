@@ -32,6 +32,8 @@ pub(crate) enum Reason {
     Large,
     Full,
     Late,
+    /// The cache steps aside.
+    Aside,
 }
 
 /// A change that asks to be admitted. It touches one region.
@@ -79,7 +81,8 @@ impl Shard {
         if self.passes.meet(first, blocks) && !planted(Bug::BypassInFlight) {
             return Admit::Wait { urgent: false };
         }
-        let met = self.meet(&change.at);
+        let blind = change.barred == Some(Reason::Aside) && planted(Bug::AsideIgnoresDirty);
+        let met = if blind { Met::default() } else { self.meet(&change.at) };
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
         let Some(reason) = barred else {
             return self.absorb(gauges, settings, change);
@@ -87,7 +90,7 @@ impl Shard {
         if met.partly {
             return self.absorb_behind(gauges, settings, change, &met);
         }
-        if settings.is_ordered() && Shard::must_not_pass(gauges) {
+        if gauges.is_ordered() && Shard::must_not_pass(gauges) {
             return match reason {
                 Reason::Large => Admit::Cut,
                 _ => Admit::Wait { urgent: false },
@@ -140,6 +143,7 @@ impl Shard {
             Reason::Large => &mut counters.passes_large,
             Reason::Full => &mut counters.passes_full,
             Reason::Late => &mut counters.passes_late,
+            Reason::Aside => &mut counters.passes_aside,
         } += 1;
     }
 
