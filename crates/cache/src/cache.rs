@@ -53,6 +53,11 @@ impl Cache {
         cache
     }
 
+    /// The lane that it is attached to.
+    pub fn lane(&self) -> Lane {
+        self.0.lane.clone()
+    }
+
     /// The shared half.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.0.shared

@@ -90,9 +90,10 @@ impl Switch {
 
 impl Cache {
     /// Changes settings, all of them or none. On return they are in force: a flush that is sent
-    /// afterwards has the new meaning, no more is dirty than the new limits allow, and of a change to
-    /// `through` or `none` nothing is dirty. Where `durability` changes, where a limit shrinks, and
-    /// where writes are no longer absorbed, everything that was answered before is durable.
+    /// afterwards has the new meaning, and no more is dirty than the new limits allow. Where `durability`
+    /// changes, where a limit shrinks, and where writes are no longer absorbed, everything that was
+    /// answered before is durable. (A write that met dirty data meanwhile was absorbed over it all the
+    /// same.)
     ///
     /// # Errors
     /// What the backing answered, or that it does not answer: nothing has changed then. `Invalid`:
