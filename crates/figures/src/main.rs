@@ -7,6 +7,7 @@
 mod client;
 mod engine;
 mod fio;
+mod guard;
 mod lru;
 mod metadata;
 mod misses;
@@ -44,6 +45,8 @@ enum Figure {
     Metadata,
     /// Misses through the server, against the same server without a cache layer.
     Misses(misses::Arguments),
+    /// Never slower with every processor busy: with a cache that cannot help, against none.
+    Guard(guard::Arguments),
     /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
     Server(server::Arguments),
     /// `serve --poll` against without: one at a time, by fio and by a client that never sleeps.
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Metadata => metadata::run(),
         Figure::Misses(arguments) => misses::run(&arguments),
+        Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
