@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_serve_takes_is_taken() {
-        let read = read_all(&["write=back-now", "durability=scratch", "dirty_age=2s", "guard=off"]);
+        let all = ["write=back-now", "durability=scratch", "dirty_age=2s", "guard=off"];
         let expected = Changes {
             write: Some(WriteMode::BackNow),
             durability: Some(Durability::Scratch),
@@ -81,7 +81,7 @@ mod tests {
             guard: Some(false),
             ..Changes::default()
         };
-        assert_eq!(read, Ok(expected));
+        assert_eq!(read_all(&all).expect("good"), expected);
         let read = read_all(&["dirty_bytes=3M", "flush_target=0", "retry_time=10s"]).expect("good");
         assert_eq!((read.dirty_bytes, read.flush_target_ns), (Some(3 << 20), Some(0)));
         assert_eq!(read.retry_time_ns, Some(10_000_000_000));
