@@ -117,8 +117,8 @@ const PROBE_BLOCKS_SHIFT: u32 = 6;
 /// Waiting that is too much, and little enough again: thousandths of the time a processor was wanted.
 const BUSY: u32 = 200;
 const CALM: u32 = 100;
-/// Who wants a processor less than this, in thousandths of the window, is not held up by them.
-const WANTED: u32 = 250;
+/// Who wants a processor for less than this, in thousandths of the window, is not held up by them.
+const WANTED: u32 = 400;
 /// Requests, or blocks, that tell something.
 const ENOUGH: u64 = 32;
 /// Bad windows in a row before the cache steps aside.
@@ -130,9 +130,9 @@ const GOOD_MAX: u32 = 16;
 const AGAIN: u32 = 40;
 /// Windows after which the cache is tried again where the probe sees nothing: five seconds of them.
 const TRY_AGAIN: u32 = 100;
-/// What a request to the backing costs a processor, in copies of a block. (By `bench prices` a copy
-/// takes some 400 ns; a request takes 2 us and more, most of it in the kernel.)
-const REQUEST_COSTS: u64 = 5;
+/// What a request to the backing costs a processor, in copies of a block into memory that is not at
+/// hand. (On a busy host: some 3 us against 1 us.)
+const REQUEST_COSTS: u64 = 3;
 
 /// Whether a block belongs to the part that is treated as ever.
 #[inline]
@@ -284,29 +284,28 @@ impl Guard {
         }
     }
 
-    /// What a copy costs: the longer the lane must wait for each processor's time, the more.
-    fn price(&self, window: &Window) -> u64 {
+    /// What a hit saves. A lane that is short of processors answers more only where it spends less on
+    /// each request; what the backing takes meanwhile is hidden behind the others.
+    fn saves(&self, window: &Window) -> u64 {
         match self.is_busy {
-            false => window.cost_ns,
-            true => window.cost_ns * 1000 / u64::from(1000 - window.pressure.waited.min(950)),
+            true => window.cost_ns * REQUEST_COSTS,
+            false => self.calm_read_ns.saturating_sub(window.hit_ns),
         }
     }
 
     fn judge_reads(&mut self, window: &Window) -> Says {
-        let saves = self.calm_read_ns.saturating_sub(window.hit_ns);
-        let price = self.price(window);
         match self.reads.aside {
-            None => self.judge_keeping(window, saves, price),
-            Some(why) => self.judge_return(window, saves, price, why),
+            None => self.judge_keeping(window),
+            Some(why) => self.judge_return(window, why),
         }
     }
 
-    fn judge_keeping(&self, window: &Window, saves: u64, price: u64) -> Says {
-        let Window { reads, hits, kept, .. } = *window;
+    fn judge_keeping(&self, window: &Window) -> Says {
+        let Window { reads, hits, kept, cost_ns, .. } = *window;
         if reads < ENOUGH || self.calm_read_ns == 0 {
             return if self.is_busy { Says::Nothing } else { Says::Good };
         }
-        let (costs, brings) = (kept * price, hits * saves);
+        let (costs, brings) = (kept * cost_ns, hits * self.saves(window));
         let loses = costs.saturating_sub(brings);
         let matters = match self.is_busy {
             true => kept * 50 > reads,
@@ -321,13 +320,14 @@ impl Guard {
         })
     }
 
-    fn judge_return(&mut self, window: &Window, saves: u64, price: u64, why: Why) -> Says {
+    fn judge_return(&mut self, window: &Window, why: Why) -> Says {
         self.probe_reads += window.probe_reads;
         self.probe_hits += window.probe_hits;
         let told = self.probe_reads >= ENOUGH;
         let misses = self.probe_reads.saturating_sub(self.probe_hits);
         // A quarter more than it costs: at the border it would come and go.
-        let pays = told && self.probe_hits * saves * 4 > misses * price * 5;
+        let (brings, costs) = (self.probe_hits * self.saves(window), misses * window.cost_ns);
+        let pays = told && brings * 4 > costs * 5;
         if told {
             (self.probe_reads, self.probe_hits) = (self.probe_reads / 2, self.probe_hits / 2);
         }

@@ -248,16 +248,19 @@ impl Dice {
     }
 
     /// One history in four is of an operator who changes settings, one in four of a guard that cannot make
-    /// up its mind.
+    /// up its mind; fewer of those where the disk hangs, which have a matter of their own.
     fn changes(&mut self, setup: &mut Setup) {
-        let what = self.within(0, 3);
-        if what == 0 {
+        let what = self.within(0, 7);
+        if setup.engine.stall_time_ns > 0 && !self.0.one_in(3) {
+            return;
+        }
+        if what <= 1 {
             setup.sets = self.within(1, 6);
             setup.mix.flush = setup.mix.flush.max(self.within(1, 4));
             setup.clients = setup.clients.max(2);
             setup.takeovers = setup.takeovers.max(self.within(0, 1));
         }
-        if what <= 1 {
+        if what == 1 || what == 2 {
             setup.asides = self.pick(&[2, 6, 20]);
         }
     }
