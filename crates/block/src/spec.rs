@@ -105,6 +105,8 @@ pub struct CacheSpec {
     pub flush_target_ms: u64,
     /// How long errors of the backing are retried before the volume fails.
     pub retry_time_ms: u64,
+    /// Whether the cache may step aside by itself where it costs more than it brings.
+    pub guard: bool,
 }
 
 impl Default for CacheSpec {
@@ -117,6 +119,7 @@ impl Default for CacheSpec {
             dirty_age_ms: 5_000,
             flush_target_ms: 500,
             retry_time_ms: 10_000,
+            guard: true,
         }
     }
 }

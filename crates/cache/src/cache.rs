@@ -5,7 +5,7 @@ use crate::index::Hash;
 use crate::pace::Level;
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
-use crate::shard::{Admit, Change, Fetch, Glance, Look, Passed, Reason, Source, blocks_of};
+use crate::shard::{Admit, Change, Fetch, Glance, Keeps, Look, Passed, Reason, Source, blocks_of};
 use crate::shared::{Room, Shared};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -56,6 +56,11 @@ impl Cache {
         cache
     }
 
+    /// The lane that it is attached to.
+    pub fn lane(&self) -> Lane {
+        self.0.lane.clone()
+    }
+
     /// The shared half.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
@@ -83,12 +88,15 @@ impl Block for Cache {
                     shard.glance(
                         &shared.gauges,
                         &shared.settings,
-                        shared.keeps(),
+                        shared.keeps(first),
                         at_once,
                         &at,
                         into,
                     )
                 });
+                if glance != Glance::Unknown {
+                    shared.watch.saw(first, glance == Glance::Hit);
+                }
                 match glance {
                     Glance::Hit => {
                         self.0.lane.charge(Cost::Hit, blocks);
@@ -203,18 +211,20 @@ impl Handle {
         loop {
             self.lane.turn().await;
             let seen = room.changed.seen();
-            let keeps = self.shared.keeps();
+            let keeps = self.shared.keeps(first);
             let look = room.shard.with(|shard| {
                 shard.look(&self.shared.gauges, &self.shared.settings, keeps, &at, into)
             });
             match look {
                 Look::Hit => {
+                    self.shared.watch.saw(first, true);
                     self.lane.charge(Cost::Hit, blocks);
                     return Ok(());
                 }
                 Look::Wait if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
                 Look::Wait => room.changed.after(seen).await,
                 Look::Fetch(fetch) => {
+                    self.shared.watch.saw(first, false);
                     self.lane.charge(Cost::Miss, 1);
                     if self.fetch(room, &fetch, into).await? {
                         return Ok(());
@@ -309,9 +319,9 @@ impl Handle {
     }
 
     fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
-        let blocks = blocks_of(&at).1;
+        let (first, blocks) = blocks_of(&at);
         let large = blocks > self.shared.settings.absorb_blocks_max;
-        let barred = match self.shared.barred() {
+        let barred = match self.shared.barred(first) {
             Some(reason) => Some(reason),
             None if fua => Some(Reason::Fua),
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
@@ -324,7 +334,7 @@ impl Handle {
     /// Whether writers are slowed down already, and several wait: then a large write gains nothing by being
     /// absorbed. It is as efficient as what it would be joined to, and somebody has to wait for it anyway.
     fn gains_nothing(&self) -> bool {
-        let level = Level::of(&self.shared.gauges, &self.shared.settings);
+        let level = Level::of(&self.shared.gauges, &self.shared.settings.now());
         level.is_filling() && self.shared.pace.is_awaited() | (self.shared.passing() > 0)
     }
 
@@ -333,8 +343,9 @@ impl Handle {
             return Some(Err(FAILED));
         }
         let blocks = blocks_of(&change.at).1;
+        let settings = self.shared.settings.now();
         let admit = room.shard.with(|shard| {
-            let admit = shard.try_absorb(&self.shared.gauges, &self.shared.settings, change)?;
+            let admit = shard.try_absorb(&self.shared.gauges, &settings, change)?;
             shard.counters.changes += 1;
             shard.counters.blocks_requested += u64::from(blocks);
             Some(admit)
@@ -360,7 +371,7 @@ impl Handle {
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
         // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
-        let durable = self.shared.settings.is_durable();
+        let durable = self.shared.settings.is_durable() && !self.shared.gauges.is_ordered();
         let mut most = u64::MAX;
         let mut done = 0;
         while done < at.count {
@@ -409,8 +420,9 @@ impl Handle {
             }
             let seen = room.changed.seen();
             change.now_ns = self.lane.now();
+            let settings = self.shared.settings.now();
             let admit = room.shard.with(|shard| {
-                let admit = shard.admit(&self.shared.gauges, &self.shared.settings, &change);
+                let admit = shard.admit(&self.shared.gauges, &settings, &change);
                 if admit != Admit::Cut && !core::mem::replace(&mut counted, true) {
                     shard.counters.changes += 1;
                     shard.counters.blocks_requested += u64::from(blocks);
@@ -465,9 +477,10 @@ impl Handle {
         }
         let result = self.send(change).await;
         self.shared.drain.rival_passed(self.lane.now());
-        let blocks = blocks_of(&change.at).1;
+        let (first, blocks) = blocks_of(&change.at);
         let small = blocks <= self.shared.settings.absorb_blocks_max;
-        let end = Passed { good: result.is_ok(), keep: small && self.shared.keeps() };
+        let keep = small && self.shared.keeps(first) == Keeps::Yes;
+        let end = Passed { good: result.is_ok(), keep };
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.unflushed.store(true, Ordering::SeqCst);

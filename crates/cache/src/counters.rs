@@ -69,6 +69,8 @@ counters! {
     count bypass_large: "requests",
     /// Blocks of misses not kept because no slot could be had.
     count bypass_no_slot: "blocks",
+    /// Misses not kept because the cache steps aside: see `asides`.
+    count bypass_aside: "requests",
     /// Time saved by reads answered from memory: each counts as the backing's measured read latency
     /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited for
     /// another one's fetch saved nothing.
@@ -106,6 +108,13 @@ counters! {
     /// Changes sent straight to the backing because the oldest dirty block was older than
     /// `dirty_age` (C6).
     count passes_late: "requests",
+    /// Changes sent straight to the backing because the cache steps aside: see `asides`.
+    count passes_aside: "requests",
+    /// How often the guard has made the cache step aside, because keeping blocks or absorbing writes
+    /// cost more than it brought (C12).
+    count asides: "times",
+    /// How long the cache has stepped aside in all.
+    count aside_ns: "nanoseconds",
     /// Blocks evicted.
     count evictions: "blocks",
     /// Flushes asked for, by clients and by the engine itself to move on.
@@ -144,6 +153,8 @@ counters! {
     gauge drain_blocks_per_second: "blocks/s",
     /// Predicted time to write out and flush everything dirty.
     gauge flush_predicted_ns: "nanoseconds",
+    /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.
+    gauge aside: "flags",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",
 }

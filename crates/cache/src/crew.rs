@@ -39,7 +39,7 @@ pub(crate) fn start(cache: &Cache) {
             .expect("a lane has room for its crew");
     }
     if !handle.shared.keeper_taken.swap(true, Ordering::SeqCst) {
-        if handle.shared.settings.stall_time_ns > 0 {
+        if handle.shared.settings.stall_time_ns() > 0 {
             let cache = cache.clone();
             let sentinel = async move { sentinel::watch(&cache.0).await };
             lane.spawn(sentinel).expect("a lane has room for the sentinel");
@@ -81,6 +81,7 @@ impl Shared {
     pub(crate) fn show_closed(&self, order: &Order) {
         self.gauges.closed.store(order.closed(), Ordering::SeqCst);
         self.gauges.closing_since.store(order.closed_since(), Ordering::Relaxed);
+        self.leave_order(order.closed());
     }
 
     fn count_error(&self, kind: usize) {
@@ -115,14 +116,14 @@ async fn relay(handle: &Handle) {
 impl Shared {
     /// Who else wants the backing.
     fn rivals(&self, now_ns: u64) -> Rivals {
-        let level = Level::of(&self.gauges, &self.settings);
+        let level = Level::of(&self.gauges, &self.settings.now());
         Rivals {
             reads: self.patience.waiting(Errand::Read) > 0,
             changes: self.patience.waiting(Errand::Change) > self.drain.in_flight()
                 || self.drain.has_just_passed(now_ns),
             // Nor must it become too old.
             flush: self.flush_waiters.load(Ordering::SeqCst) > 0
-                || self.gauges.age(now_ns) > self.settings.dirty_age_ns / 4 * 3,
+                || self.gauges.age(now_ns) > self.settings.dirty_age_ns() / 4 * 3,
             pressed: level.is_filling(),
         }
     }
@@ -153,7 +154,7 @@ async fn carry(handle: &Handle, member: usize) {
                     continue;
                 }
                 Some(Err(error)) => {
-                    trouble(handle, error, 1, shared.settings.retry_time_ns).await;
+                    trouble(handle, error, 1, shared.settings.retry_time_ns()).await;
                     handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
                     continue;
@@ -280,7 +281,7 @@ async fn done(
     }
     if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
         shared.order_changed.notify();
-        if !more || shared.gauges.has_much_to_settle(&shared.settings) {
+        if !more || shared.gauges.has_much_to_settle(&shared.settings.now()) {
             shared.kick.notify();
         }
     }
@@ -358,6 +359,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         }
     }
     handle.lane.turn().await;
+    let ordered = shared.gauges.is_ordered();
     shared.order.with(|order| {
         order.durable(epoch);
         shared.show_closed(order);
@@ -371,7 +373,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.order_changed.notify();
     // The keeper does nothing about the open epoch while another one is being written out.
     shared.kick.notify();
-    if shared.settings.is_ordered() {
+    if ordered {
         // Who waits for room may have looked between two rooms' releases; it asks for no write-out.
         shared.rooms.iter().for_each(|room| room.changed.notify());
     }
@@ -546,7 +548,7 @@ async fn flush_failed(handle: &Handle, error: Error) {
     taint(handle).await;
     let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
         true => 0,
-        false => shared.settings.retry_time_ns,
+        false => shared.settings.retry_time_ns(),
     };
     trouble(handle, error, 2, retry_time_ns).await;
 }

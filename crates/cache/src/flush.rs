@@ -96,7 +96,7 @@ impl Handle {
             return Err(self.shared.stall.error());
         }
         self.shared.flush_waiters.fetch_add(1, Ordering::SeqCst);
-        let result = match self.shared.settings.durability {
+        let result = match self.shared.settings.durability() {
             Durability::Flush => self.flush().await,
             Durability::Ordered => self.close_epoch().await,
             Durability::Scratch => self.ignore().await,
@@ -131,6 +131,10 @@ impl Handle {
                 step
             });
             match step {
+                // Settings may have changed on the way: what is closed now would not be kept in order.
+                Close::Done(Ok(())) if !self.shared.settings.wants_order() => {
+                    return self.make_durable(target.expect("asked for above")).await;
+                }
                 Close::Done(result) => return result,
                 Close::Wait => self.shared.order_changed.after(seen).await,
                 Close::Lead { epoch } => {

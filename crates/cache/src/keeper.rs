@@ -36,25 +36,25 @@ impl Shared {
             return Due::All;
         }
         // Half of the age is for waiting, half for writing.
-        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns / 2);
+        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns() / 2);
         if since > 0 && at_ns <= now_ns {
             return Due::All;
         }
         let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
         if gauges.closed.load(Ordering::SeqCst) > 0 {
             // In `flush` mode somebody leads, and rings when it is done.
-            return if self.settings.is_ordered() { Due::Closed } else { later };
+            return if gauges.is_ordered() { Due::Closed } else { later };
         }
         let open = u64::from(gauges.open.load(Ordering::Relaxed));
-        let limit = u64::from(gauges.dirty_limit(&self.settings));
-        let full = gauges.has_much_to_write(&self.settings);
+        let limit = u64::from(gauges.dirty_limit(&self.settings.now()));
+        let full = gauges.has_much_to_write(&self.settings.now());
         let may = !self.flush_first.load(Ordering::SeqCst)
             && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
         if full && !may {
             return Due::All;
         }
         self.switch_early(full, open * 4 > limit);
-        match gauges.has_much_to_settle(&self.settings) || self.has_rest_to_settle() {
+        match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
             true => Due::Settle,
             false => later,
         }
@@ -112,7 +112,7 @@ enum Due {
 /// Keeps until the volume stops.
 pub(crate) async fn keep(handle: &Handle) {
     let shared = &handle.shared;
-    if shared.settings.is_ordered() {
+    if shared.gauges.is_ordered() {
         handle.lane.turn().await;
         shared.date_recovered(handle.lane.now());
     }

@@ -183,7 +183,7 @@ impl Shared {
 
     /// When the turn of a change of `new` blocks begins.
     pub(crate) fn turn_of(&self, new: u32, now_ns: u64) -> u64 {
-        let level = Level::of(&self.gauges, &self.settings);
+        let level = Level::of(&self.gauges, &self.settings.now());
         self.pace.turn(&level, &self.drain, new, self.passing(), now_ns)
     }
 }

@@ -50,6 +50,8 @@ pub enum Bug {
     MergeRecovered,
     /// C7: in `ordered` mode, changes pass before the backing was flushed for an earlier life.
     PassAfterTakeover,
+    /// C7: recovery forgets that the earlier life's clients were promised an order.
+    ForgetOrder,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
     RangesLast,
     /// C8: a failed write-out counts as done.
@@ -85,6 +87,12 @@ pub enum Bug {
     TrustAtOnce,
     /// C12: a bypassing write does not wait for a write-out of its block.
     BypassInFlight,
+    /// C12: `set` stops to keep the order while epochs wait that were closed to keep it.
+    SwitchWithoutDrain,
+    /// C12: `set` answers before the change is in force.
+    SwitchBeforeSettle,
+    /// C12: stepping aside, a change goes past a dirty block as if it were not there.
+    AsideIgnoresDirty,
     /// C13: dirty data beyond what can be written out in time.
     IgnoreDebt,
     /// C14: a discard drops data that a closing epoch still has to write.
@@ -101,7 +109,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 45] = [
+    pub const ALL: [Bug; 49] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -124,6 +132,7 @@ impl Bug {
         Bug::ReleaseRecovered,
         Bug::MergeRecovered,
         Bug::PassAfterTakeover,
+        Bug::ForgetOrder,
         Bug::RangesLast,
         Bug::SwallowError,
         Bug::CleanTooEarly,
@@ -141,6 +150,9 @@ impl Bug {
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,
         Bug::BypassInFlight,
+        Bug::SwitchWithoutDrain,
+        Bug::SwitchBeforeSettle,
+        Bug::AsideIgnoresDirty,
         Bug::IgnoreDebt,
         Bug::DiscardDropsFlushed,
         Bug::EarlyUnderRange,

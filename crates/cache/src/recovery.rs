@@ -78,8 +78,10 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
     if !shared.arena.is_mine(&geometry, sectors, identity)? {
         shared.arena.adopt(&geometry, sectors, identity);
         shared.arena.note_epoch(FIRST);
-        if shared.settings.is_ordered() {
+        if shared.settings.wants_order() {
             shared.go_behind();
+        } else {
+            shared.arena.note_ordered(false);
         }
         return Ok(());
     }
@@ -92,10 +94,13 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
     if planted(Bug::MergeRecovered) {
         epochs.closed = epochs.closed.min(1);
     }
-    if shared.settings.is_ordered() && !planted(Bug::PassAfterTakeover) {
+    // Also where this life promises something else: the earlier one's clients were promised an order.
+    let promised = shared.arena.is_ordered() && !planted(Bug::ForgetOrder);
+    if (shared.settings.wants_order() || promised) && !planted(Bug::PassAfterTakeover) {
         // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
         // is closed, also if nothing is held of it.
         epochs.closed = epochs.closed.max(1);
+        shared.begin_order();
     }
     shared.arena.note_epoch(epochs.open);
     for room in &mut shared.rooms {
@@ -130,6 +135,7 @@ impl Shared {
     /// `ordered`, in fresh memory: whoever used the backing before may not have flushed it. An
     /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
     fn go_behind(&mut self) {
+        self.begin_order();
         for room in &mut self.rooms {
             room.shard.get_mut().open_at(FIRST, 1);
         }

@@ -43,13 +43,13 @@ impl Shared {
 /// Watches until the volume stops.
 pub(crate) async fn watch(handle: &Handle) {
     let shared = &handle.shared;
-    let tick_ns = (shared.settings.stall_time_ns / u64::from(TICKS)).max(1);
     let mut ages = Ages::default();
     loop {
         let seen = shared.ended.seen();
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
+        let tick_ns = (shared.settings.stall_time_ns() / u64::from(TICKS)).max(1);
         let deadline = handle.lane.now() + tick_ns;
         first(shared.ended.after(seen), handle.lane.sleep_until(deadline)).await;
         let overdue = shared.patience.tick(&mut ages);

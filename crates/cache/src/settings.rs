@@ -1,6 +1,7 @@
-//! What is fixed at start, and what may be set.
+//! What is fixed at start, and what may be set, also while the volume is served.
 
 use block::{CacheSpec, Durability, Fua, Limits, SECTOR, WriteMode};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,37 +90,167 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a flush makes durable.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.durability == Durability::Flush
-    }
-
-    /// Whether flushes are answered at once, and only the order is kept.
-    #[inline]
-    pub(crate) fn is_ordered(&self) -> bool {
-        self.durability == Durability::Ordered
-    }
-
     /// The settings that a spec asks for, over a cache of this geometry.
     pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
-        let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
-        let asked =
-            spec.dirty_bytes.map_or(u64::from(geometry.slots / 4), |size| size.0 / block_bytes);
-        let most = u64::from(geometry.slots) * 15 / 16;
+        let dirty_bytes = spec.dirty_bytes.map(|size| size.0);
         Settings {
             write: spec.write,
             durability: spec.durability,
-            dirty_blocks_max: asked.min(most).max(2) as u32,
+            dirty_blocks_max: dirty_blocks(dirty_bytes, geometry),
             dirty_age_ns: spec.dirty_age_ms.saturating_mul(1_000_000),
             flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),
             retry_time_ns: spec.retry_time_ms.saturating_mul(1_000_000),
-            // Also who wants no error to be tried again gives a slow answer its time: disks that
-            // spin up or mend a sector take some.
-            stall_time_ns: spec.retry_time_ms.saturating_mul(1_000_000).max(STALL_TIME_NS_MIN),
+            stall_time_ns: stall_time_ns(spec.retry_time_ms.saturating_mul(1_000_000)),
             crew: 16,
             absorb_blocks_max: 32,
             fill_cost_ns: 400,
         }
+    }
+}
+
+/// The blocks that may be dirty where so many bytes are asked for (None: a quarter of the slots), as far
+/// as this geometry allows: fifteen sixteenths of the slots.
+pub(crate) fn dirty_blocks(asked_bytes: Option<u64>, geometry: &Geometry) -> u32 {
+    let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
+    let asked = asked_bytes.map_or(u64::from(geometry.slots / 4), |bytes| bytes / block_bytes);
+    let most = u64::from(geometry.slots) * 15 / 16;
+    asked.min(most).max(2) as u32
+}
+
+/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Also who wants no
+/// error to be tried again gives a slow answer its time: disks that spin up or mend a sector take some.
+pub(crate) fn stall_time_ns(retry_time_ns: u64) -> u64 {
+    retry_time_ns.max(STALL_TIME_NS_MIN)
+}
+
+/// The settings in force. What can be changed while the volume is served is one word each, read without
+/// a lock wherever it is needed; who changes them, and in which order, is `set.rs`.
+#[derive(Debug)]
+pub(crate) struct Live {
+    write: AtomicU8,
+    durability: AtomicU8,
+    /// Whether the order of flushes is promised from now on, or about to be: see
+    /// [`crate::shared::Shared::show_closed`].
+    order_wanted: AtomicBool,
+    dirty_blocks_max: AtomicU32,
+    dirty_age_ns: AtomicU64,
+    flush_target_ns: AtomicU64,
+    retry_time_ns: AtomicU64,
+    stall_time_ns: AtomicU64,
+    pub(crate) crew: u32,
+    pub(crate) absorb_blocks_max: u32,
+    pub(crate) fill_cost_ns: u64,
+}
+
+const WRITE_MODES: [WriteMode; 4] =
+    [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
+
+const DURABILITIES: [Durability; 3] = [Durability::Flush, Durability::Ordered, Durability::Scratch];
+
+/// The place of a value in a list that has every value.
+fn place<T: PartialEq>(list: &[T], value: T) -> u8 {
+    list.iter().position(|other| *other == value).expect("every value is in the list") as u8
+}
+
+impl Live {
+    pub(crate) fn new(settings: &Settings) -> Live {
+        let ordered = settings.durability == Durability::Ordered;
+        Live {
+            write: AtomicU8::new(place(&WRITE_MODES, settings.write)),
+            durability: AtomicU8::new(place(&DURABILITIES, settings.durability)),
+            order_wanted: AtomicBool::new(ordered),
+            dirty_blocks_max: AtomicU32::new(settings.dirty_blocks_max),
+            dirty_age_ns: AtomicU64::new(settings.dirty_age_ns),
+            flush_target_ns: AtomicU64::new(settings.flush_target_ns),
+            retry_time_ns: AtomicU64::new(settings.retry_time_ns),
+            stall_time_ns: AtomicU64::new(settings.stall_time_ns),
+            crew: settings.crew,
+            absorb_blocks_max: settings.absorb_blocks_max,
+            fill_cost_ns: settings.fill_cost_ns,
+        }
+    }
+
+    /// All of them, as they are at the moment.
+    #[inline]
+    pub(crate) fn now(&self) -> Settings {
+        Settings {
+            write: self.write(),
+            durability: self.durability(),
+            dirty_blocks_max: self.dirty_blocks_max(),
+            dirty_age_ns: self.dirty_age_ns(),
+            flush_target_ns: self.flush_target_ns(),
+            retry_time_ns: self.retry_time_ns(),
+            stall_time_ns: self.stall_time_ns(),
+            crew: self.crew,
+            absorb_blocks_max: self.absorb_blocks_max,
+            fill_cost_ns: self.fill_cost_ns,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn write(&self) -> WriteMode {
+        WRITE_MODES[usize::from(self.write.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn set_write(&self, write: WriteMode) {
+        self.write.store(place(&WRITE_MODES, write), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn durability(&self) -> Durability {
+        DURABILITIES[usize::from(self.durability.load(Ordering::SeqCst))]
+    }
+
+    /// To be changed in a section of the order.
+    pub(crate) fn set_durability(&self, durability: Durability, order_wanted: bool) {
+        self.order_wanted.store(order_wanted, Ordering::SeqCst);
+        self.durability.store(place(&DURABILITIES, durability), Ordering::SeqCst);
+    }
+
+    /// Whether a flush makes durable.
+    #[inline]
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durability() == Durability::Flush
+    }
+
+    pub(crate) fn wants_order(&self) -> bool {
+        self.order_wanted.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    pub(crate) fn dirty_blocks_max(&self) -> u32 {
+        self.dirty_blocks_max.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn dirty_age_ns(&self) -> u64 {
+        self.dirty_age_ns.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn flush_target_ns(&self) -> u64 {
+        self.flush_target_ns.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn retry_time_ns(&self) -> u64 {
+        self.retry_time_ns.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn stall_time_ns(&self) -> u64 {
+        self.stall_time_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_limits(&self, dirty_blocks_max: u32, flush_target_ns: u64) {
+        self.dirty_blocks_max.store(dirty_blocks_max, Ordering::Relaxed);
+        self.flush_target_ns.store(flush_target_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_times(&self, dirty_age_ns: u64, retry_time_ns: u64, stall_time_ns: u64) {
+        self.dirty_age_ns.store(dirty_age_ns, Ordering::Relaxed);
+        self.retry_time_ns.store(retry_time_ns, Ordering::Relaxed);
+        self.stall_time_ns.store(stall_time_ns, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The half of a volume's cache that all lanes share.
 
 use crate::arena::Arena;
+use crate::aside::Watch;
 use crate::counters::Counters;
 use crate::drain::{DRAIN_ASSUMED, Drain};
 use crate::gate::Gate;
@@ -10,13 +11,13 @@ use crate::pace::Pace;
 use crate::patience::Patience;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
-use crate::settings::{Geometry, Settings, limits_above};
-use crate::shard::{Gauges, Nearer, Reason, Shard};
+use crate::settings::{Geometry, Live, Settings, limits_above};
+use crate::shard::{Gauges, Keeps, Nearer, Reason, Shard};
 use crate::superblock::Condition;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use block::{Limits, Memory, Stall, WriteMode};
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 /// A shard with what is waited for beside it.
@@ -34,7 +35,11 @@ pub(crate) struct Room {
 pub struct Shared {
     pub(crate) geometry: Geometry,
     region_shift: u32,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Live,
+    /// Somebody changes them.
+    pub(crate) setting: AtomicBool,
+    /// Whether the cache steps aside, and who decides that.
+    pub(crate) watch: Watch,
     pub(crate) limits: Limits,
     pub(crate) arena: Arena,
     pub(crate) rooms: Box<[Room]>,
@@ -83,7 +88,6 @@ pub struct Shared {
     pub(crate) flush_first: AtomicBool,
     /// Something may have been written since the last good flush.
     pub(crate) unflushed: AtomicBool,
-    write: AtomicU8,
     proven: AtomicU32,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushes_backing: AtomicU64,
@@ -97,15 +101,6 @@ pub struct Shared {
     pub(crate) cleared: AtomicU64,
     pub(crate) recovered: AtomicU64,
     pub(crate) rejected: AtomicU64,
-}
-
-fn mode_bits(write: WriteMode) -> u8 {
-    match write {
-        WriteMode::Back => 0,
-        WriteMode::BackNow => 1,
-        WriteMode::Through => 2,
-        WriteMode::None => 3,
-    }
 }
 
 impl Shared {
@@ -141,6 +136,7 @@ impl Shared {
             open_since: AtomicU64::new(0),
             closing_since: AtomicU64::new(0),
             closed: AtomicU32::new(0),
+            ordered: AtomicBool::new(false),
             passed: AtomicBool::new(false),
             allowance: AtomicU32::new(u32::MAX),
             backing_read_ns: AtomicU64::new(u64::MAX),
@@ -162,10 +158,11 @@ impl Shared {
                 })
                 .collect(),
             limits: limits_above(below),
-            write: AtomicU8::new(mode_bits(settings.write)),
             region_shift: geometry.region_blocks.trailing_zeros(),
             geometry,
-            settings,
+            settings: Live::new(&settings),
+            setting: AtomicBool::new(false),
+            watch: Watch::default(),
             arena,
             gauges,
             order: Lock::new(Order::new(recovery::FIRST, 0, 0)),
@@ -236,41 +233,42 @@ impl Shared {
     }
 
     /// The settings in force.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn settings(&self) -> Settings {
+        self.settings.now()
     }
 
     /// What happens to writes.
     pub fn write_mode(&self) -> WriteMode {
-        match self.write.load(Ordering::Relaxed) {
-            0 => WriteMode::Back,
-            1 => WriteMode::BackNow,
-            2 => WriteMode::Through,
-            _ => WriteMode::None,
-        }
+        self.settings.write()
     }
 
     /// Changes what happens to writes from now on (C12). What is dirty stays so until it is written
     /// out.
     pub fn set_write_mode(&self, write: WriteMode) {
-        self.write.store(mode_bits(write), Ordering::Relaxed);
+        self.settings.set_write(write);
     }
 
-    /// Why writes may not be absorbed at the moment, if so (C11).
+    /// Why a write that begins with this block may not be absorbed at the moment, if so (C11, C12).
     #[inline]
-    pub(crate) fn barred(&self) -> Option<Reason> {
-        match self.write.load(Ordering::Relaxed) {
-            0 if self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce) => None,
-            0 => Some(Reason::Unproven),
-            1 => None,
-            _ => Some(Reason::Mode),
+    pub(crate) fn barred(&self, block: u64) -> Option<Reason> {
+        let is_proven = || self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce);
+        match self.settings.write() {
+            WriteMode::Back if !is_proven() => Some(Reason::Unproven),
+            WriteMode::Back | WriteMode::BackNow => {
+                self.watch.passes(&self.gauges, block).then_some(Reason::Aside)
+            }
+            WriteMode::Through | WriteMode::None => Some(Reason::Mode),
         }
     }
 
-    /// Whether blocks may be kept.
+    /// Whether blocks of a request that begins with this one may be kept.
     #[inline]
-    pub(crate) fn keeps(&self) -> bool {
-        self.write.load(Ordering::Relaxed) != mode_bits(WriteMode::None)
+    pub(crate) fn keeps(&self, block: u64) -> Keeps {
+        match self.settings.write() {
+            WriteMode::None => Keeps::No,
+            _ if self.watch.leaves_out(block) => Keeps::Aside,
+            _ => Keeps::Yes,
+        }
     }
 
     /// A client of the volume, for C11.
@@ -340,11 +338,11 @@ impl Shared {
 
     /// C13: how much may be dirty, from what was measured.
     pub(crate) fn set_allowance(&self) {
-        let hard = self.settings.dirty_blocks_max;
+        let hard = self.settings.dirty_blocks_max();
         // `ordered`: no flush waits for it, but it may not become too old.
-        let target_ns = match self.settings.is_ordered() {
-            true => self.settings.dirty_age_ns,
-            false => self.settings.flush_target_ns,
+        let target_ns = match self.gauges.is_ordered() {
+            true => self.settings.dirty_age_ns(),
+            false => self.settings.flush_target_ns(),
         };
         if target_ns == 0 {
             return self.gauges.allowance.store(hard, Ordering::Relaxed);
@@ -368,7 +366,9 @@ impl Shared {
     pub(crate) fn chain_max(&self) -> usize {
         match self.drain.flush_ns.load(Ordering::Relaxed) {
             0 => CHAIN_MAX,
-            flush_ns => usize::try_from(self.settings.dirty_age_ns / flush_ns).unwrap_or(CHAIN_MAX),
+            flush_ns => {
+                usize::try_from(self.settings.dirty_age_ns() / flush_ns).unwrap_or(CHAIN_MAX)
+            }
         }
     }
 
@@ -401,7 +401,7 @@ impl Shared {
         all.blocks_recovered = load(&self.recovered);
         all.headers_rejected = load(&self.rejected);
         all.blocks_dirty = u64::from(self.dirty_blocks());
-        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max);
+        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
         all.allowance_blocks = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
         all.dirty_age_ns = self.gauges.age(now_ns);
         all.epochs_closed = u64::from(self.closed_epochs());
@@ -412,6 +412,7 @@ impl Shared {
         all.drain_blocks_per_second = load(&self.drain.blocks_per_second);
         all.flush_predicted_ns = all.blocks_dirty * 1_000_000_000 / self.drain_rate().max(1)
             + load(&self.drain.flush_ns);
+        self.watch.count(&mut all, now_ns);
         all.failed = u64::from(self.has_failed());
         all
     }

@@ -5,6 +5,7 @@
 //!       1  version|grain   5  volume sectors       9  the volume's condition
 //!       2  slots           6  backing's identity  10  failed flushes of the backing
 //!       3  shards|region   7  checksum of these   11  ... of which so many are mended
+//!                                                 12  whether the order of flushes is promised
 //! ```
 //!
 //! The first eight are written once, the magic last. The condition outlives the process (C8): it is
@@ -30,6 +31,10 @@ const EPOCH_AT: usize = 64;
 const CONDITION_AT: usize = 72;
 const FLUSHES_FAILED_AT: usize = 80;
 const FLUSHES_MENDED_AT: usize = 88;
+const ORDERED_AT: usize = 96;
+/// The order of flushes is not promised. Anything else: it is, or was by a version that did not note it.
+const NOT_ORDERED: u64 = 1;
+const ORDERED: u64 = 2;
 /// A header has 40 bits for a block's number: no volume is larger.
 const SECTORS_MAX: u64 = (BLOCK_SECTORS as u64) << 40;
 
@@ -141,6 +146,16 @@ impl Arena {
     /// So many failed flushes have lost nothing after all, or the operator knows of them.
     pub(crate) fn note_flushes_mended(&self, count: u64) {
         self.store(FLUSHES_MENDED_AT, count);
+    }
+
+    /// Whether clients were promised that what a flush has covered goes before what they sent later.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.noted(ORDERED_AT) != NOT_ORDERED
+    }
+
+    /// Notes whether that is promised: before it is, and once all that it concerns is durable.
+    pub(crate) fn note_ordered(&self, ordered: bool) {
+        self.store(ORDERED_AT, if ordered { ORDERED } else { NOT_ORDERED });
     }
 
     /// Reads the superblock of a memory of which nothing is known. Whatever it holds, this does not

@@ -4,12 +4,15 @@
 use crate::device::Disk;
 use crate::disk::NEVER;
 use crate::finding::Finding;
+use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
 use crate::plan::Kind;
+use crate::setup::EngineSetup;
 use crate::stamp::{self, GRAIN, Operation};
 use crate::subject::{Admission, take_admissions};
 use crate::trace;
 use block::{Result, Stretch, WriteMode};
+use cache::Changes;
 use std::fmt;
 
 /// An operation that was sent.
@@ -32,6 +35,8 @@ pub(crate) struct Book {
     buffers: bool,
     mode: WriteMode,
     mode_since: u32,
+    /// What the operator has set.
+    pub(crate) operator: Operator,
     /// Live connections that have sent a flush.
     proven: u32,
     unproven_since: u32,
@@ -51,9 +56,16 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    pub(crate) fn new(oracle: Oracle, disk: Disk, next: Operation, mode: WriteMode) -> Book {
-        let now = oracle.clock;
+    pub(crate) fn new(
+        mut oracle: Oracle,
+        disk: Disk,
+        next: Operation,
+        engine: &EngineSetup,
+    ) -> Book {
+        oracle.begins(engine.durability);
+        let (now, mode) = (oracle.clock, engine.mode);
         Book {
+            operator: Operator::new(engine),
             oracle,
             disk,
             next,
@@ -83,12 +95,46 @@ impl Book {
     }
 
     /// A process takes over from one that was killed: its clients have sent nothing yet.
-    pub(crate) fn taken_over(&mut self, mode: WriteMode) {
+    pub(crate) fn taken_over(&mut self, engine: &EngineSetup) {
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
+        self.oracle.begins(engine.durability);
+        self.operator = Operator::new(engine);
         let now = self.oracle.clock;
-        (self.mode, self.mode_since) = (mode, now);
+        (self.mode, self.mode_since) = (engine.mode, now);
         (self.proven, self.unproven_since) = (0, now);
         self.open.clear();
+    }
+
+    /// A process begins with so many dirty blocks.
+    pub(crate) fn holds(&mut self, dirty_blocks: u32) {
+        self.dirty_blocks = dirty_blocks;
+        self.operator.holds(dirty_blocks);
+    }
+
+    /// The operator is about to change settings: until that is done, both are in force.
+    pub(crate) fn set_begins(&mut self, changes: &Changes) {
+        self.hear_admissions();
+        let now = self.oracle.tick();
+        self.operator.begins(changes, self.mode, self.oracle.durability());
+        if let Some(durability) = changes.durability {
+            self.oracle.may_promise(durability);
+        }
+        if changes.write.is_some() {
+            // Nobody knows from when on writes are not held back: what may be held back is not judged.
+            (self.mode, self.mode_since) = (WriteMode::BackNow, now);
+        }
+        trace::event([now.into(), 9, 0], format_args!("{now}: the operator sets {changes:?}"));
+    }
+
+    /// They are changed, or nothing is.
+    pub(crate) fn set_ends(&mut self, done: bool) {
+        self.hear_admissions();
+        self.answers += 1;
+        let now = self.oracle.tick();
+        let (mode, durability) = self.operator.ends(done);
+        self.oracle.promises(durability);
+        (self.mode, self.mode_since) = (mode, now);
+        trace::event([now.into(), 10, done.into()], format_args!("{now}: set: {done}"));
     }
 
     /// What was sent and not answered so far.
@@ -213,7 +259,7 @@ impl Book {
             Kind::Read | Kind::Flush | Kind::Status => _ = self.oracle.tick(),
             _ => {
                 let fua = matches!(kind, Kind::WriteFua | Kind::ZeroFua);
-                self.oracle.change_answered(operation, range, good, fua);
+                self.oracle.change_answered(operation, range, good, fua, sent);
             }
         }
         match result {

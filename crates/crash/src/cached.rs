@@ -3,10 +3,10 @@
 use crate::midway;
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
-use crate::subject::{self, Admission, Connection, Discarding, Process, Subject};
+use crate::subject::{self, Admission, Changing, Connection, Discarding, Process, Subject};
 use block::{Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
-use cache::{Arena, Cache, Geometry, Settings, Shared};
+use cache::{Arena, Cache, Changes, Geometry, Settings, Shared};
 use lane::Lane;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -126,6 +126,14 @@ struct Running {
     lanes: RefCell<Vec<(usize, Cache)>>,
 }
 
+impl Running {
+    fn cache_on(&self, lane: &Lane) -> Option<Cache> {
+        let lanes = self.lanes.borrow();
+        let (_, cache) = lanes.iter().find(|(number, _)| *number == lane.number())?;
+        Some(cache.clone())
+    }
+}
+
 impl Process for Running {
     fn attach(&self, lane: &Lane, below: Stack) -> Stack {
         let cache = Cache::attach(&self.shared, lane, below);
@@ -149,10 +157,17 @@ impl Process for Running {
         self.shared.clear_error();
     }
 
+    fn set(&self, lane: &Lane, changes: &Changes) -> Option<Changing> {
+        let (cache, changes) = (self.cache_on(lane)?, *changes);
+        Some(Box::pin(async move { cache.set(&changes).await.is_ok() }))
+    }
+
+    fn step_aside(&self, lane: &Lane, reads: bool, writes: bool) {
+        self.shared.step_aside(reads, writes, lane.now());
+    }
+
     fn discard_dirty(&self, lane: &Lane) -> Option<Discarding> {
-        let lanes = self.lanes.borrow();
-        let (_, cache) = lanes.iter().find(|(number, _)| *number == lane.number())?;
-        let cache = cache.clone();
+        let cache = self.cache_on(lane)?;
         Some(Box::pin(async move { cache.discard_dirty().await.is_ok() }))
     }
 

@@ -5,6 +5,7 @@ use crate::plan::{Act, Kind, Step};
 use crate::stamp::{self, GRAIN};
 use crate::subject::{Connection, Process, on_behalf_of};
 use block::{Buf, Extent, Fua, Memory, Request, Result, Stack};
+use cache::Changes;
 use lane::Lane;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -61,6 +62,8 @@ impl Client {
                     self.process.set_mode(mode);
                     self.book.borrow_mut().mode_set(mode);
                 }
+                Act::Set(changes) => self.set(&changes).await,
+                Act::Aside { reads, writes } => self.process.step_aside(&self.lane, reads, writes),
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();
                     self.book.borrow_mut().error_cleared();
@@ -92,6 +95,14 @@ impl Client {
     async fn served(&self) {
         self.lane.turn().await;
         poll_fn(|_| if self.alive.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    async fn set(&self, changes: &Changes) {
+        if let Some(changing) = self.process.set(&self.lane, changes) {
+            self.book.borrow_mut().set_begins(changes);
+            let done = changing.await;
+            self.book.borrow_mut().set_ends(done);
+        }
     }
 
     async fn discard_dirty(&self) {

@@ -112,6 +112,7 @@ impl<'a> Laboratory<'a> {
         }
         if !self.subject.has_durabilities() {
             setup.engine.durability = Durability::Flush;
+            setup.sets = 0;
         }
         trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
         let arena_bytes = self.subject.arena_bytes(&setup);
@@ -121,11 +122,7 @@ impl<'a> Laboratory<'a> {
         let beginning = Beginning {
             disk: State::new(setup.model.clone(), setup.faults, setup.seed ^ 0xd15c),
             arena: Arc::new(Memory::heap(arena_bytes)),
-            oracle: Oracle::new(
-                setup.model.sectors,
-                setup.model.unit_sectors,
-                setup.engine.durability,
-            ),
+            oracle: Oracle::new(setup.model.sectors, setup.model.unit_sectors),
             next: FIRST,
             again: Vec::new(),
             depth: 0,

@@ -94,11 +94,12 @@ impl Run {
                 self.world.step();
             }
         }
-        self.book.borrow_mut().taken_over(self.setup.engine.mode);
+        self.setup.restarted(&mut self.random);
+        self.book.borrow_mut().taken_over(&self.setup.engine);
         let one_of = self.setup.limits.midway_one_of;
         let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
-        self.book.borrow_mut().dirty_blocks = life.process.dirty_blocks();
+        self.book.borrow_mut().holds(life.process.dirty_blocks());
         let before = std::mem::replace(&mut self.life, life);
         if !subject.waits_for_owner() {
             self.owner_before = Some((before, self.world.steps() + STEPS_BESIDE));

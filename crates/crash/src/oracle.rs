@@ -18,8 +18,8 @@ pub(crate) struct Oracle {
     pub(crate) sectors: Vec<Vec<Version>>,
     pub(crate) unit_sectors: u32,
     pub(crate) clock: u32,
-    /// What a flush promises.
-    pub(crate) durability: Durability,
+    /// What a flush promises, at least, from these ticks on.
+    promises: Vec<(u32, Durability)>,
     /// When the last flush was sent that has been answered (`ordered`).
     pub(crate) flushed: u32,
     /// The operator is giving up what is dirty.
@@ -28,18 +28,27 @@ pub(crate) struct Oracle {
     pub(crate) discarded: u32,
 }
 
+/// How much a flush promises.
+fn strength(durability: Durability) -> u32 {
+    match durability {
+        Durability::Scratch => 0,
+        Durability::Ordered => 1,
+        Durability::Flush => 2,
+    }
+}
+
 /// Some sectors: first and count.
 pub(crate) type Range = (u32, u32);
 
 impl Oracle {
     /// The oracle of a disk full of initial stamps.
-    pub(crate) fn new(sectors: u32, unit_sectors: u32, durability: Durability) -> Oracle {
+    pub(crate) fn new(sectors: u32, unit_sectors: u32) -> Oracle {
         let base = vec![Version::base(stamp::INITIAL)];
         Oracle {
             sectors: vec![base; sectors as usize],
             unit_sectors,
             clock: 1,
-            durability,
+            promises: vec![(0, Durability::Flush)],
             flushed: 0,
             discarding: false,
             discarded: 0,
@@ -49,6 +58,38 @@ impl Oracle {
     pub(crate) fn tick(&mut self) -> u32 {
         self.clock += 1;
         self.clock
+    }
+
+    /// A process begins, whose flushes promise this. Nothing that was sent before is answered any more.
+    pub(crate) fn begins(&mut self, durability: Durability) {
+        self.promises.clear();
+        self.promises.push((0, durability));
+    }
+
+    /// What a flush promises now.
+    pub(crate) fn durability(&self) -> Durability {
+        self.promises.last().expect("a process begins with one").1
+    }
+
+    /// From now on flushes promise what they did, or this.
+    pub(crate) fn may_promise(&mut self, durability: Durability) {
+        if strength(durability) < strength(self.durability()) {
+            self.promises(durability);
+        }
+    }
+
+    /// From now on flushes promise this.
+    pub(crate) fn promises(&mut self, durability: Durability) {
+        self.promises.push((self.clock, durability));
+    }
+
+    /// What was promised from the tick `sent` until now: the least of it, and whether that is all of it.
+    fn promised_since(&self, sent: u32) -> (Durability, bool) {
+        let after = self.promises.partition_point(|(since, _)| *since <= sent);
+        let all = self.promises[after.max(1) - 1..].iter().map(|(_, durability)| *durability);
+        let least = all.clone().min_by_key(|&durability| strength(durability));
+        let least = least.expect("a process begins with one");
+        (least, all.clone().all(|durability| durability == least))
     }
 
     fn over(&mut self, (first, count): Range) -> impl Iterator<Item = &mut Vec<Version>> {
@@ -71,9 +112,13 @@ impl Oracle {
         range: Range,
         good: bool,
         fua: bool,
+        sent: u32,
     ) {
         let now = self.tick();
-        let durability = self.durability;
+        // While the meaning changes, an FUA write may have either.
+        let (durability, throughout) = self.promised_since(sent);
+        let is = |meaning| fua && throughout && durability == meaning;
+        let (durable, ordered) = (is(Durability::Flush), is(Durability::Ordered));
         let mut flushed = 0;
         for versions in self.over(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
@@ -87,10 +132,10 @@ impl Oracle {
                 continue;
             }
             own.effective = own.effective.min(now);
-            own.durable |= fua && durability == Durability::Flush;
+            own.durable |= durable;
             // An FUA write is a write with a flush of what was completed when it was sent, and of itself.
-            own.fua = fua;
-            flushed = if fua && durability == Durability::Ordered { own.sent } else { 0 };
+            own.fua = ordered;
+            flushed = if ordered { own.sent } else { 0 };
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
             older.for_each(|version| version.dies(now));
@@ -112,7 +157,7 @@ impl Oracle {
     /// A flush that was sent at `sent` was answered well: it covers what was answered before that.
     pub(crate) fn flush_answered(&mut self, sent: u32) {
         self.tick();
-        match self.durability {
+        match self.promised_since(sent).0 {
             Durability::Flush => {}
             Durability::Ordered => return self.flushed = self.flushed.max(sent),
             Durability::Scratch => return,

@@ -2,7 +2,8 @@
 
 use crate::book::Pending;
 use crate::setup::Setup;
-use block::WriteMode;
+use block::{Durability, WriteMode};
+use cache::Changes;
 use lane::Random;
 
 /// One kind of operation.
@@ -34,6 +35,10 @@ pub(crate) enum Act {
     Reconnect,
     /// Has the write mode changed.
     SetMode(WriteMode),
+    /// Has settings changed while clients go on.
+    Set(Changes),
+    /// The guard makes the cache step aside, or come back.
+    Aside { reads: bool, writes: bool },
 }
 
 impl Act {
@@ -95,7 +100,43 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
         let act = Act::SetMode(modes[random.below(4) as usize]);
         plan.insert(at, Step { pause_ns: 0, act });
     }
+    for _ in 0..setup.sets {
+        let plan = &mut plans[0];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        plan.insert(at, Step { pause_ns: 0, act: Act::Set(changes(setup, random)) });
+    }
+    for _ in 0..setup.asides {
+        let client = random.below(plans.len() as u64) as usize;
+        let plan = &mut plans[client];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        let act = Act::Aside { reads: random.one_in(2), writes: !random.one_in(3) };
+        plan.insert(at, Step { pause_ns: 0, act });
+    }
     plans
+}
+
+/// What an operator changes: most of the time what a flush means.
+fn changes(setup: &Setup, random: &mut Random) -> Changes {
+    let mut changes = Changes::default();
+    if !random.one_in(4) {
+        let all = [Durability::Flush, Durability::Flush, Durability::Ordered, Durability::Scratch];
+        changes.durability = Some(all[random.below(4) as usize]);
+    }
+    if random.one_in(4) {
+        let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::BackNow, WriteMode::Through];
+        changes.write = Some(modes[random.below(4) as usize]);
+    }
+    if random.one_in(4) {
+        let most = u64::from(setup.engine.slots * 3 / 4);
+        changes.dirty_bytes = Some((2 + random.below(most - 1)) * 4096);
+    }
+    if random.one_in(8) {
+        changes.dirty_age_ns = Some(setup.engine.dirty_age_ns / 2 + random.below(1_000_000));
+    }
+    if random.one_in(8) {
+        changes.flush_target_ns = Some([0, 300_000, 1_000_000][random.below(3) as usize]);
+    }
+    changes
 }
 
 fn pause(setup: &Setup, random: &mut Random) -> u64 {

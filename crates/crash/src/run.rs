@@ -13,7 +13,7 @@ use crate::oracle::Oracle;
 use crate::plan;
 use crate::setup::Setup;
 use crate::stamp::{self, GRAIN, Operation};
-use block::{Durability, Memory};
+use block::Memory;
 use lane::{Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -68,12 +68,12 @@ impl Run {
         let one_of = setup.limits.midway_one_of;
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
         let life = Life::start(laboratory.subject, &setup, &disk, &mut world, watched)?;
-        let mut book = Book::new(from.oracle, disk.clone(), from.next, setup.engine.mode);
+        let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {
             book.expect_buffer();
         }
-        book.dirty_blocks = life.process.dirty_blocks();
+        book.holds(life.process.dirty_blocks());
         let mut run = Run {
             book: Rc::new(RefCell::new(book)),
             disk,
@@ -158,7 +158,8 @@ impl Run {
             return Ok(());
         }
         let model = &self.setup.model;
-        let patience = 4 * self.setup.engine.dirty_age_ns + 200 * model.latency_ns + 10_000_000;
+        let age_ns = self.book.borrow().operator.dirty_age_ns_max();
+        let patience = 4 * age_ns + 200 * model.latency_ns + 10_000_000;
         let deadline = self.world.now() + patience;
         let steps = self.world.steps() + STEPS_MAX;
         let rests = |life: &Life| life.process.dirty_blocks() + life.process.closed_epochs() == 0;
@@ -177,15 +178,12 @@ impl Run {
                  an age limit of {} ns",
                 self.life.process.dirty_blocks(),
                 self.life.process.closed_epochs(),
-                self.setup.engine.dirty_age_ns
+                age_ns
             );
             return Err(Finding::new("C6", text));
         }
         let book = self.book.borrow();
-        match book.oracle.durability {
-            Durability::Ordered => self.disk.with(|disk| book.oracle.check_flushed(disk)),
-            _ => Ok(()),
-        }
+        self.disk.with(|disk| book.oracle.check_flushed(disk))
     }
 
     fn after_step(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
@@ -206,7 +204,7 @@ impl Run {
         }
         if self.life.process.buffers() {
             let dirty = self.life.process.dirty_blocks();
-            let most = self.setup.engine.dirty_blocks_max;
+            let most = self.book.borrow().operator.dirty_blocks_max();
             self.book.borrow_mut().dirty_blocks = dirty;
             if dirty > most {
                 let text = format!("{dirty} blocks are dirty where at most {most} may be");

@@ -123,6 +123,10 @@ pub struct Setup {
     pub hot_one_in: u32,
     /// Changes of the write mode while it runs.
     pub mode_switches: u32,
+    /// Changes of other settings, and of this one, while it runs.
+    pub sets: u32,
+    /// How often the guard makes the cache step aside, or come back.
+    pub asides: u32,
     /// One in so many operations is followed by a new connection.
     pub reconnect_one_in: u32,
     /// The operator clears the error of a failed volume so often.
@@ -271,6 +275,32 @@ impl Dice {
         }
     }
 
+    /// One history in four is of an operator who changes settings, one in four of a guard that cannot make
+    /// up its mind; fewer of those where the disk hangs, which have a matter of their own.
+    fn changes(&mut self, setup: &mut Setup) {
+        let what = self.within(0, 7);
+        if setup.engine.stall_time_ns > 0 && !self.0.one_in(3) {
+            return;
+        }
+        if what <= 1 {
+            setup.sets = self.within(1, 6);
+            setup.mix.flush = setup.mix.flush.max(self.within(1, 4));
+            setup.clients = setup.clients.max(2);
+            setup.takeovers = setup.takeovers.max(self.within(0, 1));
+        }
+        if what == 1 || what == 2 {
+            setup.asides = self.pick(&[2, 6, 20]);
+        }
+    }
+
+    /// What a process that takes over promises, if anybody changes that at all.
+    fn restarts(&mut self, setup: &mut Setup) {
+        if setup.sets > 0 && self.0.one_in(2) {
+            let all = [Durability::Flush, Durability::Ordered, Durability::Scratch];
+            setup.engine.durability = self.pick(&all);
+        }
+    }
+
     /// One history in six is about flushes: many of them, of every kind, some of which fail.
     fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
@@ -318,6 +348,8 @@ impl Setup {
             sectors_max: dice.pick(&[2, 8, 16, 24]).max(model.logical_sectors),
             hot_one_in: dice.pick(&[1, 2, 3]),
             mode_switches: dice.pick(&[0, 0, 1, 3]),
+            sets: 0,
+            asides: 0,
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
             clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
             discards: if faulty { dice.pick(&[0, 0, 1, 2]) } else { 0 },
@@ -333,6 +365,7 @@ impl Setup {
         // By dice of its own: all other histories stay what they were.
         Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
         Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
+        Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);
         setup
     }
 
@@ -350,6 +383,13 @@ impl Setup {
         Faults { read: dice.fault(8), write: dice.fault(12), flush, ..Faults::default() }
     }
 
+    /// Another process is started, with the same settings or, where they change anyway, with others.
+    pub(crate) fn restarted(&mut self, random: &mut Random) {
+        if self.sets > 0 {
+            Dice(random.fork()).restarts(self);
+        }
+    }
+
     /// The setup of the run that follows a crash: shorter, and in which only a few states are tried.
     pub(crate) fn afterwards(&self, seed: u64, deepest: bool) -> Setup {
         let mut dice = Dice(Random::new(seed));
@@ -364,6 +404,9 @@ impl Setup {
         next.clients = dice.within(1, 2);
         next.operations = dice.within(1, 8);
         next.mode_switches = 0;
+        next.sets = self.sets.min(dice.within(0, 2));
+        next.asides = self.asides.min(4);
+        dice.restarts(&mut next);
         next.limits = Limits {
             power: self.limits.power.min(8),
             kill: self.limits.kill.min(2),

@@ -3,6 +3,7 @@
 use crate::setup::Setup;
 use crate::stamp::Operation;
 use block::{Limits, Memory, Stack, WriteMode};
+use cache::Changes;
 use lane::Lane;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -76,6 +77,9 @@ pub trait Subject: Sync {
 /// A discard of what is dirty, under way.
 pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
 
+/// A change of settings, under way.
+pub type Changing = Pin<Box<dyn Future<Output = bool>>>;
+
 /// A running subject.
 pub trait Process {
     /// The subject as one lane sees it, over that lane's handle on the disk.
@@ -88,6 +92,15 @@ pub trait Process {
 
     /// Treats writes in another way from now on.
     fn set_mode(&self, _mode: WriteMode) {}
+
+    /// Changes settings while it serves. True: they are in force; false: nothing is changed. `None`:
+    /// there is no such thing.
+    fn set(&self, _lane: &Lane, _changes: &Changes) -> Option<Changing> {
+        None
+    }
+
+    /// Steps aside with what reads would keep and writes would leave in memory, or comes back.
+    fn step_aside(&self, _lane: &Lane, _reads: bool, _writes: bool) {}
 
     /// Whether it refuses writes because the disk has failed for too long (C8).
     fn has_failed(&self) -> bool {

@@ -4,7 +4,6 @@ use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::oracle::{Oracle, Version, decode, only};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
-use block::Durability;
 
 /// What one unit that a power cut left says about the order of epochs: it proves that `proves` had
 /// begun to reach the disk, and shows that everything of an epoch before `misses` has.
@@ -262,7 +261,7 @@ impl Oracle {
 
     /// The oracle of the run that follows a power cut: what is left is all there is, and durable.
     pub(crate) fn after_power_cut(&self, stamps: &[u8]) -> Result<Oracle, Finding> {
-        let mut next = Oracle::new(self.sectors.len() as u32, self.unit_sectors, self.durability);
+        let mut next = Oracle::new(self.sectors.len() as u32, self.unit_sectors);
         for (sector, bytes) in (0..).zip(stamps.chunks_exact(GRAIN)) {
             let operation = decode(bytes, sector)?;
             next.sectors[sector as usize] = vec![Version::base(operation)];
@@ -274,15 +273,13 @@ impl Oracle {
 
 impl Oracle {
     fn epochs_of(&self, versions: &[Version], version: &Version) -> Epochs {
-        let mut epochs = Epochs { proves: version.epoch, ..Epochs::NONE };
-        if self.durability == Durability::Ordered {
-            (epochs.after, epochs.sent) = (version.after, version.sent);
-        }
+        let (after, sent) = (version.after, version.sent);
+        let mut epochs = Epochs { proves: version.epoch, after, sent, ..Epochs::NONE };
         for later in versions.iter().filter(|later| later.replaces(version)) {
             if later.epoch > 0 {
                 epochs.misses = epochs.misses.min(later.epoch);
             }
-            if self.durability == Durability::Ordered && !later.excused && !later.dropped {
+            if !later.excused && !later.dropped {
                 epochs.missing = epochs.missing.min(later.answered);
                 if later.fua {
                     epochs.missing_fua = epochs.missing_fua.min(later.answered);

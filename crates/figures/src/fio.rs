@@ -14,11 +14,13 @@ pub(crate) struct FioRun {
     pub(crate) used_ns: f64,
 }
 
-/// What fio is to do with 4 KiB blocks at random.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
-    Reads,
-    Writes,
+/// What fio asks for: 4 KiB blocks at random.
+#[derive(Clone)]
+pub(crate) struct Load {
+    /// `randread`, `randwrite` or `randrw`.
+    pub(crate) kind: String,
+    /// So many at once.
+    pub(crate) depth: u32,
 }
 
 /// Reads 4 KiB blocks at random for some time, `depth` of them at once. fio runs on these
@@ -27,33 +29,26 @@ pub(crate) enum Work {
 /// # Errors
 /// If fio is not installed, or reads nothing.
 pub(crate) fn fio(server: &Program, processors: &str, depth: u32, run_ms: u32) -> Result<FioRun> {
-    run(Work::Reads, server, processors, depth, run_ms)
+    fio_load(server, processors, &Load { kind: "randread".to_owned(), depth }, run_ms)
 }
 
-/// The same with writes.
+/// A load for some time. fio runs on these processors.
 ///
 /// # Errors
-/// If fio is not installed, or writes nothing.
-pub(crate) fn fio_writes(
+/// If fio is not installed, or nothing is answered.
+pub(crate) fn fio_load(
     server: &Program,
     processors: &str,
-    depth: u32,
+    load: &Load,
     run_ms: u32,
 ) -> Result<FioRun> {
-    run(Work::Writes, server, processors, depth, run_ms)
-}
-
-fn run(work: Work, server: &Program, processors: &str, depth: u32, run_ms: u32) -> Result<FioRun> {
-    let (kind, direction) = match work {
-        Work::Reads => ("--rw=randread", "read"),
-        Work::Writes => ("--rw=randwrite", "write"),
-    };
     let before = server.used_ns()?;
     let output = pinned("fio", processors)
-        .args(["--name=figures", "--ioengine=nbd", kind, "--bs=4k", "--time_based"])
+        .args(["--name=figures", "--ioengine=nbd", "--bs=4k", "--time_based"])
+        .arg(format!("--rw={}", load.kind))
         .args(["--norandommap", "--randrepeat=0", "--output-format=json", "--thread=1"])
         .arg(format!("--uri={}", server.uri()))
-        .arg(format!("--iodepth={depth}"))
+        .arg(format!("--iodepth={}", load.depth))
         .arg(format!("--runtime={run_ms}ms"))
         .output()
         .context("cannot start taskset (util-linux)")?;
@@ -64,9 +59,11 @@ fn run(work: Work, server: &Program, processors: &str, depth: u32, run_ms: u32) 
     let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout[start..])
         .with_context(|| String::from_utf8_lossy(&output.stdout).into_owned())?;
-    let done = &report["jobs"][0][direction];
-    let requests = done["total_ios"].as_f64().unwrap_or(0.0);
-    let rate = done["iops"].as_f64().unwrap_or(0.0);
-    ensure!(requests > 0.0 && rate > 0.0, "fio did nothing: {direction}");
+    let job = &report["jobs"][0];
+    let sum = |key: &str| -> f64 {
+        ["read", "write"].iter().map(|side| job[side][key].as_f64().unwrap_or(0.0)).sum()
+    };
+    let (requests, rate) = (sum("total_ios"), sum("iops"));
+    ensure!(requests > 0.0 && rate > 0.0, "fio was answered nothing");
     Ok(FioRun { requests, period_ns: 1e9 / rate, used_ns: used as f64 / requests })
 }

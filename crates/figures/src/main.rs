@@ -8,6 +8,7 @@ mod client;
 mod copy;
 mod engine;
 mod fio;
+mod guard;
 mod latencies;
 mod lru;
 mod metadata;
@@ -52,6 +53,8 @@ enum Figure {
     Metadata,
     /// Misses through the server, against the same server without a cache layer.
     Misses(misses::Arguments),
+    /// Never slower with every processor busy: with a cache that cannot help, against none.
+    Guard(guard::Arguments),
     /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
     Server(server::Arguments),
     /// `serve --poll` against without: one at a time, by fio and by a client that never sleeps.
@@ -77,6 +80,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
         Figure::Misses(arguments) => misses::run(&arguments),
+        Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),

@@ -90,6 +90,18 @@ impl Overdrive {
         Ok(Counted(stats["counters"].clone()))
     }
 
+    /// How the guard of this server stands, of several that run here.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub(crate) fn guard(&self, server: &Program) -> Result<Value> {
+        let socket = format!("overdrive/daemons/{}.sock", server.id());
+        let control = self.directory().join(socket).display().to_string();
+        let said = self.volume(&["stats", "--json", "--control", &control])?;
+        let stats: Value = serde_json::from_str(&said).context(said)?;
+        Ok(stats["guard"].clone())
+    }
+
     /// Ends what is kept of a volume whose server was killed.
     ///
     /// # Errors

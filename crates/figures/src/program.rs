@@ -88,11 +88,19 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
+    /// All that this program may use.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn all() -> Result<Vec<usize>> {
+        let set = rustix::thread::sched_getaffinity(None)?;
+        Ok((0..CpuSet::MAX_CPU).filter(|&one| set.is_set(one)).collect())
+    }
+
     /// # Errors
     /// If there is only one.
     pub(crate) fn split() -> Result<Processors> {
-        let set = rustix::thread::sched_getaffinity(None)?;
-        let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&one| set.is_set(one)).collect();
+        let all = Processors::all()?;
         let Some((&client, servers)) = all.split_last().filter(|(_, rest)| !rest.is_empty()) else {
             bail!("client and server need a processor each, and there is only one");
         };
@@ -172,6 +180,11 @@ impl Program {
             ensure!(wall_ns() < end, "{command:?} does not serve: {error:#}");
             pause_ms(1);
         }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Connects a client.

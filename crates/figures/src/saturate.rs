@@ -6,7 +6,7 @@
 //! file, each run a fresh server, in turns: A B B A.
 
 use crate::client::Replayed;
-use crate::fio::fio_writes;
+use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
 use crate::program::{Passing, Processors, Program, Site, fill};
 use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
@@ -156,7 +156,8 @@ fn writes(bed: &Bed) -> Result<()> {
     let mut words = String::new();
     let found = in_turns(bed.arguments.pairs, |side| {
         let server = bed.serve(side)?;
-        let run = fio_writes(&server, &bed.processors.of_client(), DEPTH, bed.arguments.run_ms)?;
+        let load = Load { kind: "randwrite".to_owned(), depth: DEPTH };
+        let run = fio_load(&server, &bed.processors.of_client(), &load, bed.arguments.run_ms)?;
         let mut client = server.connect()?;
         let start = wall_ns();
         client.flush()?;

@@ -104,6 +104,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = sizes::time_ms)]
     retry_time: u64,
 
+    /// Let the cache step aside by itself while it costs more than it brings, as when processors are
+    /// busy; 'volume stats' tells why.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = sizes::on_off,
+          action = clap::ArgAction::Set)]
+    guard: bool,
+
     /// Make the backing slower, for tests: read=500us,write=500us,flush=500us,servers=4,bandwidth=0.
     #[arg(long, value_name = "LIST", value_parser = sizes::delay)]
     delay: Option<DelaySpec>,
@@ -165,6 +171,7 @@ impl Arguments {
             dirty_age_ms: self.dirty_age,
             flush_target_ms: self.flush_target,
             retry_time_ms: self.retry_time,
+            guard: self.guard,
         });
         Plan {
             cache,
@@ -325,6 +332,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         run: arguments.run,
         runtime: volume::runtime_directory(),
         poll,
+        quiet,
         program: program(),
         ready: Box::new(ready),
     };

@@ -23,7 +23,7 @@ use toml::de::{DeTable, DeValue};
 /// The keys beside the volumes.
 const TOP: [&str; 4] = ["nbd", "insecure_tcp", "poll", "volume"];
 /// The keys of a volume: those of `overdrive serve`, with `_` for `-`.
-const VOLUME: [&str; 15] = [
+const VOLUME: [&str; 16] = [
     "backing",
     "memory",
     "write",
@@ -39,6 +39,7 @@ const VOLUME: [&str; 15] = [
     "delay",
     "faults",
     "holder",
+    "guard",
 ];
 
 /// A volume of a config file.
@@ -148,6 +149,19 @@ fn volume(
     })
 }
 
+/// The mend for an unknown key.
+pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
+    let near = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
+    match near {
+        Some((_, near)) => format!("did you mean '{near}'?"),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
 /// A table of the file, with its name for messages.
 struct Section<'a> {
     name: String,
@@ -168,15 +182,7 @@ impl Section<'_> {
             if known.contains(&name) {
                 continue;
             }
-            let near = known
-                .iter()
-                .map(|known| (strsim::damerau_levenshtein(name, known), known))
-                .min()
-                .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
-            let mend = match near {
-                Some((_, near)) => format!("did you mean '{near}'?"),
-                None => format!("known are {}", known.join(", ")),
-            };
+            let mend = nearest(name, known);
             return Err((key.span(), format!("unknown key {}; {mend}", self.place_of(name))));
         }
         Ok(())
@@ -225,12 +231,13 @@ impl Section<'_> {
                 .text("flush_target", units::time_ms)?
                 .unwrap_or(usual.flush_target_ms),
             retry_time_ms: self.text("retry_time", units::time_ms)?.unwrap_or(usual.retry_time_ms),
+            guard: self.text("guard", units::on_off)?.unwrap_or(usual.guard),
         };
         Ok((cache.memory > Size(0)).then_some(cache))
     }
 }
 
-fn durability(text: &str) -> Result<Durability, String> {
+pub(crate) fn durability(text: &str) -> Result<Durability, String> {
     Ok(match text {
         "flush" => Durability::Flush,
         "ordered" => Durability::Ordered,
@@ -239,7 +246,7 @@ fn durability(text: &str) -> Result<Durability, String> {
     })
 }
 
-fn write_mode(text: &str) -> Result<WriteMode, String> {
+pub(crate) fn write_mode(text: &str) -> Result<WriteMode, String> {
     Ok(match text {
         "back" => WriteMode::Back,
         "back-now" => WriteMode::BackNow,
@@ -268,6 +275,7 @@ mod tests {
             write = "back-now"
             durability = "ordered"
             dirty_age = "2s"
+            guard = "off"
             [volume.scratch]
             backing = "ram:1G"
             memory = 0
@@ -281,6 +289,7 @@ mod tests {
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
         assert_eq!((cache.write, cache.durability), (WriteMode::BackNow, Durability::Ordered));
         assert_eq!(cache.retry_time_ms, CacheSpec::default().retry_time_ms);
+        assert!(!cache.guard && CacheSpec::default().guard);
         assert!(matches!(scratch.spec, Spec::Ram { .. }), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);
         assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));

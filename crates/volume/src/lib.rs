@@ -22,6 +22,8 @@ mod opening;
 mod rescue;
 mod runtime;
 mod sampled;
+mod sensor;
+mod setting;
 mod target;
 pub mod units;
 mod volume;

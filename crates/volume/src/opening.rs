@@ -20,6 +20,9 @@ use uring::{
 const MEMORY_MIN: u64 = 1 << 20;
 /// The least limit of dirty data that lets writes be absorbed at all.
 const DIRTY_MIN: u64 = 8 << 10;
+/// What is said of `scratch`, at every start and whenever it is set.
+pub(crate) const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the volume is \
+                                  to be thrown away";
 /// Bytes that stand for a sector: real ones.
 const GRAIN: u32 = 512;
 /// How long an image that somebody else has locked is waited for: a daemon that was just killed, and
@@ -156,11 +159,7 @@ impl<'a> Opening<'a> {
             check_dirty(dirty, spec.memory)?;
         }
         if spec.durability == Durability::Scratch {
-            self.notes.push(
-                "durability scratch: flushes are ignored; after a power cut the volume is to be thrown \
-                 away"
-                    .to_owned(),
-            );
+            self.notes.push(SCRATCH.to_owned());
         }
         let limits = below.limits();
         if spec.memory.0 > useful(limits.bytes()) {
@@ -178,6 +177,7 @@ impl<'a> Opening<'a> {
         let identity = below.file().map_or(0, |file| file.identity());
         let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
+        shared.set_guard(spec.guard, 0);
         self.note_recovered(&shared);
         Ok(Half::Cache { shared, memory, fence, below: Box::new(below) })
     }
@@ -334,12 +334,12 @@ fn memory(
     uring::shared_memory(name, bytes, huge, progress).map_err(|error| memory_failure(&error))
 }
 
-fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
-    let most = Size(memory.0 / 4 * 3);
+pub(crate) fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
+    let most = Size(memory.0 / 16 * 15);
     let message = if dirty.0 < DIRTY_MIN {
         format!("--dirty-bytes {dirty}: at least 8 KiB; to hold no write back use --write through")
     } else if dirty > most {
-        format!("--dirty-bytes {dirty}: at most three quarters of --memory, which is {most}")
+        format!("--dirty-bytes {dirty}: at most fifteen sixteenths of --memory, which is {most}")
     } else {
         return Ok(());
     };

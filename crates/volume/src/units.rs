@@ -37,6 +37,18 @@ pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
 }
 
+/// `on` or `off`.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("'{text}': on or off")),
+    }
+}
+
 fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
     text.split(',')
         .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}' is not KEY=VALUE")))

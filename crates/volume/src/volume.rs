@@ -46,6 +46,8 @@ pub struct Volume {
     keep: Option<Keep>,
     name: String,
     keeper: RefCell<Option<Keeper>>,
+    /// Taken while it was served, because its memory is kept only since then.
+    late_fence: RefCell<Option<Fence>>,
 }
 
 /// A volume's stack on one lane.
@@ -82,6 +84,7 @@ impl Volume {
             keep: flags.keep,
             name: flags.name,
             keeper: RefCell::new(keeper),
+            late_fence: RefCell::new(None),
         })
     }
 
@@ -179,6 +182,29 @@ impl Volume {
         Ok(())
     }
 
+    /// Writes are about to be absorbed where none were before: from now on somebody keeps the memory, if
+    /// it may be kept at all. False: that is so already, or it may not.
+    ///
+    /// # Errors
+    /// No holder could be started, or the ring cannot hold the fence.
+    pub(crate) fn keep_from_now(&self, ring: &Ring) -> Result<bool, Failure> {
+        let (Some(keep), Some(file), Some(memory)) = (&self.keep, self.half.file(), self.memory())
+        else {
+            return Ok(false);
+        };
+        if self.keeper.borrow().is_some() || file.limits().read_only {
+            return Ok(false);
+        }
+        // It stays also if no holder can be started: the ring has it until its end.
+        if self.late_fence.borrow().is_none() {
+            let fence = crate::keep::fence(memory.file(), file.path())?;
+            ring.hold(&fence).map_err(broken)?;
+            *self.late_fence.borrow_mut() = Some(fence);
+        }
+        *self.keeper.borrow_mut() = Some(keep.start(&self.name, file, memory)?);
+        Ok(true)
+    }
+
     /// Everything is durable: nothing need be kept any more.
     pub(crate) fn release(&self) {
         if let Some(keeper) = self.keeper.borrow_mut().take() {
@@ -193,7 +219,6 @@ impl Volume {
     /// If the ring cannot hold the fence of the volume's memory.
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
         if let Half::Cache { fence: Some(fence), .. } = &self.half {
-            let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
             ring.hold(fence).map_err(broken)?;
         }
         let Attached { stack, cache } = self.half.attach(ring);
@@ -250,6 +275,10 @@ impl Half {
             }
         }
     }
+}
+
+fn broken(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("io_uring: {error}"))
 }
 
 /// Whether who keeps has not gone: the connection to a holder hangs up when it dies.

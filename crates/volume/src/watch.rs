@@ -34,12 +34,15 @@ impl Watch {
 
     /// Begins; it ends with the site.
     pub(crate) fn start(self) {
-        let lane = self.ring.lane();
-        let holder = self.clone();
-        let keeping = async move { holder.keep().await };
-        lane.spawn(keeping).expect("a fresh lane has room");
-        let lane = lane.clone();
+        self.clone().keep_watch();
+        let lane = self.ring.lane().clone();
         lane.spawn(async move { self.tell().await }).expect("a fresh lane has room");
+    }
+
+    /// Begins to look after the holder, where there is one.
+    pub(crate) fn keep_watch(self) {
+        let lane = self.ring.lane().clone();
+        lane.spawn(async move { self.keep().await }).expect("a lane has room for one more task");
     }
 
     /// Tells what the counters say, until it is stopped.

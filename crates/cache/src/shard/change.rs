@@ -33,6 +33,8 @@ pub(crate) enum Reason {
     Large,
     Full,
     Late,
+    /// The cache steps aside.
+    Aside,
 }
 
 /// A change that asks to be admitted. It touches one region.
@@ -83,7 +85,8 @@ impl Shard {
         if self.passes.meet(first, blocks) && !planted(Bug::BypassInFlight) {
             return Admit::Wait { urgent: false };
         }
-        let met = self.meet(&change.at);
+        let blind = change.barred == Some(Reason::Aside) && planted(Bug::AsideIgnoresDirty);
+        let met = if blind { Met::default() } else { self.meet(&change.at) };
         if met.early && matches!(change.source, Source::Zeros { .. }) {
             return Admit::Wait { urgent: false };
         }
@@ -95,7 +98,7 @@ impl Shard {
         if met.partly {
             return self.absorb_behind(gauges, settings, change, &met);
         }
-        if settings.is_ordered() && Shard::must_not_pass(gauges) {
+        if gauges.is_ordered() && Shard::must_not_pass(gauges) {
             return match reason {
                 Reason::Large => Admit::Cut,
                 _ => Admit::Wait { urgent: false },
@@ -155,6 +158,7 @@ impl Shard {
             Reason::Large => &mut counters.passes_large,
             Reason::Full => &mut counters.passes_full,
             Reason::Late => &mut counters.passes_late,
+            Reason::Aside => &mut counters.passes_aside,
         } += 1;
     }
 
@@ -223,7 +227,7 @@ impl Shard {
             gauges.full.store(true, Ordering::Relaxed);
             return Some(Reason::Full);
         }
-        if new > 0 && !settings.is_ordered() && gauges.full.load(Ordering::Relaxed) {
+        if new > 0 && !gauges.is_ordered() && gauges.full.load(Ordering::Relaxed) {
             if !Level::of(gauges, settings).has_room_again() {
                 return Some(Reason::Full);
             }

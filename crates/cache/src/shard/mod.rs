@@ -46,7 +46,7 @@ use early::Early;
 
 pub(crate) use change::{Admit, Change, Reason, Source};
 pub(crate) use pass::Passed;
-pub(crate) use read::{Fetch, Glance, Look};
+pub(crate) use read::{Fetch, Glance, Keeps, Look};
 pub(crate) use status::Known;
 pub(crate) use write_out::{Next, Run};
 
@@ -67,6 +67,10 @@ pub(crate) struct Gauges {
     pub(crate) closing_since: AtomicU64,
     /// Epochs that are closed, or are being closed, and not durable.
     pub(crate) closed: AtomicU32,
+    /// What is closed has been promised to be durable before anything that is sent now: changes that
+    /// pass wait for it, and somebody writes it out (`ordered`, and until the last epoch closed in that
+    /// mode is durable).
+    pub(crate) ordered: AtomicBool,
     /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
     pub(crate) passed: AtomicBool,
     /// C13: blocks that may be dirty at the measured drain rate.
@@ -88,6 +92,12 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
+    /// Whether what is closed goes before what passes.
+    #[inline]
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.ordered.load(Ordering::SeqCst)
+    }
+
     /// Blocks up to which the buffer may fill, closing epoch included.
     pub(crate) fn dirty_limit(&self, settings: &Settings) -> u32 {
         use crate::planted::{Bug, planted};

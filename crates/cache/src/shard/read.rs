@@ -4,10 +4,20 @@ use super::{Gauges, Shard, bits, blocks_of, share, stretches};
 use crate::arena::{Header, State};
 use crate::fills::FillId;
 use crate::planted::{Bug, planted};
-use crate::settings::Settings;
+use crate::settings::Live;
 use crate::worth::Prospect;
 use block::{Buf, Extent};
 use core::sync::atomic::Ordering;
+
+/// Whether blocks may be kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    Yes,
+    /// The cache steps aside (C12).
+    Aside,
+    /// The write mode says no.
+    No,
+}
 
 /// What a first look at a read says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,8 +65,8 @@ impl Shard {
     pub(crate) fn glance(
         &mut self,
         gauges: &Gauges,
-        settings: &Settings,
-        keeps: bool,
+        settings: &Live,
+        keeps: Keeps,
         at_once: bool,
         at: &Extent,
         into: &Buf,
@@ -78,17 +88,19 @@ impl Shard {
     }
 
     /// A miss of one block that nothing is held of: whether it goes past without being kept.
-    fn decline(&mut self, gauges: &Gauges, settings: &Settings, keeps: bool) -> Glance {
-        if keeps && (self.worth.pays(&self.prospect(gauges, settings)) || self.worth.opens()) {
+    fn decline(&mut self, gauges: &Gauges, settings: &Live, keeps: Keeps) -> Glance {
+        let pays = || self.worth.pays(&self.prospect(gauges, settings));
+        if keeps == Keeps::Yes && (pays() || self.worth.opens()) {
             return Glance::Unknown;
         }
         self.worth.saw(false);
         self.counters.read_misses += 1;
-        self.counters.bypass_not_worth += u64::from(keeps);
+        self.counters.bypass_not_worth += u64::from(keeps == Keeps::Yes);
+        self.counters.bypass_aside += u64::from(keeps == Keeps::Aside);
         Glance::Bypass
     }
 
-    fn prospect(&self, gauges: &Gauges, settings: &Settings) -> Prospect {
+    fn prospect(&self, gauges: &Gauges, settings: &Live) -> Prospect {
         let measured = gauges.backing_read_ns.load(Ordering::Relaxed);
         Prospect {
             backing_ns: (measured != u64::MAX).then_some(measured),
@@ -133,8 +145,8 @@ impl Shard {
     pub(crate) fn look(
         &mut self,
         gauges: &Gauges,
-        settings: &Settings,
-        keeps: bool,
+        settings: &Live,
+        keeps: Keeps,
         at: &Extent,
         into: &Buf,
     ) -> Look {
@@ -163,7 +175,7 @@ impl Shard {
         let pays = self.worth.pays(&self.prospect(gauges, settings)) || self.worth.opens();
         // Large reads are copies and scans: keeping them costs what they take from everything else.
         let large = blocks > settings.absorb_blocks_max;
-        let keep = keeps && pays && !large && !self.passes.meet(from, span);
+        let keep = keeps == Keeps::Yes && pays && !large && !self.passes.meet(from, span);
         // Also what will not be kept is noted while it is under way: a change that is absorbed
         // meanwhile must mark it, or it could show a later change before this one was seen.
         if self.fills.is_full() {
@@ -171,7 +183,9 @@ impl Shard {
         }
         self.counters.read_misses += 1;
         self.counters.bypass_large += u64::from(large);
-        self.counters.bypass_not_worth += u64::from(!pays && !large);
+        let aside = keeps == Keeps::Aside;
+        self.counters.bypass_not_worth += u64::from(!pays && !large && !aside);
+        self.counters.bypass_aside += u64::from(aside && !large);
         let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {

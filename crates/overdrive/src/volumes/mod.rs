@@ -2,6 +2,7 @@
 
 mod clear;
 mod list;
+mod set;
 mod stats;
 
 use clap::Subcommand;
@@ -44,6 +45,8 @@ enum Command {
     Freeze(Name),
     /// End 'pause' and 'freeze'.
     Resume(Name),
+    /// Change settings while the volume is served, until its daemon ends.
+    Set(set::Options),
     /// End the failed state of a volume whose backing did not take what was dirty.
     ClearError(clear::Options),
     /// Disconnect a volume's clients, write everything out, let go of its backing.
@@ -163,6 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
         Command::Freeze(name) => simple(control, name, "frozen", |volume| Ask::Freeze { volume }),
         Command::Resume(name) => simple(control, name, "resumed", |volume| Ask::Resume { volume }),
+        Command::Set(options) => set::run(control, options),
         Command::ClearError(options) => clear::run(control, options),
         Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
     }

@@ -69,6 +69,7 @@ fn print(stats: &Value) {
         time(counter("dirty_age_ns")),
         time(counter("flush_predicted_ns")),
     );
+    println!("guard     {}", guard(&stats["guard"]));
     println!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
     println!();
     println!(
@@ -93,6 +94,24 @@ fn print(stats: &Value) {
         let kind = if gauge { " now" } else { "" };
         println!("{name:<28} {:>16} {unit}{kind}", counter(name));
     }
+}
+
+/// Whether the cache steps aside, and why.
+fn guard(guard: &Value) -> String {
+    if guard["on"] == false {
+        return "off".to_owned();
+    }
+    let side = |key: &str, what: &str| Some(format!("{what} ({})", guard[key].as_str()?));
+    let sides: Vec<String> = [
+        side("reads_aside", "what is read is not kept"),
+        side("writes_aside", "writes go to the backing"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let now = if sides.is_empty() { "does not step aside".to_owned() } else { sides.join("; ") };
+    let number = |key: &str| guard[key].as_u64().unwrap_or(0);
+    format!("{now}; has {} times, for {}", number("times"), time(number("aside_ns")))
 }
 
 /// Nanoseconds for people.

@@ -26,4 +26,5 @@ mod operator;
 mod options;
 mod pressure;
 mod remote;
+mod settings;
 mod upgrade;

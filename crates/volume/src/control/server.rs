@@ -115,6 +115,11 @@ impl Control {
             Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
             Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),
             Ask::Resume { volume } => self.site(&volume)?.resume().map(done),
+            Ask::Set { volume, changes } => {
+                let site = self.site(&volume)?;
+                let notes = site.set(&changes).await?;
+                Ok(notes.into())
+            }
             Ask::ClearError { volume, discard_dirty, failure } => {
                 self.site(&volume)?.clear_error(discard_dirty, failure).await
             }

@@ -42,6 +42,13 @@ pub enum Ask {
         /// Its name.
         volume: String,
     },
+    /// Changes settings, all of them or none; answered with a list of notes.
+    Set {
+        /// Its name.
+        volume: String,
+        /// Each `KEY=VALUE`.
+        changes: Vec<String>,
+    },
     /// Ends the failed state (C8).
     ClearError {
         /// Its name.

@@ -19,6 +19,7 @@ use crate::control::Control;
 use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
 use crate::runtime::control_socket;
+use crate::sensor;
 use crate::volume::Volume;
 use crate::watch::Watch;
 use cache::Counters;
@@ -74,6 +75,8 @@ pub struct DaemonPlan {
     pub runtime: PathBuf,
     /// Look for work without sleeping until there was none for so long.
     pub poll: Option<Duration>,
+    /// Say nothing but errors.
+    pub quiet: bool,
     /// The program that an upgrade executes, with our arguments.
     pub program: Option<PathBuf>,
     /// Called once clients can connect.
@@ -160,6 +163,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         control,
         exports: plan.listeners,
         signals,
+        quiet: plan.quiet,
     };
     let captive = ring.block_on(scene.play(child)).map_err(broken)?;
     let volumes = sites.served();
@@ -201,6 +205,7 @@ struct Scene {
     control: Listener,
     exports: Vec<Listening>,
     signals: File,
+    quiet: bool,
 }
 
 impl Scene {
@@ -224,6 +229,7 @@ impl Scene {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &site).start();
+            sensor::start(&self.ring, &site, self.quiet);
         }
         let captive = self.wait(child).await;
         for listener in &self.listeners {

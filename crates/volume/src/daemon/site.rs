@@ -2,7 +2,9 @@
 
 use crate::control::words::{Row, State};
 use crate::failure::{Exit, Failure};
+use crate::opening::SCRATCH;
 use crate::volume::{Attached, Volume};
+use crate::watch::Watch;
 use block::{Durability, Request, Size, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
 use lane::Event;
@@ -224,6 +226,45 @@ impl Site {
         Err(Failure::new(Exit::Negative, message))
     }
 
+    /// Changes settings, all of them or none; returns what the operator should know.
+    pub(crate) async fn set(self: &Rc<Self>, pairs: &[String]) -> Result<Vec<String>, Failure> {
+        let _turn = self.turn()?;
+        let name = &self.name;
+        let Some(cache) = &self.attached.cache else {
+            let message = format!("{name}: has no cache; there is nothing to set");
+            return Err(Failure::new(Exit::Negative, message));
+        };
+        let changes = crate::setting::changes(pairs, cache.shared().geometry())?;
+        if self.is_held() {
+            let message = format!("{name}: is frozen or paused; resume it first");
+            return Err(Failure::new(Exit::Busy, message));
+        }
+        let mut notes = Vec::new();
+        if matches!(changes.write, Some(WriteMode::Back | WriteMode::BackNow)) {
+            self.begin_to_keep(&mut notes)?;
+        }
+        if let Err(error) = cache.set(&changes).await {
+            let message = format!("{name}: {error}; nothing was changed");
+            return Err(Failure::new(Exit::Io, message));
+        }
+        if changes.durability == Some(Durability::Scratch) {
+            notes.push(SCRATCH.to_owned());
+        }
+        Ok(notes)
+    }
+
+    /// What a volume has that absorbs writes, and one that was not started to do so lacks.
+    fn begin_to_keep(self: &Rc<Self>, notes: &mut Vec<String>) -> Result<(), Failure> {
+        if !self.volume.keep_from_now(&self.ring)? {
+            return Ok(());
+        }
+        Watch::new(&self.ring, self).keep_watch();
+        if let Err(error) = uring::lock_process() {
+            notes.push(error.to_string());
+        }
+        Ok(())
+    }
+
     /// Ends the failed state: tries again what is dirty, or gives it up.
     pub(crate) async fn clear_error(
         &self,
@@ -273,6 +314,7 @@ impl Site {
                 "dirty_age_ns": settings.dirty_age_ns,
                 "flush_target_ns": settings.flush_target_ns,
                 "retry_time_ns": settings.retry_time_ns,
+                "guard": shared.guard_standing(0).on,
             })
         });
         serde_json::json!({

@@ -18,6 +18,17 @@ pub(crate) fn of(site: &Site) -> Value {
             latencies.insert(name.to_owned(), latency(snapshot));
         });
     }
+    let guard = site.shared().map(|shared| {
+        let standing = shared.guard_standing(now_ns);
+        let why = |why: Option<cache::Why>| why.map(|why| why.to_string());
+        json!({
+            "on": standing.on,
+            "reads_aside": why(standing.aside.reads),
+            "writes_aside": why(standing.aside.writes),
+            "times": standing.times,
+            "aside_ns": standing.aside_ns,
+        })
+    });
     let faults = uring::faults();
     json!({
         "schema": "overdrive.volume-stats/1",
@@ -27,6 +38,7 @@ pub(crate) fn of(site: &Site) -> Value {
         "held_changes": site.volume.valve().held(),
         "counters": counters,
         "latencies": latencies,
+        "guard": guard,
         "process": {
             "page_faults_minor": faults.minor,
             "page_faults_major": faults.major,

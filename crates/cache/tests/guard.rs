@@ -1,0 +1,139 @@
+//! The guard's decisions, window by window.
+
+use cache::{Aside, Guard, Pressure, Why, Window};
+
+const CALM: Pressure = Pressure { waited: 20, wanted: 900 };
+const BUSY: Pressure = Pressure { waited: 600, wanted: 900 };
+
+/// Reads of which so many in a thousand are hits, over a backing this slow, all misses kept.
+fn reading(hits: u64, backing_read_ns: u64, pressure: Pressure) -> Window {
+    Window {
+        reads: 1000,
+        hits,
+        kept: 1000 - hits,
+        backing_read_ns,
+        hit_ns: 300,
+        cost_ns: 400,
+        pressure,
+        ..Window::default()
+    }
+}
+
+/// The same while nothing but the probe is kept.
+fn probing(hits: u64, backing_read_ns: u64, pressure: Pressure) -> Window {
+    let (probe_reads, probe_hits) = (64, hits * 64 / 1000);
+    Window { probe_reads, probe_hits, kept: 60, ..reading(0, backing_read_ns, pressure) }
+}
+
+/// 1000 blocks absorbed, of which so many are saved, and the rest is written by so many requests.
+fn writing(saved: u64, runs: u64, pressure: Pressure) -> Window {
+    let (absorbed, written) = (1000, 1000 - saved);
+    Window { absorbed, saved, written, runs, cost_ns: 400, pressure, ..Window::default() }
+}
+
+/// How many windows it takes until the guard says so.
+fn windows_until(guard: &mut Guard, window: &Window, is_it: impl Fn(&Aside) -> bool) -> u32 {
+    (1..=200).find(|_| is_it(&guard.decide(window))).expect("it never does")
+}
+
+#[test]
+fn calm_processors_leave_a_slow_backing_alone_whatever_is_hit() {
+    let mut guard = Guard::default();
+    for hits in [0, 10, 500, 1000] {
+        for _ in 0..100 {
+            let aside = guard.decide(&reading(hits, 100_000, CALM));
+            assert_eq!(aside, Aside::default(), "{hits} hits in a thousand");
+            let aside = guard.decide(&writing(0, 1000, CALM));
+            assert_eq!(aside, Aside::default(), "the buffer's limits see to that");
+        }
+    }
+}
+
+#[test]
+fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_one_second() {
+    let mut guard = Guard::default();
+    (0..10).for_each(|_| _ = guard.decide(&reading(0, 100_000, CALM)));
+    let out = |aside: &Aside| matches!(aside.reads, Some(Why::Busy { waited: 600 }));
+    assert!(windows_until(&mut guard, &reading(0, 100_000, BUSY), out) <= 2);
+    for _ in 0..100 {
+        assert!(out(&guard.decide(&probing(0, 100_000, BUSY))), "it does not flap");
+    }
+    let back = |aside: &Aside| aside.reads.is_none();
+    assert!(windows_until(&mut guard, &probing(0, 100_000, CALM), back) <= 20);
+    assert_eq!(guard.times(), 1);
+    assert_eq!(Why::Busy { waited: 432 }.to_string(), "processors busy: waited 43 % of the time");
+}
+
+#[test]
+fn who_pays_stays_also_when_processors_are_busy() {
+    let mut guard = Guard::default();
+    for _ in 0..100 {
+        // Three hits in ten save more of a processor than keeping the rest costs.
+        let aside = guard.decide(&reading(300, 100_000, BUSY));
+        assert_eq!(aside.reads, None);
+        // Half of what is absorbed never reaches the backing.
+        let aside = guard.decide(&writing(500, 500, BUSY));
+        assert_eq!(aside.writes, None);
+        // Nothing is saved, but eight blocks are written at a time.
+        assert_eq!(guard.decide(&writing(0, 125, BUSY)).writes, None);
+    }
+}
+
+#[test]
+fn latencies_that_are_waits_for_a_processor_are_not_the_backings() {
+    let mut guard = Guard::default();
+    (0..10).for_each(|_| _ = guard.decide(&reading(0, 10_000, CALM)));
+    // By what is measured now, ten hits in a thousand save 4 ms each.
+    let out = |aside: &Aside| aside.reads.is_some();
+    assert!(windows_until(&mut guard, &reading(10, 4_000_000, BUSY), out) <= 2);
+}
+
+#[test]
+fn a_probe_that_pays_brings_it_back_although_processors_are_busy() {
+    let mut guard = Guard::default();
+    let out = |aside: &Aside| aside.reads.is_some();
+    windows_until(&mut guard, &reading(0, 100_000, BUSY), out);
+    let back = |aside: &Aside| aside.reads.is_none();
+    assert!(windows_until(&mut guard, &probing(500, 100_000, BUSY), back) <= 20);
+    let out = |aside: &Aside| aside.writes.is_some();
+    windows_until(&mut guard, &writing(0, 1000, BUSY), out);
+    let back = |aside: &Aside| aside.writes.is_none();
+    assert!(windows_until(&mut guard, &writing(900, 100, BUSY), back) <= 20);
+}
+
+#[test]
+fn what_loses_on_a_fast_backing_is_left_out_with_a_reason() {
+    let mut guard = Guard::default();
+    let out = |aside: &Aside| matches!(aside.reads, Some(Why::Costs { loses_ns: 400 }));
+    assert!(windows_until(&mut guard, &reading(0, 2_000, CALM), out) <= 2);
+    for _ in 0..50 {
+        assert!(out(&guard.decide(&probing(0, 2_000, CALM))));
+    }
+    let back = |aside: &Aside| aside.reads.is_none();
+    assert!(windows_until(&mut guard, &probing(900, 2_000, CALM), back) <= 20);
+}
+
+#[test]
+fn the_sooner_it_is_out_again_the_longer_it_stays_but_never_a_second() {
+    let mut guard = Guard::default();
+    let out = |aside: &Aside| aside.writes.is_some();
+    let back = |aside: &Aside| aside.writes.is_none();
+    let mut before = 0;
+    for _ in 0..8 {
+        windows_until(&mut guard, &writing(0, 1000, BUSY), out);
+        let stays = windows_until(&mut guard, &writing(0, 1000, CALM), back);
+        assert!(stays >= before && stays < 20, "{before}, then {stays} windows");
+        before = stays;
+    }
+    assert!(before >= 8, "{before} windows after it went eight times in a row");
+}
+
+#[test]
+fn who_asks_for_nothing_is_let_alone() {
+    let mut guard = Guard::default();
+    let idle = Pressure { waited: 900, wanted: 5 };
+    for _ in 0..50 {
+        assert_eq!(guard.decide(&reading(0, 100_000, idle)), Aside::default());
+        assert_eq!(guard.decide(&Window { pressure: BUSY, ..Window::default() }), Aside::default());
+    }
+}

@@ -1,0 +1,74 @@
+//! What the operator of a history has set, and what is judged by it.
+
+use crate::setup::EngineSetup;
+use block::{Durability, WriteMode};
+use cache::Changes;
+
+/// The settings that the book needs: those in force, and those that a change under way may bring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operator {
+    dirty_blocks_max: u32,
+    dirty_age_ns: u64,
+    /// What is possible for this engine.
+    possible_blocks: u32,
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    changes: Changes,
+    mode: WriteMode,
+    durability: Durability,
+}
+
+impl Operator {
+    /// As a process begins.
+    pub(crate) fn new(engine: &EngineSetup) -> Operator {
+        Operator {
+            dirty_blocks_max: engine.dirty_blocks_max,
+            dirty_age_ns: engine.dirty_age_ns,
+            possible_blocks: engine.slots * 3 / 4,
+            under_way: None,
+        }
+    }
+
+    /// What it has recovered may be more than it would take itself.
+    pub(crate) fn holds(&mut self, dirty_blocks: u32) {
+        self.dirty_blocks_max = self.dirty_blocks_max.max(dirty_blocks);
+    }
+
+    /// A change begins.
+    pub(crate) fn begins(&mut self, changes: &Changes, mode: WriteMode, durability: Durability) {
+        self.under_way = Some(UnderWay { changes: *changes, mode, durability });
+    }
+
+    /// It ends; returns what is in force from now on.
+    pub(crate) fn ends(&mut self, done: bool) -> (WriteMode, Durability) {
+        let UnderWay { changes, mode, durability } =
+            self.under_way.take().expect("what ends has begun");
+        // The longest there was: what is quiet now may have become dirty under that.
+        self.dirty_age_ns = self.dirty_age_ns.max(changes.dirty_age_ns.unwrap_or(0));
+        if !done {
+            return (mode, durability);
+        }
+        self.dirty_blocks_max = self.blocks(&changes).unwrap_or(self.dirty_blocks_max);
+        (changes.write.unwrap_or(mode), changes.durability.unwrap_or(durability))
+    }
+
+    fn blocks(&self, changes: &Changes) -> Option<u32> {
+        let blocks = changes.dirty_bytes? / 4096;
+        Some((blocks as u32).clamp(2, self.possible_blocks.max(2)))
+    }
+
+    /// The most blocks that may be dirty at the moment.
+    pub(crate) fn dirty_blocks_max(&self) -> u32 {
+        let coming = self.under_way.and_then(|under_way| self.blocks(&under_way.changes));
+        self.dirty_blocks_max.max(coming.unwrap_or(0))
+    }
+
+    /// The longest that dirty data may have to wait.
+    pub(crate) fn dirty_age_ns_max(&self) -> u64 {
+        let coming = self.under_way.and_then(|under_way| under_way.changes.dirty_age_ns);
+        self.dirty_age_ns.max(coming.unwrap_or(0))
+    }
+}

@@ -1,0 +1,210 @@
+//! Never slower while processors are busy: a cache that cannot help, against the same server without
+//! one, with a program on every processor that does nothing but run.
+//!
+//! Two servers stand side by side; fio's nbd engine loads one and the other in turns, with reads that
+//! all miss, with writes, and with both. Then the busy programs end, while the load goes on, and the
+//! server says for how long its guard has stepped aside since.
+
+use crate::fio::{Load, fio_load};
+use crate::overdrive::Overdrive;
+use crate::program::{Passing, Processors, Program, Site, fill, pause_ms};
+use crate::sides::{Pairs, Side, in_turns, verdict, wall_ns};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: Site,
+    /// The file's size, in GiB: many times the cache's.
+    #[arg(long, default_value_t = 1)]
+    gib: u64,
+    /// Memory of the cache, in MiB.
+    #[arg(long, default_value_t = 64)]
+    memory_mib: u64,
+    /// Queue depths.
+    #[arg(long, value_delimiter = ',', default_value = "1,32")]
+    depths: Vec<u32>,
+    /// Pairs of runs for each comparison.
+    #[arg(long, default_value_t = 8)]
+    pairs: usize,
+    /// Milliseconds of each run.
+    #[arg(long, default_value_t = 2000)]
+    run_ms: u32,
+    /// Backings: null, ram, file (through the page cache).
+    #[arg(long, value_delimiter = ',', default_value = "null,file")]
+    backings: Vec<String>,
+    /// Loads: randread, randwrite, randrw.
+    #[arg(long, value_delimiter = ',', default_value = "randread,randwrite,randrw")]
+    loads: Vec<String>,
+    /// Busy programs on each processor.
+    #[arg(long, default_value_t = 1)]
+    busy: usize,
+    /// Compare the server without a cache layer with itself: what this machine cannot tell apart.
+    #[arg(long)]
+    control: bool,
+}
+
+/// The lower bound that the issue asks for.
+const SPEED_MIN: f64 = 0.97;
+/// The longest that the cache may stay away once processors are free, in milliseconds.
+const BACK_MS_MAX: u64 = 1000;
+/// Milliseconds for which that is watched.
+const WATCH_MS: u32 = 4000;
+
+/// Programs that keep processors busy, until this is dropped.
+struct Hogs(Vec<Child>);
+
+impl Hogs {
+    fn start(processors: &[usize], each: usize) -> Result<Hogs> {
+        let mut hogs = Hogs(Vec::new());
+        for processor in processors.iter().flat_map(|one| std::iter::repeat_n(one, each)) {
+            let mut command = Command::new("taskset");
+            command.args(["-c", &processor.to_string(), "sh", "-c", "while :; do :; done"]);
+            let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+            hogs.0.push(child.context("taskset and sh")?);
+        }
+        Ok(hogs)
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // Whatever has ended already is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Two servers, on processors of their own, and who loads them from another one.
+struct Contest<'a> {
+    overdrive: &'a Overdrive,
+    client: String,
+    with: Program,
+    without: Program,
+    arguments: &'a Arguments,
+}
+
+impl Contest<'_> {
+    /// Nanoseconds between two answers, and nanoseconds of the server's processor for each.
+    fn compare(&self, load: &Load) -> Result<(Pairs, Pairs)> {
+        for server in [&self.with, &self.without] {
+            fio_load(server, &self.client, load, 1000)?;
+        }
+        let found = in_turns(self.arguments.pairs, |side| {
+            let server = if side == Side::A { &self.with } else { &self.without };
+            fio_load(server, &self.client, load, self.arguments.run_ms)
+        })?;
+        Ok((Pairs::of(&found, |run| run.period_ns), Pairs::of(&found, |run| run.used_ns)))
+    }
+
+    fn guard(&self) -> Result<Value> {
+        self.overdrive.guard(&self.with)
+    }
+
+    /// Under a load, the busy programs end. How long the cache stays away from then on, in milliseconds;
+    /// None: it was not back in the end.
+    fn back(&self, load: &Load, hogs: Hogs) -> Result<Option<u64>> {
+        std::thread::scope(|scope| {
+            let loading = scope.spawn(|| fio_load(&self.with, &self.client, load, WATCH_MS));
+            pause_ms(u64::from(WATCH_MS) / 2);
+            drop(hogs);
+            let ended_ns = wall_ns();
+            let before = self.guard()?;
+            let mut back_ns = None;
+            while wall_ns() < ended_ns + u64::from(WATCH_MS) * 400_000 {
+                let now = self.guard()?;
+                let is_back = now["reads_aside"].is_null() && now["writes_aside"].is_null();
+                if is_back && back_ns.is_none() {
+                    back_ns = Some(wall_ns() - ended_ns);
+                }
+                pause_ms(50);
+            }
+            loading.join().expect("fio's thread")?;
+            let after = self.guard()?;
+            let aside = |value: &Value| value["aside_ns"].as_u64().unwrap_or(0);
+            println!(
+                "    since then aside for {} ms in all; away before: reads {}, writes {}",
+                (aside(&after) - aside(&before)) / 1_000_000,
+                before["reads_aside"],
+                before["writes_aside"],
+            );
+            Ok(back_ns.map(|ns| ns / 1_000_000))
+        })
+    }
+}
+
+fn print(what: &str, (periods, used): &(Pairs, Pairs)) {
+    let (_, middle, _) = periods.speed();
+    println!(
+        "  {what:<22} {:>8.0} against {:>8.0} a second  ratio {}  target {SPEED_MIN}: {}",
+        1e9 / periods.a(),
+        1e9 / periods.b(),
+        periods.speed_words(),
+        verdict(middle >= SPEED_MIN),
+    );
+    // On a machine that others use as well, this tells more than the rates do.
+    println!(
+        "  {:<22} {:>8.0} against {:>8.0} ns of the server's processor a request",
+        "",
+        used.a(),
+        used.b(),
+    );
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let (processors, split) = (Processors::all()?, Processors::split()?);
+    let files = ["with", "without"].map(|name| arguments.site.file(&format!("guard-{name}")));
+    let memory = match arguments.control {
+        true => "0".to_owned(),
+        false => format!("{}M", arguments.memory_mib),
+    };
+    for kind in &arguments.backings {
+        let backing = |file: &Passing| -> Result<String> {
+            Ok(match kind.as_str() {
+                "null" => "null:1T".to_owned(),
+                "ram" => format!("ram:{}G", arguments.gib),
+                "file" => {
+                    fill(file.path(), arguments.gib << 30)?;
+                    file.path().display().to_string()
+                }
+                _ => bail!("--backings {kind}: null, ram or file"),
+            })
+        };
+        let serve = |name: &str, file: &Passing, memory: &str| {
+            let more = ["--no-holder", "--buffered", "--write", "back-now", "--memory", memory];
+            overdrive.serve(&split.of_servers(), name, &backing(file)?, &more)
+        };
+        println!(
+            "{kind}: --memory {memory} against --memory 0, {} busy programs on {} processors",
+            arguments.busy * processors.len(),
+            processors.len()
+        );
+        let with = serve("with", &files[0], &memory)?;
+        let without = serve("without", &files[1], "0")?;
+        let client = split.of_client();
+        let contest = Contest { overdrive: &overdrive, client, with, without, arguments };
+        for kind in &arguments.loads {
+            for &depth in &arguments.depths {
+                let load = Load { kind: kind.clone(), depth };
+                let hogs = Hogs::start(&processors, arguments.busy)?;
+                print(&format!("{kind}, depth {depth}"), &contest.compare(&load)?);
+                if arguments.control {
+                    continue;
+                }
+                println!("    guard: {}", contest.guard()?);
+                let back = contest.back(&load, hogs)?;
+                let words = back.map_or("not back".to_owned(), |ms| format!("back after {ms} ms"));
+                println!(
+                    "    busy programs ended: {words}  target {BACK_MS_MAX} ms: {}",
+                    verdict(back.is_some_and(|ms| ms <= BACK_MS_MAX))
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `overdrive volume set`: settings that change while the volume is served.
+
+use super::find;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use volume::Failure;
+use volume::control::words::Ask;
+
+/// Change settings while the volume is served, all that are given or none.
+///
+/// Clients go on. When this returns, the settings are in force: whatever a client flushes from then on
+/// is flushed in the new sense, and everything from before is durable. If the backing cannot take what
+/// is dirty, nothing is changed. It holds until the daemon ends or is upgraded; what the volume is served
+/// with next time is said there.
+///
+/// Settings, with the values of 'overdrive serve':
+///   write=back|back-now|through|none      durability=flush|ordered|scratch
+///   dirty_bytes=SIZE   dirty_age=TIME   flush_target=TIME   retry_time=TIME   guard=on|off
+///
+/// Examples:
+///   overdrive volume set db durability=ordered dirty_age=2s
+///   overdrive volume set db write=through
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Options {
+    /// The volume, which may be left out where only one is served, and the settings.
+    #[arg(required = true, value_name = "[NAME] KEY=VALUE")]
+    words: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
+    let (name, changes) = match options.words.split_first() {
+        Some((first, rest)) if !first.contains('=') => (Some(first.as_str()), rest),
+        _ => (None, options.words.as_slice()),
+    };
+    let mut target = find(control, name)?;
+    let volume = target.row.name;
+    let ask = Ask::Set { volume: volume.clone(), changes: changes.to_vec() };
+    let notes = target.daemon.ask(&ask)?;
+    for note in notes.as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
+        eprintln!("overdrive: {volume}: {note}");
+    }
+    if options.json {
+        let said = serde_json::json!({
+            "schema": "overdrive.volume-done/1", "volume": volume, "done": "set",
+            "changes": changes, "notes": notes, "until": "the daemon ends",
+        });
+        println!("{said}");
+    } else {
+        println!("{volume} set, until its daemon ends: {}", changes.join(" "));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,146 @@
+//! `overdrive volume set`: settings that change while clients go on.
+
+use crate::common::{Server, have_libnbd, image, place, python};
+use crate::mounted::plain;
+use serde_json::Value;
+
+const HELD: [&str; 6] = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
+
+/// Arguments: URI, image, a byte to write, whether it is on the backing after a flush.
+const WRITE_AND_FLUSH: &str = r#"
+import mmap, nbd, os, sys
+uri, image, byte, expected = sys.argv[1:]
+h = nbd.NBD(); h.connect_uri(uri)
+data = byte.encode() * 4096
+h.pwrite(data, 0)
+h.flush()
+assert h.pread(4096, 0) == data
+page = mmap.mmap(-1, 4096)
+file = os.open(image, os.O_RDONLY | os.O_DIRECT)
+os.preadv(file, [page], 0)
+found = "there" if bytes(page) == data else "not yet"
+assert found == expected, f"{byte} is {found}"
+"#;
+
+fn settings(server: &Server) -> Value {
+    server.volume(&["show", "--json"]).json("overdrive.volume/1")["cache"].clone()
+}
+
+fn counter(server: &Server, name: &str) -> u64 {
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    stats["counters"][name].as_u64().expect("a number")
+}
+
+#[test]
+fn a_flush_after_set_has_the_new_meaning_and_everything_before_is_durable() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 16);
+    let server = Server::start(&image, &[&HELD[..], &["--durability", "scratch"]].concat());
+    let write = |byte: &str, expected: &str| {
+        python(WRITE_AND_FLUSH, &[&server.uri, plain(&image), byte, expected]).well();
+    };
+    write("1", "not yet");
+    server.volume(&["set", "durability=flush"]).well();
+    assert_eq!(counter(&server, "blocks_dirty"), 0, "what was answered before is durable");
+    assert_eq!(settings(&server)["durability"], "flush");
+    write("2", "there");
+    let set = server.volume(&["set", "disk", "durability=scratch", "--json"]);
+    assert!(set.stderr.contains("to be thrown away"), "{}", set.stderr);
+    let set = set.json("overdrive.volume-done/1");
+    assert_eq!((&set["done"], &set["changes"][0]), (&"set".into(), &"durability=scratch".into()));
+    write("3", "not yet");
+    let said = server.volume(&["set", "durability=ordered", "dirty_age=100ms"]).well().stdout;
+    assert!(said.contains("until its daemon ends"), "{said}");
+    assert_eq!(counter(&server, "blocks_dirty"), 0);
+    assert_eq!(settings(&server)["dirty_age_ns"], 100_000_000);
+    server.volume(&["set", "write=through", "durability=flush"]).well();
+    write("4", "there");
+    let shown = settings(&server);
+    assert_eq!((&shown["write"], &shown["durability"]), (&"through".into(), &"flush".into()));
+    server.end().well();
+}
+
+#[test]
+fn what_cannot_be_set_is_refused_whole() {
+    let server = Server::start("ram:16M", &HELD);
+    let before = settings(&server);
+    let refused = |changes: &[&str], words: &[&str]| {
+        server.volume(&[&["set"], changes].concat()).refused(2, words);
+    };
+    refused(&["dirty_age=1s", "durability=scr"], &["durability", "flush, ordered or scratch"]);
+    refused(&["dirty_age=1s", "dirty_bytes=8M"], &["three quarters", "6 MiB"]);
+    refused(&["dirtyage=1s"], &["did you mean 'dirty_age'"]);
+    refused(&["ram-16M"], &["nothing to set"]);
+    refused(&[], &["KEY=VALUE"]);
+    server.volume(&["set", "other", "guard=off"]).refused(1, &["other", "volume list"]);
+    server.volume(&["freeze"]).well();
+    server.volume(&["set", "guard=off"]).refused(5, &["frozen or paused", "resume"]);
+    server.volume(&["resume"]).well();
+    assert_eq!(settings(&server), before, "all or nothing");
+    server.volume(&["set", "guard=off", "dirty_bytes=1M", "flush_target=0"]).well();
+    let after = settings(&server);
+    assert_eq!((&after["guard"], &after["dirty_bytes_max"]), (&false.into(), &(1 << 20).into()));
+    let people = server.volume(&["stats"]).well().stdout;
+    assert!(people.contains("guard     off"), "{people}");
+    server.end().well();
+    let bare = Server::start("ram:16M", &["--memory", "0"]);
+    bare.volume(&["set", "write=none"]).refused(1, &["has no cache"]);
+    bare.end().well();
+}
+
+#[test]
+fn a_backing_that_does_not_take_what_is_dirty_changes_nothing() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 16);
+    let faulty = ["--faults", "write=1,count=0", "--retry-time", "200ms"];
+    let server = Server::start(&image, &[&HELD[..], &faulty].concat());
+    python(
+        "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b'1' * 65536, 0)",
+        &[&server.uri],
+    )
+    .well();
+    let before = settings(&server);
+    let set = ["set", "write=through", "durability=ordered", "dirty_age=1s"];
+    server.volume(&set).refused(6, &["nothing was changed"]);
+    assert_eq!(settings(&server), before);
+    assert_eq!(counter(&server, "blocks_dirty"), 16, "nothing is given up");
+    assert_eq!(server.end().status, 6);
+}
+
+#[test]
+fn a_volume_that_begins_to_absorb_is_kept_from_then_on() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 16);
+    let through = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
+    let server = Server::start(&image, &through);
+    let kept = |server: &Server| {
+        server.volume(&["show", "--json"]).json("overdrive.volume/1")["kept"].clone()
+    };
+    assert_eq!(kept(&server), false, "nothing can be dirty");
+    server.volume(&["set", "write=back-now"]).well();
+    assert_eq!(kept(&server), true);
+    python(
+        "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b'7' * 65536, 0)",
+        &[&server.uri],
+    )
+    .well();
+    assert_eq!(counter(&server, "blocks_dirty"), 16);
+    let server = server.reborn();
+    python(
+        "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
+         assert h.pread(65536, 0) == b'7' * 65536, 'an acknowledged write is lost'",
+        &[&server.uri],
+    )
+    .well();
+    assert_eq!(settings(&server)["write"], "through", "it is not remembered over a restart");
+    server.end().well();
+}
