@@ -71,7 +71,7 @@ fn what_cannot_be_set_is_refused_whole() {
         server.volume(&[&["set"], changes].concat()).refused(2, words);
     };
     refused(&["dirty_age=1s", "durability=scr"], &["durability", "flush, ordered or scratch"]);
-    refused(&["dirty_age=1s", "dirty_bytes=8M"], &["three quarters", "6 MiB"]);
+    refused(&["dirty_age=1s", "dirty_bytes=8M"], &["fifteen sixteenths", "7.5 MiB"]);
     refused(&["dirtyage=1s"], &["did you mean 'dirty_age'"]);
     refused(&["ram-16M"], &["nothing to set"]);
     refused(&[], &["KEY=VALUE"]);
