@@ -15,12 +15,14 @@
 
 pub mod backing;
 pub mod connection;
+mod cut;
 mod happen;
 mod journal;
 pub mod ledger;
 pub mod lossy;
 pub mod plan;
 mod run;
+mod sector;
 pub mod stage;
 pub mod stamp;
 mod tally;

@@ -2,6 +2,7 @@
 
 use crate::run::Terms;
 use crate::tally::Tally;
+use block::Durability;
 use lane::Random;
 
 /// When a kill or a cut comes.
@@ -20,6 +21,10 @@ pub enum Event {
     Kill(Strike),
     /// A power cut.
     Cut(Strike),
+    /// An operator's flush under load, then a power cut.
+    Flush,
+    /// Nobody asks for anything until nothing is dirty, then a power cut.
+    Quiet,
     /// SIGTERM under load.
     Stop,
     /// A kill; the next daemon has another size of memory.
@@ -61,12 +66,50 @@ fn strike(random: &mut Random) -> Strike {
     })
 }
 
+/// What a run's daemons make of a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Mode {
+    /// `--durability flush`.
+    Flush,
+    /// `--durability ordered`.
+    Ordered,
+    /// Chosen anew when nothing is left of the past: one time in three `ordered`. A daemon that takes
+    /// over what another has left sometimes has the other durability.
+    Mixed,
+}
+
+impl Mode {
+    /// What the next daemon has; `before`: the one whose memory it may take over had this, None: there
+    /// is nothing to take over.
+    pub fn next(self, random: &mut Random, before: Option<Durability>) -> Durability {
+        let (one, other) = (Durability::Flush, Durability::Ordered);
+        match (self, before) {
+            (Mode::Flush, _) => one,
+            (Mode::Ordered, _) => other,
+            (Mode::Mixed, None) => {
+                if random.one_in(3) {
+                    other
+                } else {
+                    one
+                }
+            }
+            (Mode::Mixed, Some(before)) => match random.one_in(8) {
+                true if before == one => other,
+                true => one,
+                false => before,
+            },
+        }
+    }
+}
+
 /// The one kind of event that a run may be restricted to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 #[allow(missing_docs, reason = "the same words as the events")]
 pub enum Only {
     Kill,
     Cut,
+    Flush,
+    Quiet,
     Stop,
     Resize,
     Upgrade,
@@ -80,6 +123,8 @@ fn one(random: &mut Random, only: Only) -> Event {
     match only {
         Only::Kill => Event::Kill(strike(random)),
         Only::Cut => Event::Cut(strike(random)),
+        Only::Flush => Event::Flush,
+        Only::Quiet => Event::Quiet,
         Only::Stop => Event::Stop,
         Only::Resize => Event::Resize,
         Only::Upgrade => Event::Upgrade,
@@ -103,7 +148,11 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally) -> Event {
     let kills = open(terms.kills, terms.cuts, tally.kills);
     let cuts = open(terms.cuts, terms.kills, tally.cuts);
     if cuts && (!kills || random.one_in(5)) {
-        return Event::Cut(strike(random));
+        return match random.below(10) {
+            0 => Event::Flush,
+            1 => Event::Quiet,
+            _ => Event::Cut(strike(random)),
+        };
     }
     match random.below(100) {
         0..3 => Event::Stop,
