@@ -28,7 +28,7 @@ impl Run {
             Event::Holder => self.holder()?,
             Event::Freeze => self.freeze()?,
             Event::Retry => self.fail_and_mend()?,
-            Event::Kill(_) | Event::Cut(_) | Event::Resize => {}
+            Event::Kill(_) | Event::Cut(_) | Event::Change | Event::Resize => {}
         }
         rest(Duration::from_millis(self.random.below(300)));
         self.finish(daemon, crew)

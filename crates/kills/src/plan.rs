@@ -10,6 +10,8 @@ use lane::Random;
 pub enum Strike {
     /// So many milliseconds after the daemon was started.
     After(u64),
+    /// So many milliseconds after it serves.
+    Served(u64),
     /// At a request of the backing: its kind, the how-manieth, and before, applied or answered.
     At(String),
 }
@@ -25,6 +27,8 @@ pub enum Event {
     Flush,
     /// Nobody asks for anything until nothing is dirty, then a power cut.
     Quiet,
+    /// A kill; the next daemon has the other durability, and the power is cut soon after it serves.
+    Change,
     /// SIGTERM under load.
     Stop,
     /// A kill; the next daemon has another size of memory.
@@ -58,6 +62,9 @@ fn strike(random: &mut Random) -> Strike {
         let most = if kind == "flush" { 6 } else { 120 };
         return Strike::At(format!("{kind} {} {when}", 1 + random.below(most)));
     }
+    if random.one_in(5) {
+        return Strike::Served(random.below(100));
+    }
     Strike::After(match random.below(4) {
         0 => random.below(60),
         1 => random.below(150),
@@ -81,9 +88,11 @@ pub enum Mode {
 impl Mode {
     /// What the next daemon has; `before`: the one whose memory it may take over had this, None: there
     /// is nothing to take over.
-    pub fn next(self, random: &mut Random, before: Option<Durability>) -> Durability {
+    pub fn next(self, random: &mut Random, before: Option<Durability>, last: &Event) -> Durability {
         let (one, other) = (Durability::Flush, Durability::Ordered);
         match (self, before) {
+            (_, Some(Durability::Flush)) if *last == Event::Change => other,
+            (_, Some(_)) if *last == Event::Change => one,
             (Mode::Flush, _) => one,
             (Mode::Ordered, _) => other,
             (Mode::Mixed, None) => {
@@ -110,6 +119,7 @@ pub enum Only {
     Cut,
     Flush,
     Quiet,
+    Change,
     Stop,
     Resize,
     Upgrade,
@@ -125,6 +135,7 @@ fn one(random: &mut Random, only: Only) -> Event {
         Only::Cut => Event::Cut(strike(random)),
         Only::Flush => Event::Flush,
         Only::Quiet => Event::Quiet,
+        Only::Change => Event::Change,
         Only::Stop => Event::Stop,
         Only::Resize => Event::Resize,
         Only::Upgrade => Event::Upgrade,
@@ -135,8 +146,11 @@ fn one(random: &mut Random, only: Only) -> Event {
     }
 }
 
-/// What happens next.
-pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally) -> Event {
+/// What happens next; `last`: what happened before.
+pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -> Event {
+    if *last == Event::Change {
+        return Event::Cut(Strike::Served(random.below(60)));
+    }
     if let Some(only) = terms.only {
         return one(random, only);
     }
@@ -151,6 +165,7 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally) -> Event {
         return match random.below(10) {
             0 => Event::Flush,
             1 => Event::Quiet,
+            2 if !terms.no_holder => Event::Change,
             _ => Event::Cut(strike(random)),
         };
     }

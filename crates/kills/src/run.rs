@@ -26,6 +26,8 @@ const VOLUME_BYTES: u64 = 32 << 20;
 const CLIENTS: u64 = 4;
 /// How long a chosen point is waited for.
 const POINT: Duration = Duration::from_secs(2);
+/// How long a daemon is waited for that is to serve first.
+const SERVING: Duration = Duration::from_secs(30);
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -75,6 +77,8 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
     /// The durability of the daemon whose memory the next one may find; None: it finds nothing.
     pub(crate) left: Option<Durability>,
+    /// What has happened last.
+    last: Event,
     /// The memory that the daemon has, in MiB.
     pub(crate) memory_mib: u64,
     pub(crate) said: String,
@@ -108,8 +112,9 @@ pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
     let start = now();
     let mut run = Run::new(terms)?;
     while !run.is_over(start) {
-        let event = plan::choose(&mut run.random, &run.terms, &run.tally);
+        let event = plan::choose(&mut run.random, &run.terms, &run.tally, &run.last);
         let lived = run.life(&event);
+        run.last = event;
         run.take_counts();
         progress(&run.tally);
         if !run.ledger().violations().is_empty() {
@@ -164,9 +169,10 @@ impl Run {
             random,
             tally: Tally::default(),
             left: None,
+            last: Event::Stop,
             memory_mib: 16,
             said: String::new(),
-            habits: Habits { depth: 8, flush_in: 30, pause_us: 0 },
+            habits: Habits { depth: 8, flush_in: 30, pause_us: 0, verifies: true },
             signals,
             _directory: directory,
         })
@@ -205,7 +211,7 @@ impl Run {
 
     /// The durability of the next daemon.
     fn durability(&mut self) -> Durability {
-        let durability = self.terms.mode.next(&mut self.random, self.left);
+        let durability = self.terms.mode.next(&mut self.random, self.left, &self.last);
         self.tally.ordered += u64::from(durability == Durability::Ordered);
         self.tally.changed += u64::from(self.left.is_some_and(|left| left != durability));
         self.left = Some(durability);
@@ -239,6 +245,7 @@ impl Run {
             depth: 1 + self.random.below(12) as usize,
             flush_in: [8, 40, 400, 2000][self.random.below(4) as usize],
             pause_us: [0, 0, 200, 1000][self.random.below(4) as usize],
+            verifies: self.random.below(3) > 0,
         };
         if self.random.one_in(16) {
             self.ledger().doubt();
@@ -265,6 +272,10 @@ impl Run {
         match event {
             Event::Kill(strike) => self.kill(strike, daemon),
             Event::Cut(strike) => self.cut(strike, daemon),
+            Event::Change => {
+                let strike = Strike::Served(100 + self.random.below(600));
+                self.kill(&strike, daemon)
+            }
             Event::Resize => {
                 let strike = Strike::After(self.random.below(400));
                 self.kill(&strike, daemon)?;
@@ -314,10 +325,14 @@ impl Run {
     /// Serves until it is time to strike. Returns the clients, and whether a point was reached.
     fn until(&mut self, strike: &Strike, pid: u32, daemon: &mut Daemon) -> Result<(Crew, bool)> {
         let mut crew = Crew::default();
-        let deadline = match strike {
+        let mut deadline = match strike {
             Strike::After(ms) => {
                 self.backing.disarm()?;
                 daemon.started() + Duration::from_millis(*ms)
+            }
+            Strike::Served(_) => {
+                self.backing.disarm()?;
+                daemon.started() + SERVING
             }
             Strike::At(point) => {
                 self.backing.arm(pid, point)?;
@@ -331,6 +346,9 @@ impl Run {
                 serves = true;
                 self.tally.serving.push(time);
                 crew = self.crew();
+                if let Strike::Served(ms) = strike {
+                    deadline = now() + Duration::from_millis(*ms);
+                }
             }
             ended = crew.has_ended() || daemon.has_ended();
             rest(Duration::from_micros(500));

@@ -34,6 +34,8 @@ pub struct Habits {
     pub flush_in: u64,
     /// After each request, in microseconds.
     pub pause_us: u64,
+    /// They first read what a restart must have kept; else they work at once.
+    pub verifies: bool,
 }
 
 /// What all clients share.
@@ -122,7 +124,7 @@ impl Worker {
             random,
             cookie: 0,
             under_way: BTreeMap::new(),
-            verify_from: Some(0),
+            verify_from: habits.verifies.then_some(0),
             counted: false,
             blocks: 0,
             trims: false,
