@@ -24,6 +24,8 @@ mod mistakes;
 mod mounted;
 mod operator;
 mod options;
+mod ordered;
+mod power;
 mod pressure;
 mod remote;
 mod upgrade;
