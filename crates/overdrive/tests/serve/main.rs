@@ -25,6 +25,7 @@ mod mounted;
 mod operator;
 mod options;
 mod ordered;
+mod ordered_databases;
 mod power;
 mod pressure;
 mod remote;

@@ -33,10 +33,15 @@ pub(crate) struct Host {
 impl Host {
     /// A host with an empty disk, which serves it with these options.
     pub(crate) fn new(mib: u64, options: &[&str], dice: &mut Dice) -> Host {
+        Host::over(Flushes::Honest, mib, options, dice)
+    }
+
+    /// The same with a disk that may lie about flushes.
+    pub(crate) fn over(flushes: Flushes, mib: u64, options: &[&str], dice: &mut Dice) -> Host {
         let (home, bytes) = (Home::new(), mib << 20);
         let socket = &home.path().join("lossy");
         let seed = dice.between(0, u64::from(u32::MAX));
-        let terms = Terms { socket, bytes, seed, flushes: Flushes::Honest };
+        let terms = Terms { socket, bytes, seed, flushes };
         let disk = Backing::start_here(&terms).expect("a disk");
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let mut host = Host { server: None, mount: None, disk, bytes, options, home };
@@ -53,20 +58,19 @@ impl Host {
         assert_eq!(self.disk.ask("serve").expect("it lives"), "serving");
         let (file, socket) = (self.home.path().join("disk"), self.home.path().join("lossy"));
         self.mount = Some(Mount::start(&file, &socket, self.bytes).expect("a file"));
-        self.serve(&[]);
+        self.serve();
     }
 
     /// Kills the daemon. The next one takes over what the holder keeps.
-    pub(crate) fn kill_and_restart(&mut self, more: &[&str]) {
+    pub(crate) fn kill_and_restart(&mut self) {
         drop(self.server.take().expect("it is on").kill());
-        self.serve(more);
+        self.serve();
     }
 
-    fn serve(&mut self, more: &[&str]) {
+    fn serve(&mut self) {
         let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
         let file = self.home.path().join("disk");
-        let all = [&options[..], more].concat();
-        self.server = Some(Server::start_in(&self.home, plain(&file), &all));
+        self.server = Some(Server::start_in(&self.home, plain(&file), &options));
     }
 
     /// Cuts the power, at a moment that dice choose, of the host and of the client's machine. Returns
