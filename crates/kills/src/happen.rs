@@ -127,7 +127,9 @@ impl Run {
 
     /// A freeze: the backing holds what was answered, durably, and does not change.
     fn freeze(&mut self) -> Result<()> {
+        let sent_at = self.ledger().send_flush();
         self.place.well(&["volume", "freeze", "v"])?;
+        self.ledger().durable(sent_at);
         self.tally.freezes += 1;
         self.ledger().note("frozen");
         let (before, unflushed) = self.dump("frozen")?;

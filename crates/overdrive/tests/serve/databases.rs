@@ -87,7 +87,9 @@ fn sqlite_keeps_every_commit_through_kills_of_the_daemon() {
     let place = place();
     let image = image(&place, scaled(128));
     let memory = dice.pick(&["16M", "2M", "200M"]);
-    let options = ["--memory", memory, "--write", dice.pick(&["back-now", "back"])];
+    let write = dice.pick(&["back-now", "back"]);
+    let durability = dice.pick(&["flush", "ordered"]);
+    let options = ["--memory", memory, "--write", write, "--durability", durability];
     let mut server = Server::start(&image, &options);
     let mounted = Mounted::new(&server);
     let database = mounted.mount_point().join("rows.db");
@@ -247,7 +249,9 @@ fn postgresql_keeps_every_transaction_through_kills_of_the_daemon() {
     let place = place();
     let image = image(&place, 768);
     let memory = dice.pick(&["64M", "8M", "512M"]);
-    let options = ["--memory", memory, "--write", dice.pick(&["back-now", "back"])];
+    let write = dice.pick(&["back-now", "back"]);
+    let durability = dice.pick(&["flush", "ordered"]);
+    let options = ["--memory", memory, "--write", write, "--durability", durability];
     let mut server = Server::start(&image, &options);
     let mounted = Mounted::new(&server);
     let home = server.home.path().join("postgres");
