@@ -73,7 +73,7 @@ impl Run {
         self.scene.stop.store(true, Ordering::SeqCst);
         crew.join();
         let Err(why) = flush_as_client(&self.place.socket()) else {
-            if !wait_until(PATIENCE, || self.place.is_clean()) {
+            if !wait_until(PATIENCE * 3, || self.place.is_clean()) {
                 self.accuse("what is dirty is not written out while nobody asks".to_owned());
             }
             self.ledger().all_durable();

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! One volume lives through a whole run; the daemon dies and is started again and again, and the
-//! clients go on with the same histories. [`run`] is all of it; `main.rs` the command.
+//! clients go on with the same histories. [`run`] is all of it; `main.rs` the command. The backing
+//! also serves the tests of the command itself, with file systems and databases above it.
 #![forbid(unsafe_code)]
 
 pub mod backing;

@@ -36,11 +36,13 @@ pub(crate) struct Commits {
     notes: PathBuf,
     /// The last that was there after the last cut.
     pub(crate) kept: u64,
+    /// Notes from before that cut.
+    judged: usize,
 }
 
 impl Commits {
     pub(crate) fn new(notes: PathBuf) -> Commits {
-        Commits { notes, kept: 0 }
+        Commits { notes, kept: 0, judged: 0 }
     }
 
     /// Waits until there are enough of them since the last cut.
@@ -60,11 +62,11 @@ impl Commits {
         let noted = notes.last().expect("there are").0;
         assert!(last <= noted + 1, "{what}: commit {last} is there, but {noted} was the last");
         assert!(last >= self.kept, "{what}: {} was there after the last cut", self.kept);
-        // Numbers that were lost are used again: the newest of a number counts.
-        let lost = notes.iter().rfind(|note| note.0 == last + 1);
+        // Numbers that an earlier cut has taken are used again.
+        let lost = notes[self.judged..].iter().find(|note| note.0 == last + 1);
         let age = lost.map_or(0.0, |note| (cut - note.1).max(0.0));
         println!("{what}: {last} of {noted} commits are left, the first lost is {age:.3} s old");
-        self.kept = last;
+        (self.kept, self.judged) = (last, notes.len());
     }
 }
 
