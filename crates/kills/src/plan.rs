@@ -165,7 +165,7 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -
         return match random.below(10) {
             0 => Event::Flush,
             1 => Event::Quiet,
-            2 if !terms.no_holder => Event::Change,
+            2 if !terms.no_holder && terms.mode == Mode::Mixed => Event::Change,
             _ => Event::Cut(strike(random)),
         };
     }

@@ -94,7 +94,8 @@ while True:
     number += 1
     word = struct.pack("<Q", number)
     durably(str(number), word * (1 + number * 37 % 3000))
-    os.pwrite(ring, word * 512, number % 16 * 4096)
+    # One sector: a file system with smaller blocks than 4096 bytes writes more in parts.
+    os.pwrite(ring, word * 64, number % 16 * 4096)
     os.fdatasync(ring)
     os.write(notes, struct.pack("<Qd", number, time.time()))
     if number > 64:
@@ -118,8 +119,8 @@ for number in there:
 path = os.path.join(where, "ring")
 ring = open(path, "rb").read() if os.path.exists(path) else b""
 assert last == 0 or len(ring) == 16 * 4096, "the ring is gone"
-words = [struct.unpack("<512Q", ring[at:at + 4096]) for at in range(0, len(ring), 4096)]
-assert all(len(set(block)) == 1 for block in words), "a block of the ring is torn"
+words = [struct.unpack("<64Q", ring[at:at + 512]) for at in range(0, len(ring), 4096)]
+assert all(len(set(block)) == 1 for block in words), "a sector of the ring is torn"
 numbers = [block[0] for block in words]
 newest = max(numbers, default=0)
 expected = sorted([max(0, newest - before) for before in range(16)]) if words else []
