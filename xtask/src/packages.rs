@@ -36,7 +36,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 17] = [
+pub(crate) const NEEDS: [Need; 19] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -52,6 +52,8 @@ pub(crate) const NEEDS: [Need; 17] = [
     program("mount", "losetup", Purpose::Tests),
     program("util-linux", "fstrim", Purpose::Tests),
     program("util-linux", "setpriv", Purpose::Tests),
+    program("xfsprogs", "mkfs.xfs", Purpose::Tests),
+    program("xfsprogs", "xfs_repair", Purpose::Tests),
     program("sqlite3", "sqlite3", Purpose::Tests),
     // Whichever version is the system's; the tests look for it.
     Need { package: "postgresql", probe: Probe::Package, purpose: Purpose::Tests },
@@ -111,7 +113,7 @@ mod tests {
         let tests = missing(Purpose::Tests, |_| false);
         assert_eq!(demo, ["e2fsprogs", "fio", "libnbd-bin", "qemu-utils"]);
         assert_eq!(tests[..demo.len()], demo);
-        assert_eq!(tests.len(), 12);
+        assert_eq!(tests.len(), 13);
     }
 
     #[test]

@@ -9,10 +9,12 @@ use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The modules of `crates/overdrive/tests/serve` that are worth repeating.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 15] = [
     "lives",
     "files",
     "databases",
+    "ordered",
+    "ordered_databases",
     "freeze",
     "upgrade",
     "failed",

@@ -1,7 +1,7 @@
 //! The backing's process: a [`Lossy`] disk over NBD, which does on command what disks do at their
 //! worst, and kills the daemon at exactly the request that it is told to.
 //!
-//! Commands come as lines on its standard input, a socket; each is answered by one line.
+//! Commands come as lines on a socket, its standard input; each is answered by one line.
 //!
 //! | command | what happens | answer |
 //! |---|---|---|
@@ -13,14 +13,14 @@
 //! | `dump PATH` | writes what reads see to a file | `dumped UNFLUSHED` |
 //! | `load PATH` | replaces everything by a file | `loaded` |
 
-use crate::lossy::Lossy;
+use crate::lossy::{Flushes, Lossy};
 use block::{Block, Discard, Error, Fua, Kind, Limits, Memory, Part, Request, Result, Stack};
 use lane::{Event, Lane, Random};
 use nbd::{Export, Exports, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
@@ -254,22 +254,21 @@ pub struct Terms<'a> {
     pub bytes: u64,
     /// Where its choices come from.
     pub seed: u64,
-    /// Answer flushes without doing them.
-    pub lies: bool,
+    /// What it does at a flush.
+    pub flushes: Flushes,
 }
 
-/// Serves a disk until whoever gives the commands has gone.
+/// Serves a disk until whoever gives the commands has gone; they come by a socket.
 ///
 /// # Errors
 /// If there is no io_uring, or the socket cannot be had.
-pub fn serve(terms: &Terms<'_>) -> io::Result<()> {
+pub fn serve(terms: &Terms<'_>, commands: OwnedFd) -> io::Result<()> {
     let lane = Lane::new();
     let ring = Ring::new(&lane)?;
     let listener = Listener::bind(terms.socket)?;
-    let commands = io::stdin().as_fd().try_clone_to_owned()?;
     let state = Rc::new(State {
         lane: lane.clone(),
-        disk: RefCell::new(Lossy::new(terms.bytes, terms.lies)),
+        disk: RefCell::new(Lossy::new(terms.bytes, terms.flushes)),
         random: RefCell::new(Random::new(terms.seed)),
         silent: Cell::new(false),
         life: Cell::new(0),

@@ -1,10 +1,12 @@
 //! What happens to a daemon besides kills: stops, upgrades, freezes, backings that fail.
 
+use crate::connection::{Connection, Reply};
 use crate::plan::Event;
 use crate::run::{Crew, Run};
 use crate::stage::Daemon;
 use crate::time::{rest, wait_until};
 use anyhow::{Context, Result, ensure};
+use nbd::codec::{NBD_CMD_FLUSH, RequestHeader};
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +21,14 @@ impl Run {
     pub(crate) fn happen(&mut self, event: &Event, daemon: &mut Daemon, crew: Crew) -> Result<()> {
         match event {
             Event::Stop => return self.stop(daemon, crew),
+            Event::Flush => return self.flush(daemon, crew),
+            Event::Quiet => return self.quiet(daemon, crew),
             Event::Rescue => return self.rescue(daemon, crew),
             Event::Upgrade => return self.upgrade(daemon, crew),
             Event::Holder => self.holder()?,
             Event::Freeze => self.freeze()?,
             Event::Retry => self.fail_and_mend()?,
-            Event::Kill(_) | Event::Cut(_) | Event::Resize => {}
+            Event::Kill(_) | Event::Cut(_) | Event::Change | Event::Resize => {}
         }
         rest(Duration::from_millis(self.random.below(300)));
         self.finish(daemon, crew)
@@ -42,7 +46,7 @@ impl Run {
             return Ok(());
         }
         self.ledger().all_durable();
-        self.ledger().begin_life();
+        self.left = None;
         let (image, unflushed) = self.dump("stopped")?;
         if unflushed > 0 {
             self.accuse(format!("{unflushed} units are not flushed after a stop"));
@@ -51,8 +55,38 @@ impl Run {
         Ok(())
     }
 
+    /// `volume flush` under load: what was answered before it outlives a power cut after it, whatever a
+    /// flush means to clients.
+    fn flush(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+        let sent_at = self.ledger().send_flush();
+        self.place.well(&["volume", "flush", "v"])?;
+        self.ledger().durable(sent_at);
+        self.tally.flushes += 1;
+        self.ledger().note("flushed by the operator");
+        rest(Duration::from_millis(self.random.below(40)));
+        self.cut_now(daemon, crew)
+    }
+
+    /// Nobody asks for anything any more: the daemon makes everything durable by itself that a flush has
+    /// covered, and a power cut then takes nothing.
+    fn quiet(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+        self.scene.stop.store(true, Ordering::SeqCst);
+        crew.join();
+        let Err(why) = flush_as_client(&self.place.socket()) else {
+            if !wait_until(PATIENCE * 3, || self.place.is_clean()) {
+                self.accuse("what is dirty is not written out while nobody asks".to_owned());
+            }
+            self.ledger().all_durable();
+            self.tally.quiets += 1;
+            self.ledger().note("quiet");
+            return self.cut_now(daemon, Crew::default());
+        };
+        self.accuse(format!("a client could not flush: {why}"));
+        Ok(())
+    }
+
     /// What the backing holds, and how much of it is not flushed.
-    fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
+    pub(crate) fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
         let path = self.place.path(name);
         let said = self.backing.ask(&format!("dump {}", path.display()))?;
         let unflushed = said.strip_prefix("dumped ").and_then(|number| number.parse().ok());
@@ -69,7 +103,7 @@ impl Run {
         crew.join();
         self.tally.upgrades += 1;
         self.ledger().note("upgraded");
-        self.ledger().begin_life();
+        self.ledger().begin_life(self.left.context("a daemon was there")?);
         self.scene.errors_expected.store(false, Ordering::SeqCst);
         let Some(crew) = self.serve(daemon)? else { return Ok(()) };
         rest(Duration::from_millis(100 + self.random.below(200)));
@@ -93,7 +127,9 @@ impl Run {
 
     /// A freeze: the backing holds what was answered, durably, and does not change.
     fn freeze(&mut self) -> Result<()> {
+        let sent_at = self.ledger().send_flush();
         self.place.well(&["volume", "freeze", "v"])?;
+        self.ledger().durable(sent_at);
         self.tally.freezes += 1;
         self.ledger().note("frozen");
         let (before, unflushed) = self.dump("frozen")?;
@@ -176,7 +212,30 @@ impl Run {
         self.backing.ask(&format!("load {}", path.display()))?;
         fs::remove_file(path)?;
         self.ledger().all_durable();
+        self.left = None;
         Ok(())
+    }
+}
+
+/// A client that has nothing to do but to flush.
+fn flush_as_client(socket: &Path) -> std::io::Result<()> {
+    let (mut connection, _) = Connection::open(socket)?;
+    connection.request(&RequestHeader {
+        flags: 0,
+        command: NBD_CMD_FLUSH,
+        cookie: 1,
+        offset: 0,
+        length: 0,
+    });
+    loop {
+        connection.pump(PATIENCE)?;
+        match connection.reply(|_| Some(0))? {
+            None => {}
+            Some((Reply { error: 0, .. }, _)) => return Ok(()),
+            Some((Reply { error, .. }, _)) => {
+                return Err(std::io::Error::other(format!("error {error}")));
+            }
+        }
     }
 }
 

@@ -2,137 +2,21 @@
 //!
 //! Each sector has one writer, which never has two changes of one block under way, so its history is
 //! a list of numbered versions. While somebody serves, and after a kill, a read shows the newest
-//! version that was acknowledged, or a later one that was sent and not answered. After a power cut it
-//! shows the newest that a flush or FUA covered, or any later one. What was seen once stays seen.
+//! version that was acknowledged, or a later one that was sent and not answered. What was seen once
+//! stays seen. What a power cut may leave is judged in `cut.rs`.
 
 use crate::journal::{Act, Journal};
+use crate::sector::{FIRST, Sector};
+pub use crate::sector::{Low, Version};
 use crate::stamp::{self, Found, SECTOR_BYTES, Stamp};
+use block::Durability;
+use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Sectors of a block.
 pub const BLOCK_SECTORS: u64 = 8;
-
-/// What a change left in a sector.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Version {
-    /// The change's number; 0: what was there before the first.
-    pub number: u64,
-    /// It left zeros.
-    pub zeros: bool,
-    /// It was answered well, or seen.
-    pub acknowledged: bool,
-    /// When that was, on the ledger's clock.
-    at: u64,
-    /// The daemon's life in which it was sent.
-    life: u32,
-    /// When a read has shown that it has not happened; 0: none has. It may still lie in the backing's
-    /// volatile cache, under an older version that the daemon holds, until that is flushed.
-    denied_at: u64,
-}
-
-const FIRST: Version =
-    Version { number: 0, zeros: true, acknowledged: true, at: 0, life: 0, denied_at: 0 };
-
-/// A sector's history since it was last durable; the first version is acknowledged, always.
-struct Sector {
-    versions: Vec<Version>,
-    /// The newest version of zeros that was forgotten because a later one is durable.
-    zeros_forgotten: Option<u64>,
-}
-
-impl Sector {
-    fn newest(&self) -> Version {
-        let acknowledged = self.versions.iter().rev().find(|version| version.acknowledged);
-        *acknowledged.expect("the first is acknowledged")
-    }
-
-    /// Forgets what cannot be seen any more once the version at `floor` is durable.
-    fn forget_before(&mut self, floor: usize) {
-        let gone = self.versions.drain(..floor);
-        let zeros = gone.filter(|version| version.zeros).map(|version| version.number).max();
-        self.zeros_forgotten = zeros.max(self.zeros_forgotten);
-    }
-
-    /// Forgets what a flush that was sent at `flushed_at` has covered.
-    fn settle(&mut self, flushed_at: u64) {
-        let is_covered = |version: &Version| version.acknowledged && version.at < flushed_at;
-        if let Some(floor) = self.versions.iter().rposition(is_covered)
-            && floor > 0
-        {
-            self.forget_before(floor);
-        }
-        self.versions.retain(|version| version.denied_at == 0 || version.denied_at >= flushed_at);
-    }
-
-    fn allows(&self, low: Low, sector: u64, volume: u64, found: &Found) -> bool {
-        let is_listed = |number: u64, zeros: bool| {
-            let same = |version: &Version| {
-                version.number == number && version.zeros == zeros && version.denied_at == 0
-            };
-            self.versions.iter().any(same)
-        };
-        match found {
-            Found::Zeros => {
-                let later = |version: &Version| {
-                    version.zeros && version.number >= low.number && version.denied_at == 0
-                };
-                low.zeros
-                    || self.versions.iter().any(later)
-                    || self.zeros_forgotten.is_some_and(|number| number >= low.number)
-            }
-            Found::Stamp(stamp) => {
-                let ours = stamp.sector == sector && stamp.volume == volume;
-                let as_told = stamp.number == low.number && !low.zeros;
-                // It was overtaken, and forgotten, while the read was under way.
-                let forgotten = stamp.number < self.versions[0].number;
-                let later =
-                    stamp.number > low.number && (forgotten || is_listed(stamp.number, false));
-                ours && (as_told || later)
-            }
-            Found::Torn(_) | Found::Garbage => false,
-        }
-    }
-
-    /// A read in this life has shown this: what died unanswered with an earlier life is now either
-    /// what was seen, or was never done.
-    fn pin(&mut self, found: &Found, life: u32, now: u64) {
-        let newest = self.newest().number;
-        let is_open = |version: &Version| {
-            !version.acknowledged && version.life < life && version.denied_at == 0
-        };
-        let deny_after = |last: u64, versions: &mut Vec<Version>| {
-            let denied = versions.iter_mut().filter(|one| is_open(one) && one.number > last);
-            denied.for_each(|version| version.denied_at = now);
-        };
-        match found {
-            Found::Zeros => {
-                // Which zeros these are cannot be seen: only later data is known to be gone.
-                let zeros =
-                    self.versions.iter().filter(|version| version.zeros && version.denied_at == 0);
-                let last = zeros.map(|version| version.number).max().unwrap_or(0).max(newest);
-                deny_after(last, &mut self.versions);
-            }
-            Found::Stamp(stamp) => {
-                if let Some(seen) = self
-                    .versions
-                    .iter_mut()
-                    .find(|version| version.number == stamp.number && is_open(version))
-                {
-                    (seen.acknowledged, seen.at) = (true, now);
-                }
-                let last = stamp.number.max(newest);
-                deny_after(last, &mut self.versions);
-            }
-            Found::Torn(_) | Found::Garbage => {}
-        }
-    }
-}
-
-/// The oldest that a read may show of a sector, as it was when the read was sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Low {
-    number: u64,
-    zeros: bool,
-}
+/// The time is noted so often.
+const TIMES_APART: Duration = Duration::from_millis(2);
 
 /// A block, as a reader needs it to know whether it can have been torn.
 #[derive(Clone, Copy, Default)]
@@ -160,8 +44,10 @@ pub struct Change {
     pub first: u64,
     /// Its sectors.
     pub count: u32,
-    /// It is durable when it is answered.
+    /// It is an FUA write: a write and a flush.
     pub fua: bool,
+    /// When it was sent.
+    sent: u64,
 }
 
 /// Something that must not be.
@@ -182,14 +68,20 @@ pub struct Violation {
 /// All sectors of a volume.
 pub struct Ledger {
     volume: u64,
-    sectors: Vec<Sector>,
+    pub(crate) sectors: Vec<Sector>,
     blocks: Vec<Traffic>,
     clock: u64,
     number: u64,
     life: u32,
-    /// The newest flush that was answered: when it was sent.
-    flushed_at: u64,
-    journal: Journal,
+    /// What the daemon of this life makes of a flush.
+    durability: Durability,
+    /// When the newest flush was sent that has made durable what it covers.
+    pub(crate) flushed_at: u64,
+    /// When the newest flush was sent that an `ordered` daemon has answered.
+    ordered_at: u64,
+    /// What time it was at some ticks.
+    pub(crate) times: VecDeque<(u64, Duration)>,
+    pub(crate) journal: Journal,
     violations: Vec<Violation>,
 }
 
@@ -209,10 +101,18 @@ impl Ledger {
             clock: 1,
             number: 0,
             life: 0,
+            durability: Durability::Flush,
             flushed_at: 0,
+            ordered_at: 0,
+            times: VecDeque::new(),
             journal: Journal::default(),
             violations: Vec::new(),
         }
+    }
+
+    /// The volume's number.
+    pub(crate) fn volume(&self) -> u64 {
+        self.volume
     }
 
     /// Its size in sectors.
@@ -230,9 +130,11 @@ impl Ledger {
         self.clock
     }
 
-    /// A daemon begins to serve: what an earlier one has not answered will not come any more.
-    pub fn begin_life(&mut self) {
+    /// A daemon with this durability begins to serve: what an earlier one has not answered will not
+    /// come any more.
+    pub fn begin_life(&mut self, durability: Durability) {
         self.life += 1;
+        self.durability = durability;
         self.blocks.iter_mut().for_each(|block| block.under_way = 0);
     }
 
@@ -255,10 +157,17 @@ impl Ledger {
         stamps: Option<(&mut Vec<u8>, u32)>,
     ) -> Change {
         self.number += 1;
-        let change = Change { number: self.number, first, count, fua };
+        let change = Change { number: self.number, first, count, fua, sent: self.tick() };
         let zeros = stamps.is_none();
-        let version =
-            Version { number: change.number, zeros, acknowledged: false, life: self.life, ..FIRST };
+        let version = Version {
+            number: change.number,
+            zeros,
+            acknowledged: false,
+            life: self.life,
+            sent: change.sent,
+            after: self.ordered_at,
+            ..FIRST
+        };
         let flushed_at = self.flushed_at;
         for sector in &mut self.sectors[first as usize..][..count as usize] {
             sector.settle(flushed_at);
@@ -295,10 +204,16 @@ impl Ledger {
         for sector in &mut self.sectors[change.first as usize..][..change.count as usize] {
             let place = sector.versions.iter().position(|version| version.number == change.number);
             let Some(place) = place else { continue };
-            (sector.versions[place].acknowledged, sector.versions[place].at) = (true, now);
-            if change.fua {
-                sector.forget_before(place);
+            let version = &mut sector.versions[place];
+            (version.acknowledged, version.at) = (true, now);
+            match self.durability {
+                Durability::Flush if change.fua => sector.forget_before(place),
+                Durability::Ordered => version.barrier = change.fua,
+                Durability::Flush | Durability::Scratch => {}
             }
+        }
+        if change.fua && self.durability == Durability::Ordered {
+            self.ordered_at = self.ordered_at.max(change.sent);
         }
     }
 
@@ -309,13 +224,31 @@ impl Ledger {
 
     /// The flush that was sent then was answered well.
     pub fn answer_flush(&mut self, sent_at: u64) {
-        self.flushed_at = self.flushed_at.max(sent_at);
+        match self.durability {
+            Durability::Flush => self.flushed_at = self.flushed_at.max(sent_at),
+            Durability::Ordered => self.ordered_at = self.ordered_at.max(sent_at),
+            Durability::Scratch => {}
+        }
         self.journal.push(self.life, Act::Flushed { number: self.number });
     }
 
-    /// Everything that was acknowledged is durable: a daemon has said so by its exit status.
+    /// What was acknowledged before this tick of [`Ledger::send_flush`] is durable, whatever a client's
+    /// flush means: an operator was told so.
+    pub fn durable(&mut self, sent_at: u64) {
+        self.flushed_at = self.flushed_at.max(sent_at);
+    }
+
+    /// Everything that was acknowledged is durable: a daemon has said so.
     pub fn all_durable(&mut self) {
         self.flushed_at = self.tick();
+    }
+
+    /// So long ago the run began.
+    pub fn pass_time(&mut self, time: Duration) {
+        if self.times.back().is_none_or(|&(_, last)| time > last + TIMES_APART) {
+            let now = self.tick();
+            self.times.push_back((now, time));
+        }
     }
 
     /// A read is about to be sent.
@@ -375,7 +308,7 @@ impl Ledger {
 
     /// The sector of a block that is older than a write of this whole block, another sector of which
     /// is there.
-    fn torn(&self, first: u64, sectors: &[Found]) -> Option<usize> {
+    pub(crate) fn torn(&self, first: u64, sectors: &[Found]) -> Option<usize> {
         let whole = sectors.iter().filter_map(|found| match found {
             Found::Stamp(stamp)
                 if stamp.first == first && u64::from(stamp.count) == BLOCK_SECTORS =>
@@ -397,22 +330,14 @@ impl Ledger {
         })
     }
 
-    /// The power was cut: what no flush has covered may be gone.
-    pub fn cut(&mut self) {
-        let flushed_at = self.flushed_at;
-        for sector in &mut self.sectors {
-            sector.settle(flushed_at);
-            for version in &mut sector.versions[1..] {
-                version.acknowledged = false;
-                version.denied_at = 0;
-            }
-        }
-        self.blocks.iter_mut().for_each(|block| block.verified = false);
-    }
-
     /// Everything is to be read again.
     pub fn doubt(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.verified = false);
+    }
+
+    /// Everything was read.
+    pub(crate) fn all_verified(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.verified = true);
     }
 
     /// The next block from `from` on that was not read since it was last changed.
@@ -428,7 +353,7 @@ impl Ledger {
         self.answer_read(&promise, image)
     }
 
-    fn violated(&mut self, what: &str, sector: u64, low: Low, found: &Found) {
+    pub(crate) fn violated(&mut self, what: &str, sector: u64, low: Low, found: &Found) {
         let lowest = Version { number: low.number, zeros: low.zeros, ..FIRST };
         let listed = self.sectors[sector as usize].versions.iter().copied();
         let later = listed.filter(|version| version.number > low.number);
@@ -440,6 +365,18 @@ impl Ledger {
             found: format!("{found:?}"),
             history: self.journal.of(sector),
         });
+    }
+
+    /// Notes a violation that these sectors show together.
+    pub(crate) fn violated_by(&mut self, what: String, sectors: [u64; 2]) {
+        let histories = sectors.iter().flat_map(|&sector| {
+            let title = format!("sector {sector}:");
+            std::iter::once(title).chain(self.journal.of(sector))
+        });
+        let history = histories.collect();
+        let found = format!("sectors {sectors:?}");
+        let expected = Vec::new();
+        self.violations.push(Violation { what, sector: sectors[0], expected, found, history });
     }
 
     /// Notes a violation that no read has shown.

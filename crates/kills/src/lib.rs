@@ -10,17 +10,20 @@
 //! ```
 //!
 //! One volume lives through a whole run; the daemon dies and is started again and again, and the
-//! clients go on with the same histories. [`run`] is all of it; `main.rs` the command.
+//! clients go on with the same histories. [`run`] is all of it; `main.rs` the command. The backing
+//! also serves the tests of the command itself, with file systems and databases above it.
 #![forbid(unsafe_code)]
 
 pub mod backing;
 pub mod connection;
+mod cut;
 mod happen;
 mod journal;
 pub mod ledger;
 pub mod lossy;
 pub mod plan;
 mod run;
+mod sector;
 pub mod stage;
 pub mod stamp;
 mod tally;

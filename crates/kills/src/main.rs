@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use kills::plan::Only;
+use kills::lossy::Flushes;
+use kills::plan::{Mode, Only};
 use kills::{Outcome, Tally, Terms, backing};
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,10 +43,17 @@ struct Arguments {
     /// To try the judge: serve without a holder. Kills must then be found to lose data.
     #[arg(long)]
     no_holder: bool,
-    /// To try the judge: the backing answers flushes and does nothing. Cuts must then be found to
-    /// lose data.
-    #[arg(long)]
-    lying_backing: bool,
+    /// What the daemons make of a flush.
+    #[arg(long, value_enum, default_value_t = Mode::Mixed, value_name = "WHAT")]
+    durability: Mode,
+    /// To try the judge: the daemons serve with this durability, whatever they are judged by.
+    #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
+    serve_as: Option<String>,
+    /// To try the judge: the backing answers flushes and does nothing, or only what the flush before had
+    /// to do. Cuts must then be found to lose data, or to break the order.
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "never",
+        default_value_t = Flushes::Honest, hide_default_value = true, value_name = "HOW")]
+    lying_backing: Flushes,
     /// Where files cannot be mounted (no nbdfuse, no /dev/fuse): say so and end well, but not under
     /// CI.
     #[arg(long)]
@@ -65,8 +74,8 @@ enum Hidden {
         bytes: u64,
         #[arg(long)]
         seed: u64,
-        #[arg(long)]
-        lying: bool,
+        #[arg(long, value_enum)]
+        flushes: Flushes,
     },
 }
 
@@ -99,16 +108,19 @@ impl Arguments {
             cuts: self.cuts,
             only: self.only,
             no_holder: self.no_holder,
-            lying: self.lying_backing,
+            mode: self.durability,
+            serve_as: self.serve_as.clone(),
+            flushes: self.lying_backing,
         })
     }
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(Hidden::Backing { socket, bytes, seed, lying }) = &arguments.command {
-        let terms = backing::Terms { socket, bytes: *bytes, seed: *seed, lies: *lying };
-        return match backing::serve(&terms) {
+    if let &Some(Hidden::Backing { ref socket, bytes, seed, flushes }) = &arguments.command {
+        let terms = backing::Terms { socket, bytes, seed, flushes };
+        let commands = std::io::stdin().as_fd().try_clone_to_owned();
+        return match commands.and_then(|commands| backing::serve(&terms, commands)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error),
         };
@@ -151,6 +163,7 @@ fn tell(arguments: &Arguments, outcome: &Outcome) -> ExitCode {
     let Outcome { tally, violations, said, time } = outcome;
     if arguments.json {
         let (median, most) = tally.serving_ms();
+        let (age, oldest) = tally.ages_ms();
         let object = serde_json::json!({
             "schema": "overdrive.kills/1",
             "seed": arguments.seed,
@@ -158,6 +171,8 @@ fn tell(arguments: &Arguments, outcome: &Outcome) -> ExitCode {
             "tally": tally,
             "serving_ms_median": median,
             "serving_ms_max": most,
+            "age_ms_median": age,
+            "age_ms_max": oldest,
             "violations": violations,
             "said": (!violations.is_empty()).then_some(said),
         });

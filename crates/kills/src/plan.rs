@@ -2,6 +2,7 @@
 
 use crate::run::Terms;
 use crate::tally::Tally;
+use block::Durability;
 use lane::Random;
 
 /// When a kill or a cut comes.
@@ -9,6 +10,8 @@ use lane::Random;
 pub enum Strike {
     /// So many milliseconds after the daemon was started.
     After(u64),
+    /// So many milliseconds after it serves.
+    Served(u64),
     /// At a request of the backing: its kind, the how-manieth, and before, applied or answered.
     At(String),
 }
@@ -20,6 +23,12 @@ pub enum Event {
     Kill(Strike),
     /// A power cut.
     Cut(Strike),
+    /// An operator's flush under load, then a power cut.
+    Flush,
+    /// Nobody asks for anything until nothing is dirty, then a power cut.
+    Quiet,
+    /// A kill; the next daemon has the other durability, and the power is cut soon after it serves.
+    Change,
     /// SIGTERM under load.
     Stop,
     /// A kill; the next daemon has another size of memory.
@@ -53,6 +62,9 @@ fn strike(random: &mut Random) -> Strike {
         let most = if kind == "flush" { 6 } else { 120 };
         return Strike::At(format!("{kind} {} {when}", 1 + random.below(most)));
     }
+    if random.one_in(5) {
+        return Strike::Served(random.below(100));
+    }
     Strike::After(match random.below(4) {
         0 => random.below(60),
         1 => random.below(150),
@@ -61,12 +73,53 @@ fn strike(random: &mut Random) -> Strike {
     })
 }
 
+/// What a run's daemons make of a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Mode {
+    /// `--durability flush`.
+    Flush,
+    /// `--durability ordered`.
+    Ordered,
+    /// Chosen anew when nothing is left of the past: one time in three `ordered`. A daemon that takes
+    /// over what another has left sometimes has the other durability.
+    Mixed,
+}
+
+impl Mode {
+    /// What the next daemon has; `before`: the one whose memory it may take over had this, None: there
+    /// is nothing to take over.
+    pub fn next(self, random: &mut Random, before: Option<Durability>, last: &Event) -> Durability {
+        let (one, other) = (Durability::Flush, Durability::Ordered);
+        match (self, before) {
+            (_, Some(Durability::Flush)) if *last == Event::Change => other,
+            (_, Some(_)) if *last == Event::Change => one,
+            (Mode::Flush, _) => one,
+            (Mode::Ordered, _) => other,
+            (Mode::Mixed, None) => {
+                if random.one_in(3) {
+                    other
+                } else {
+                    one
+                }
+            }
+            (Mode::Mixed, Some(before)) => match random.one_in(8) {
+                true if before == one => other,
+                true => one,
+                false => before,
+            },
+        }
+    }
+}
+
 /// The one kind of event that a run may be restricted to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 #[allow(missing_docs, reason = "the same words as the events")]
 pub enum Only {
     Kill,
     Cut,
+    Flush,
+    Quiet,
+    Change,
     Stop,
     Resize,
     Upgrade,
@@ -80,6 +133,9 @@ fn one(random: &mut Random, only: Only) -> Event {
     match only {
         Only::Kill => Event::Kill(strike(random)),
         Only::Cut => Event::Cut(strike(random)),
+        Only::Flush => Event::Flush,
+        Only::Quiet => Event::Quiet,
+        Only::Change => Event::Change,
         Only::Stop => Event::Stop,
         Only::Resize => Event::Resize,
         Only::Upgrade => Event::Upgrade,
@@ -90,8 +146,11 @@ fn one(random: &mut Random, only: Only) -> Event {
     }
 }
 
-/// What happens next.
-pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally) -> Event {
+/// What happens next; `last`: what happened before.
+pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -> Event {
+    if *last == Event::Change {
+        return Event::Cut(Strike::Served(random.below(60)));
+    }
     if let Some(only) = terms.only {
         return one(random, only);
     }
@@ -103,7 +162,12 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally) -> Event {
     let kills = open(terms.kills, terms.cuts, tally.kills);
     let cuts = open(terms.cuts, terms.kills, tally.cuts);
     if cuts && (!kills || random.one_in(5)) {
-        return Event::Cut(strike(random));
+        return match random.below(10) {
+            0 => Event::Flush,
+            1 => Event::Quiet,
+            2 if !terms.no_holder && terms.mode == Mode::Mixed => Event::Change,
+            _ => Event::Cut(strike(random)),
+        };
     }
     match random.below(100) {
         0..3 => Event::Stop,

@@ -1,12 +1,15 @@
 //! A run: one volume, one history, many lives of the daemon.
 
+use crate::backing;
 use crate::ledger::{Ledger, Violation};
-use crate::plan::{self, Event, Only, Strike};
+use crate::lossy::Flushes;
+use crate::plan::{self, Event, Mode, Only, Strike};
 use crate::stage::{Backing, Daemon, Mount, Place};
 use crate::tally::Tally;
 use crate::time::{now, rest};
 use crate::worker::{End, Habits, Scene, Worker};
 use anyhow::{Context, Result, ensure};
+use block::Durability;
 use lane::Random;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
@@ -23,6 +26,8 @@ const VOLUME_BYTES: u64 = 32 << 20;
 const CLIENTS: u64 = 4;
 /// How long a chosen point is waited for.
 const POINT: Duration = Duration::from_secs(2);
+/// How long a daemon is waited for that is to serve first.
+const SERVING: Duration = Duration::from_secs(30);
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -39,10 +44,14 @@ pub struct Terms {
     pub cuts: Option<u64>,
     /// Let only this happen.
     pub only: Option<Only>,
+    /// What the daemons make of a flush.
+    pub mode: Mode,
+    /// Serve with this durability, whatever is judged: a lie that power cuts must show.
+    pub serve_as: Option<String>,
     /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
     pub no_holder: bool,
-    /// The backing answers flushes and does nothing: a power cut must show that.
-    pub lying: bool,
+    /// What the backing does at a flush: of what it does not do, power cuts must show something.
+    pub flushes: Flushes,
 }
 
 /// What came of it.
@@ -66,6 +75,10 @@ pub(crate) struct Run {
     pub(crate) scene: Arc<Scene>,
     pub(crate) random: Random,
     pub(crate) tally: Tally,
+    /// The durability of the daemon whose memory the next one may find; None: it finds nothing.
+    pub(crate) left: Option<Durability>,
+    /// What has happened last.
+    last: Event,
     /// The memory that the daemon has, in MiB.
     pub(crate) memory_mib: u64,
     pub(crate) said: String,
@@ -99,8 +112,9 @@ pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
     let start = now();
     let mut run = Run::new(terms)?;
     while !run.is_over(start) {
-        let event = plan::choose(&mut run.random, &run.terms, &run.tally);
+        let event = plan::choose(&mut run.random, &run.terms, &run.tally, &run.last);
         let lived = run.life(&event);
+        run.last = event;
         run.take_counts();
         progress(&run.tally);
         if !run.ledger().violations().is_empty() {
@@ -132,7 +146,8 @@ impl Run {
         let place =
             Place { directory: directory.path().to_owned(), program: terms.program.clone() };
         let seed = random.next_u64();
-        let backing = Backing::start(&place.path("b"), VOLUME_BYTES, seed, terms.lying)?;
+        let (socket, bytes, flushes) = (&place.path("b"), VOLUME_BYTES, terms.flushes);
+        let backing = Backing::start(&backing::Terms { socket, bytes, seed, flushes })?;
         let mount = Mount::start(&place.path("disk"), &place.path("b"), VOLUME_BYTES)?;
         let ledger = Ledger::new(terms.seed, VOLUME_BYTES / block::SECTOR);
         let scene = Scene {
@@ -143,6 +158,7 @@ impl Run {
             judged_bytes: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             verifying: AtomicU64::new(0),
+            start: now(),
         };
         Ok(Run {
             terms,
@@ -152,9 +168,11 @@ impl Run {
             scene: Arc::new(scene),
             random,
             tally: Tally::default(),
+            left: None,
+            last: Event::Stop,
             memory_mib: 16,
             said: String::new(),
-            habits: Habits { depth: 8, flush_in: 30, pause_us: 0 },
+            habits: Habits { depth: 8, flush_in: 30, pause_us: 0, verifies: true },
             signals,
             _directory: directory,
         })
@@ -191,14 +209,29 @@ impl Run {
         self.tally.errors = self.scene.errors.load(Ordering::Relaxed);
     }
 
+    /// The durability of the next daemon.
+    fn durability(&mut self) -> Durability {
+        let durability = self.terms.mode.next(&mut self.random, self.left, &self.last);
+        self.tally.ordered += u64::from(durability == Durability::Ordered);
+        self.tally.changed += u64::from(self.left.is_some_and(|left| left != durability));
+        self.left = Some(durability);
+        durability
+    }
+
     /// The arguments of the next daemon. What it holds in memory outlives any of these changes.
-    fn arguments(&mut self, event: &Event) -> Vec<String> {
+    fn arguments(&mut self, event: &Event, durability: Durability) -> Vec<String> {
         let write = if self.random.one_in(3) { "back" } else { "back-now" };
         let age = ["200ms", "1s", "5s"][self.random.below(3) as usize];
         let retry = if event.fails() { "300ms" } else { "30s" };
         let memory = format!("{}M", self.memory_mib);
         let mut all = vec!["--memory", &memory, "--write", write];
         all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
+        let honest = match durability {
+            Durability::Flush => "flush",
+            Durability::Ordered => "ordered",
+            Durability::Scratch => "scratch",
+        };
+        all.extend(["--durability", self.terms.serve_as.as_deref().unwrap_or(honest)]);
         if self.terms.no_holder {
             all.push("--no-holder");
         }
@@ -212,14 +245,16 @@ impl Run {
             depth: 1 + self.random.below(12) as usize,
             flush_in: [8, 40, 400, 2000][self.random.below(4) as usize],
             pause_us: [0, 0, 200, 1000][self.random.below(4) as usize],
+            verifies: self.random.below(3) > 0,
         };
         if self.random.one_in(16) {
             self.ledger().doubt();
         }
         self.scene.stop.store(false, Ordering::SeqCst);
         self.scene.errors_expected.store(event.fails(), Ordering::SeqCst);
-        self.ledger().begin_life();
-        let arguments = self.arguments(event);
+        let durability = self.durability();
+        self.ledger().begin_life(durability);
+        let arguments = self.arguments(event, durability);
         self.ledger().note(&format!("serve {}, to end by {event:?}", arguments.join(" ")));
         let mount = self.mount.as_ref().context("the backing is mounted")?.path.clone();
         let mut daemon = Daemon::start(&self.place, &mount, &arguments)?;
@@ -237,6 +272,10 @@ impl Run {
         match event {
             Event::Kill(strike) => self.kill(strike, daemon),
             Event::Cut(strike) => self.cut(strike, daemon),
+            Event::Change => {
+                let strike = Strike::Served(100 + self.random.below(600));
+                self.kill(&strike, daemon)
+            }
             Event::Resize => {
                 let strike = Strike::After(self.random.below(400));
                 self.kill(&strike, daemon)?;
@@ -286,10 +325,14 @@ impl Run {
     /// Serves until it is time to strike. Returns the clients, and whether a point was reached.
     fn until(&mut self, strike: &Strike, pid: u32, daemon: &mut Daemon) -> Result<(Crew, bool)> {
         let mut crew = Crew::default();
-        let deadline = match strike {
+        let mut deadline = match strike {
             Strike::After(ms) => {
                 self.backing.disarm()?;
                 daemon.started() + Duration::from_millis(*ms)
+            }
+            Strike::Served(_) => {
+                self.backing.disarm()?;
+                daemon.started() + SERVING
             }
             Strike::At(point) => {
                 self.backing.arm(pid, point)?;
@@ -303,6 +346,9 @@ impl Run {
                 serves = true;
                 self.tally.serving.push(time);
                 crew = self.crew();
+                if let Strike::Served(ms) = strike {
+                    deadline = now() + Duration::from_millis(*ms);
+                }
             }
             ended = crew.has_ended() || daemon.has_ended();
             rest(Duration::from_micros(500));
@@ -354,26 +400,46 @@ impl Run {
         Ok(())
     }
 
-    /// The power is cut, and what was flushed survives.
+    /// Serves until the power is cut.
     fn cut(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
         let (crew, reached) = self.until(strike, 0, daemon)?;
+        self.tally.cuts_at_points += u64::from(reached);
+        self.cut_now(daemon, crew)
+    }
+
+    /// The power is cut: what is durable survives, and the order is kept.
+    pub(crate) fn cut_now(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
         let seed = self.random.next_u64();
         let said = self.backing.ask(&format!("cut {seed}"))?;
         let mut numbers = said.split(' ').skip(1).map(|word| word.parse().unwrap_or(0));
         self.tally.units_unflushed += numbers.next().unwrap_or(0);
         self.tally.units_lost += numbers.next().unwrap_or(0);
         self.tally.cuts += 1;
-        self.tally.cuts_at_points += u64::from(reached);
+        let time = self.scene.start.elapsed();
         daemon.signal(Signal::KILL);
         self.mount = None;
         daemon.wait()?;
         crew.join();
         self.place.kill_holders()?;
-        self.ledger().note("power cut");
-        self.ledger().cut();
+        let (image, _) = self.dump("left")?;
+        self.judge_cut(&image, time);
         ensure!(self.backing.ask("serve")? == "serving", "the backing comes back");
         let (file, socket) = (self.place.path("disk"), self.place.path("b"));
         self.mount = Some(Mount::start(&file, &socket, VOLUME_BYTES)?);
         Ok(())
+    }
+    /// Judges what a power cut at this time has left.
+    fn judge_cut(&mut self, image: &[u8], time: Duration) {
+        let age = {
+            let mut ledger = self.ledger();
+            ledger.pass_time(time);
+            ledger.note("power cut");
+            ledger.cut(image)
+        };
+        if self.left == Some(Durability::Ordered) {
+            self.tally.cuts_ordered += 1;
+            self.tally.ages.extend(age);
+        }
+        self.left = None;
     }
 }

@@ -1,7 +1,9 @@
 //! The processes around the daemon: the backing, its mount, and the daemon itself.
 
+use crate::backing::{self, Terms};
 use crate::time::{now, wait_until};
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -26,7 +28,8 @@ fn end(child: &mut Child) {
 
 /// The backing's process.
 pub struct Backing {
-    child: Child,
+    /// None: it is a thread of ours, which ends when nobody can give commands any more.
+    child: Option<Child>,
     commands: UnixStream,
     answers: Receiver<String>,
     reached: Arc<AtomicBool>,
@@ -37,15 +40,35 @@ impl Backing {
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn start(socket: &Path, bytes: u64, seed: u64, lies: bool) -> Result<Backing> {
+    pub fn start(terms: &Terms<'_>) -> Result<Backing> {
         let (ours, theirs) = UnixStream::pair()?;
+        let Terms { socket, bytes, seed, flushes } = terms;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("backing").arg("--socket").arg(socket);
         command.args(["--bytes", &bytes.to_string(), "--seed", &seed.to_string()]);
-        if lies {
-            command.arg("--lying");
-        }
+        let flushes = flushes.to_possible_value().context("none of them is hidden")?;
+        command.args(["--flushes", flushes.get_name()]);
         let child = command.stdin(OwnedFd::from(theirs)).spawn()?;
+        Backing::at(ours, Some(child))
+    }
+
+    /// Starts it as a thread, for programs that cannot be called as one.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start_here(terms: &Terms<'_>) -> Result<Backing> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let Terms { bytes, seed, flushes, .. } = *terms;
+        let socket = terms.socket.to_owned();
+        std::thread::spawn(move || {
+            let terms = Terms { socket: &socket, bytes, seed, flushes };
+            // Whoever waits for its first word notices.
+            let _ = backing::serve(&terms, OwnedFd::from(theirs));
+        });
+        Backing::at(ours, None)
+    }
+
+    fn at(ours: UnixStream, child: Option<Child>) -> Result<Backing> {
         let (sender, answers) = channel();
         let reached = Arc::new(AtomicBool::new(false));
         let (lines, flag) = (BufReader::new(ours.try_clone()?), reached.clone());
@@ -103,7 +126,11 @@ impl Backing {
 
 impl Drop for Backing {
     fn drop(&mut self) {
-        end(&mut self.child);
+        // A thread reads on until it is told that nothing more will come.
+        let _ = self.commands.shutdown(std::net::Shutdown::Both);
+        if let Some(child) = &mut self.child {
+            end(child);
+        }
     }
 }
 
@@ -235,6 +262,14 @@ impl Place {
         let listed = self.well(&["volume", "list", "--json"]).unwrap_or_default();
         let value: serde_json::Value = serde_json::from_str(&listed).unwrap_or_default();
         value["volumes"][0]["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether nothing is dirty, and no epoch is on its way, as `volume stats` says.
+    pub fn is_clean(&self) -> bool {
+        let told = self.well(&["volume", "stats", "v", "--json"]).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        let counted = &value["counters"];
+        counted["blocks_dirty"] == 0 && counted["epochs_closed"] == 0
     }
 
     /// Whether a holder keeps something for a daemon.

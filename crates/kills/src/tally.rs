@@ -7,6 +7,10 @@ use std::time::Duration;
 pub struct Tally {
     /// Lives of the daemon.
     pub lives: u64,
+    /// Of these, lives with `ordered` durability.
+    pub ordered: u64,
+    /// Lives that took over from one with another durability.
+    pub changed: u64,
     /// SIGKILLs of the daemon; the following four lines are among them.
     pub kills: u64,
     /// Before it served.
@@ -21,6 +25,12 @@ pub struct Tally {
     pub cuts: u64,
     /// Power cuts at a chosen request of the backing.
     pub cuts_at_points: u64,
+    /// Power cuts of daemons with `ordered` durability.
+    pub cuts_ordered: u64,
+    /// Power cuts after an operator's flush.
+    pub flushes: u64,
+    /// Power cuts after nothing was dirty any more.
+    pub quiets: u64,
     /// Units of 4 KiB that were not flushed when the power was cut.
     pub units_unflushed: u64,
     /// Of these, units that went back to what was flushed.
@@ -54,32 +64,53 @@ pub struct Tally {
     /// From the start of each daemon until clients could connect, in nanoseconds.
     #[serde(skip)]
     pub serving: Vec<Duration>,
+    /// Of each power cut of an `ordered` daemon that something acknowledged is missing after: how long
+    /// ago the oldest of that was acknowledged.
+    #[serde(skip)]
+    pub ages: Vec<Duration>,
+}
+
+/// The median and the maximum, in milliseconds.
+fn median_and_most_ms(times: &[Duration]) -> (f64, f64) {
+    let mut all = times.to_vec();
+    all.sort();
+    let ms = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1000.0);
+    (ms(all.get(all.len() / 2)), ms(all.last()))
 }
 
 impl Tally {
     /// The median and the maximum of the times from start to serving, in milliseconds.
     pub fn serving_ms(&self) -> (f64, f64) {
-        let mut all = self.serving.clone();
-        all.sort();
-        let ms = |time: Option<&Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1000.0);
-        (ms(all.get(all.len() / 2)), ms(all.last()))
+        median_and_most_ms(&self.serving)
+    }
+
+    /// The median and the maximum of [`Tally::ages`], in milliseconds.
+    pub fn ages_ms(&self) -> (f64, f64) {
+        median_and_most_ms(&self.ages)
     }
 
     /// What people read at the end.
     pub fn report(&self, seconds: f64) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (median, most) = self.serving_ms();
+        let (age, oldest) = self.ages_ms();
         format!(
-            "{} lives of the daemon in {seconds:.0} s\n\
+            "{} lives of the daemon in {seconds:.0} s, {} of them ordered, {} after one of the other \
+             durability\n\
              {} kills: {} at a chosen request, {} before it served, {} while its recovery was \
              read, {} under load\n\
-             {} power cuts ({} at a chosen request): {} unflushed units, {} of them lost\n\
+             {} power cuts ({} at a chosen request, {} after an operator's flush, {} when nothing \
+             was dirty): {} unflushed units, {} of them lost\n\
+             {} power cuts of ordered lives, {} of them lost something acknowledged, which was at \
+             most {age:.0} ms (median), {oldest:.0} ms (most) old\n\
              {} stops, {} other sizes, {} upgrades, {} holders killed, {} freezes, {} mended, {} \
              rescued ({:.1} MiB)\n\
              {} requests ({} errors that were due), {:.0} MiB judged\n\
              {:.1} MiB recovered in {} starts; from start to serving {median:.0} ms (median), \
              {most:.0} ms (most)",
             self.lives,
+            self.ordered,
+            self.changed,
             self.kills,
             self.kills_at_points,
             self.kills_early,
@@ -87,8 +118,12 @@ impl Tally {
             self.kills_loaded,
             self.cuts,
             self.cuts_at_points,
+            self.flushes,
+            self.quiets,
             self.units_unflushed,
             self.units_lost,
+            self.cuts_ordered,
+            self.ages.len(),
             self.stops,
             self.settles,
             self.upgrades,

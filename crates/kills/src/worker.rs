@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Blocks that are verified by one read.
 const CHUNK_BLOCKS: u64 = 16;
@@ -34,6 +34,8 @@ pub struct Habits {
     pub flush_in: u64,
     /// After each request, in microseconds.
     pub pause_us: u64,
+    /// They first read what a restart must have kept; else they work at once.
+    pub verifies: bool,
 }
 
 /// What all clients share.
@@ -52,6 +54,8 @@ pub struct Scene {
     pub errors: AtomicU64,
     /// Clients that still read what a restart must have kept.
     pub verifying: AtomicU64,
+    /// When the run began.
+    pub start: Instant,
 }
 
 /// How a client ended.
@@ -120,7 +124,7 @@ impl Worker {
             random,
             cookie: 0,
             under_way: BTreeMap::new(),
-            verify_from: Some(0),
+            verify_from: habits.verifies.then_some(0),
             counted: false,
             blocks: 0,
             trims: false,
@@ -360,6 +364,7 @@ fn complete(
     let well = reply.error == 0;
     scene.requests.fetch_add(1, Ordering::Relaxed);
     let mut ledger = scene.ledger.lock().map_err(poisoned)?;
+    ledger.pass_time(scene.start.elapsed());
     if !well {
         scene.errors.fetch_add(1, Ordering::Relaxed);
         if !scene.errors_expected.load(Ordering::SeqCst) {

@@ -73,14 +73,62 @@ fn a_backing_that_lies_about_flushes_is_caught_by_power_cuts() {
     assert_eq!(counted["tally"]["kills"], 0, "power cuts alone have shown it");
 }
 
+/// Runs with power cuts alone, and this lie, until it is found; returns what was.
+fn found_by_cuts(lie: &[&str]) -> String {
+    let (status, counted) = run(&[&["--seconds", "60", "--cuts", "1000"], lie].concat());
+    assert_eq!(status, Some(EXIT_INTEGRITY), "{counted:#}");
+    assert!(counted["tally"]["cuts"].as_u64() > Some(0));
+    counted["violations"][0]["what"].as_str().expect("a sentence").to_owned()
+}
+
+const ORDERED: [&str; 2] = ["--durability", "ordered"];
+
+#[test]
+fn a_backing_that_does_not_flush_is_caught_breaking_the_order() {
+    if !have_fuse() {
+        return;
+    }
+    let what = found_by_cuts(&[&ORDERED[..], &["--lying-backing"]].concat());
+    assert!(what.contains("the order is broken"), "{what}");
+}
+
+#[test]
+fn a_backing_that_does_each_flush_one_flush_late_is_caught_breaking_the_order() {
+    if !have_fuse() {
+        return;
+    }
+    let what = found_by_cuts(&[&ORDERED[..], &["--lying-backing", "late"]].concat());
+    assert!(what.contains("the order is broken"), "{what}");
+}
+
+#[test]
+fn a_daemon_that_ignores_flushes_is_caught_breaking_the_order() {
+    if !have_fuse() {
+        return;
+    }
+    let what = found_by_cuts(&[&ORDERED[..], &["--serve-as", "scratch"]].concat());
+    assert!(what.contains("the order is broken"), "{what}");
+}
+
+#[test]
+fn a_daemon_that_only_orders_is_caught_losing_what_was_flushed() {
+    if !have_fuse() {
+        return;
+    }
+    let what = found_by_cuts(&["--durability", "flush", "--serve-as", "ordered"]);
+    assert!(what.contains("holds what it must not"), "{what}");
+}
+
 #[test]
 fn the_honest_set_up_is_found_honest() {
     if !have_fuse() {
         return;
     }
-    let (status, counted) = run(&["--seconds", "8"]);
-    assert_eq!(status, Some(0), "{counted:#}");
-    let tally = &counted["tally"];
-    assert!(tally["lives"].as_u64() > Some(3), "{tally}");
-    assert!(tally["requests"].as_u64() > Some(100), "{tally}");
+    for durability in ["flush", "ordered"] {
+        let (status, counted) = run(&["--seconds", "6", "--durability", durability]);
+        assert_eq!(status, Some(0), "{counted:#}");
+        let tally = &counted["tally"];
+        assert!(tally["lives"].as_u64() > Some(3), "{tally}");
+        assert!(tally["requests"].as_u64() > Some(100), "{tally}");
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Arguments: a database, a file for notes outside of it. Commits one row after the other, and notes
 /// each once it is committed, until it is killed or meets an error.
 const COMMITS: &str = r#"
-import os, sqlite3, struct, sys
+import os, sqlite3, struct, sys, time
 database, notes, journal = sys.argv[1:]
 connection = sqlite3.connect(database, isolation_level=None, timeout=60)
 connection.execute(f"PRAGMA journal_mode={journal}")
@@ -20,18 +20,18 @@ connection.execute(f"PRAGMA journal_mode={journal}")
 connection.execute("PRAGMA synchronous=EXTRA")
 connection.execute("CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, text TEXT)")
 number = connection.execute("SELECT coalesce(max(number), 0) FROM rows").fetchone()[0]
-notes = os.open(notes, os.O_WRONLY | os.O_CREAT)
+notes = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 while True:
     number += 1
     connection.execute("INSERT INTO rows VALUES (?, ?)", (number, "x" * (number % 3000)))
-    os.pwrite(notes, struct.pack("<Q", number), 0)
+    os.write(notes, struct.pack("<Qd", number, time.time()))
 "#;
 
 /// A writer that ends with its test.
-struct Writer(Child);
+pub(crate) struct Writer(pub(crate) Child);
 
 impl Writer {
-    fn start(database: &Path, notes: &Path, journal: &str) -> Writer {
+    pub(crate) fn start(database: &Path, notes: &Path, journal: &str) -> Writer {
         let mut command = Command::new("/usr/bin/python3");
         command.args(["-c", COMMITS]).arg(database).arg(notes).arg(journal);
         // Its last words are about the error that ended it.
@@ -51,8 +51,17 @@ impl Drop for Writer {
 }
 
 fn noted(notes: &Path) -> u64 {
+    notes_of(notes).last().map_or(0, |note| note.0)
+}
+
+/// What a writer has noted: numbers, and when that was, in seconds of the wall's clock.
+pub(crate) fn notes_of(notes: &Path) -> Vec<(u64, f64)> {
     let bytes = fs::read(notes).unwrap_or_default();
-    bytes.try_into().map(u64::from_le_bytes).unwrap_or(0)
+    let note = |bytes: &[u8]| {
+        let word = |place: usize| bytes[place..place + 8].try_into().expect("eight bytes");
+        (u64::from_le_bytes(word(0)), f64::from_le_bytes(word(8)))
+    };
+    bytes.chunks_exact(16).map(note).collect()
 }
 
 /// Every row that was noted is there, and all that is there is whole.
@@ -78,7 +87,9 @@ fn sqlite_keeps_every_commit_through_kills_of_the_daemon() {
     let place = place();
     let image = image(&place, scaled(128));
     let memory = dice.pick(&["16M", "2M", "200M"]);
-    let options = ["--memory", memory, "--write", dice.pick(&["back-now", "back"])];
+    let write = dice.pick(&["back-now", "back"]);
+    let durability = dice.pick(&["flush", "ordered"]);
+    let options = ["--memory", memory, "--write", write, "--durability", durability];
     let mut server = Server::start(&image, &options);
     let mounted = Mounted::new(&server);
     let database = mounted.mount_point().join("rows.db");
@@ -132,16 +143,16 @@ fn sqlite_keeps_every_commit_through_power_cuts() {
 }
 
 /// A PostgreSQL server of its own, stopped with its test.
-struct Postgres {
-    programs: PathBuf,
-    data: PathBuf,
+pub(crate) struct Postgres {
+    pub(crate) programs: PathBuf,
+    pub(crate) data: PathBuf,
     /// For its socket and its log.
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 impl Postgres {
     /// Debian's newest; None, and the reason, without one.
-    fn programs() -> Option<PathBuf> {
+    pub(crate) fn programs() -> Option<PathBuf> {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin"));
         let found = programs.filter(|path| path.join("initdb").is_file()).max();
@@ -152,7 +163,7 @@ impl Postgres {
         found
     }
 
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         // It refuses to run as root.
         let mut command = Command::new("timeout");
         command.args([
@@ -171,13 +182,13 @@ impl Postgres {
         command
     }
 
-    fn run(&self, program: &str, arguments: &[&str]) {
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) {
         let status = self.command(program, arguments).status().expect("coreutils");
         let log = fs::read_to_string(self.directory.join("out")).unwrap_or_default();
         assert!(status.success(), "{program}: {log}");
     }
 
-    fn start(&self) {
+    pub(crate) fn start(&self) {
         let options =
             format!("-k {} -c listen_addresses= -c shared_buffers=16MB -c max_wal_size=128MB", {
                 self.directory.display()
@@ -186,11 +197,11 @@ impl Postgres {
         self.run("pg_ctl", &["-D", data, "-l", plain(&log), "-o", &options, "-w", "start"]);
     }
 
-    fn stop(&self, mode: &str) {
+    pub(crate) fn stop(&self, mode: &str) {
         self.run("pg_ctl", &["-D", plain(&self.data), "-m", mode, "-w", "stop"]);
     }
 
-    fn ask(&self, question: &str) -> String {
+    pub(crate) fn ask(&self, question: &str) -> String {
         let mut command = self.command("psql", &["-At", "-c", question, "postgres"]);
         let output = command.stdout(Stdio::piped()).output().expect("coreutils");
         assert!(output.status.success(), "{question}");
@@ -199,7 +210,7 @@ impl Postgres {
 
     /// pgbench moves money from nowhere to accounts, tellers, branches and a history: all four sums
     /// must be the same. Then every index and every table.
-    fn check(&self, transactions: u64) {
+    pub(crate) fn check(&self, transactions: u64) {
         let sums = "SELECT (SELECT sum(abalance) FROM pgbench_accounts),
                     (SELECT sum(tbalance) FROM pgbench_tellers),
                     (SELECT sum(bbalance) FROM pgbench_branches),
@@ -238,7 +249,9 @@ fn postgresql_keeps_every_transaction_through_kills_of_the_daemon() {
     let place = place();
     let image = image(&place, 768);
     let memory = dice.pick(&["64M", "8M", "512M"]);
-    let options = ["--memory", memory, "--write", dice.pick(&["back-now", "back"])];
+    let write = dice.pick(&["back-now", "back"]);
+    let durability = dice.pick(&["flush", "ordered"]);
+    let options = ["--memory", memory, "--write", write, "--durability", durability];
     let mut server = Server::start(&image, &options);
     let mounted = Mounted::new(&server);
     let home = server.home.path().join("postgres");

@@ -88,6 +88,8 @@ fn a_mounted_file_system_outlives_kills_of_the_daemon() {
     let write = dice.pick(&["back", "back-now", "through"]);
     let age = dice.pick(&["1000s", "100ms", "2s"]);
     let options = ["--memory", memory, "--write", write, "--dirty-age", age];
+    let durability = dice.pick(&["flush", "ordered"]);
+    let options = [&options[..], &["--durability", durability]].concat();
     let mut server = Server::start(&image, &options);
     let mounted = Mounted::new(&server);
     let worker = Worker::start(place.path(), &mounted.mount_point());

@@ -91,6 +91,25 @@ impl Mounted {
         run("umount", &[plain(&self.mount_point())]).well();
     }
 
+    /// Makes an XFS, and mounts it.
+    pub(crate) fn new_xfs(server: &Server) -> Mounted {
+        let mounted = Mounted::over(server);
+        run("mkfs.xfs", &["-q", mounted.device()]).well();
+        mounted.mount_xfs();
+        mounted
+    }
+
+    pub(crate) fn mount_xfs(&self) {
+        // The kernel may not have let go yet of the same one, whose power was cut.
+        run("mount", &["-o", "nouuid", self.device(), plain(&self.mount_point())]).well();
+    }
+
+    /// Unmounts, and asks xfs_repair, which must find nothing.
+    pub(crate) fn check_xfs(&self) {
+        self.unmount();
+        run("xfs_repair", &["-n", self.device()]).well();
+    }
+
     /// Unmounts, and asks e2fsck, which must find nothing.
     pub(crate) fn check(&self) {
         self.unmount();
