@@ -371,7 +371,10 @@ impl Handle {
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
         // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
-        let durable = self.shared.settings.is_durable() && !self.shared.gauges.is_ordered();
+        // (Also while settings change: in `ordered` mode it was promised more than its own data.)
+        let changing =
+            self.shared.setting.load(Ordering::SeqCst) || self.shared.gauges.is_ordered();
+        let durable = self.shared.settings.is_durable() && !changing;
         let mut most = u64::MAX;
         let mut done = 0;
         while done < at.count {
