@@ -370,6 +370,7 @@ impl Handle {
     /// Cuts a change where one decision must end, and sees each part through.
     async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
+        let cleared = self.shared.times_cleared();
         // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
         // (Also while settings change: in `ordered` mode it was promised more than its own data.)
         let changing =
@@ -395,7 +396,10 @@ impl Handle {
                 false => most = u64::from(self.shared.settings.absorb_blocks_max),
             }
         }
-        if fua && !durable { self.flush_for_client().await } else { Ok(()) }
+        if fua && !durable {
+            self.flush_for_client().await?;
+        }
+        if fua { self.shared.unless_cleared(cleared) } else { Ok(()) }
     }
 
     /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].

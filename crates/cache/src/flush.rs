@@ -8,6 +8,7 @@ use crate::crew;
 use crate::gate::Pass;
 use crate::order::{Close, Start, Step};
 use crate::planted::{Bug, planted};
+use crate::shared::Shared;
 use alloc::sync::Arc;
 use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
 use core::sync::atomic::Ordering;
@@ -15,6 +16,23 @@ use lane::Cost;
 
 /// A cache whose flushes make durable, whatever its clients' flushes do.
 struct Durable(Cache);
+
+const CLEARED: Error = Error::new(
+    Kind::Io,
+    "flush: the volume has failed while this waited, and the operator has cleared the error",
+);
+
+impl Shared {
+    /// Whether no error was cleared since this was [`Shared::times_cleared`]. Else the volume had failed, and
+    /// everybody who waited for a flush has, too, also if nobody came to tell him: what had gone past the
+    /// cache may be lost, and with it the newest version of what he waits for.
+    pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
+        match self.times_cleared() == cleared || planted(Bug::ForgetWaiters) {
+            true => Ok(()),
+            false => Err(CLEARED),
+        }
+    }
+}
 
 const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
 
@@ -95,6 +113,7 @@ impl Handle {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
         }
+        let cleared = self.shared.times_cleared();
         self.shared.flush_waiters.fetch_add(1, Ordering::SeqCst);
         let result = match self.shared.settings.durability() {
             Durability::Flush => self.flush().await,
@@ -102,7 +121,7 @@ impl Handle {
             Durability::Scratch => self.ignore().await,
         };
         self.shared.flush_waiters.fetch_sub(1, Ordering::SeqCst);
-        result
+        result.and(self.shared.unless_cleared(cleared))
     }
 
     /// A flush that does nothing, unless the volume has failed (C8).

@@ -69,6 +69,8 @@ pub enum Bug {
     OverlapFlushes,
     /// C8: recovery forgets that the volume had failed.
     ForgetFailure,
+    /// C8: a flush that waited while the volume failed is answered once the error was cleared.
+    ForgetWaiters,
     /// C8: what hangs in the backing is offered to it again.
     AbandonStalled,
     /// C8: a discard of what is dirty leaves some of it behind.
@@ -109,7 +111,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 49] = [
+    pub const ALL: [Bug; 50] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -141,6 +143,7 @@ impl Bug {
         Bug::ForgiveFirstFlush,
         Bug::OverlapFlushes,
         Bug::ForgetFailure,
+        Bug::ForgetWaiters,
         Bug::AbandonStalled,
         Bug::DiscardKeepsVersions,
         Bug::AdmitLeftBehind,
