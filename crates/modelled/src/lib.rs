@@ -25,6 +25,6 @@ mod state;
 mod store;
 mod versions;
 
+pub use block::DriveState as State;
 pub use handle::Modelled;
 pub use shared::{Keep, Lost, Report, Shared};
-pub use state::State;

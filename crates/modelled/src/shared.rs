@@ -1,12 +1,12 @@
 //! The half of a modelled drive that all lanes share.
 
 use crate::device::{Command, Counts, Device};
-use crate::state::State;
+use crate::state::reach;
 use crate::store::{SLOT_SECTORS, Store};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Discard, Extent, Fua, Limits, Result, SECTOR, Stretch};
+use block::{Discard, DriveState, Extent, Fua, Limits, Result, SECTOR, Stretch};
 use cache::{Histogram, Snapshot};
 use core::sync::atomic::{AtomicU64, Ordering};
 use drives::{Counters, Drive, Fast, Health, Kind, Model, ModelError, Options, SLOT_BYTES};
@@ -124,11 +124,11 @@ impl Shared {
     ///
     /// # Errors
     /// The options do not fit the model.
-    pub fn age(&self, state: State) -> core::result::Result<(), ModelError> {
+    pub fn age(&self, state: DriveState) -> core::result::Result<(), ModelError> {
         let drive = self.model.drive(&self.options)?;
         self.device.with(|device| {
             device.replace(drive);
-            device.fast_forward(|fast| state.reach(fast, self.options.seed));
+            device.fast_forward(|fast| reach(state, fast, self.options.seed));
         });
         Ok(())
     }

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::daemon::Place;
+use crate::drive;
 use crate::failure::{Exit, Failure};
 use crate::target::{Plan, target};
 use crate::units;
@@ -168,13 +169,8 @@ impl Section<'_> {
             if known.contains(&name) {
                 continue;
             }
-            let near = known
-                .iter()
-                .map(|known| (strsim::damerau_levenshtein(name, known), known))
-                .min()
-                .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
-            let mend = match near {
-                Some((_, near)) => format!("did you mean '{near}'?"),
+            let mend = match drive::near(name, known.iter().copied()) {
+                Some(near) => format!("did you mean '{near}'?"),
                 None => format!("known are {}", known.join(", ")),
             };
             return Err((key.span(), format!("unknown key {}; {mend}", self.place_of(name))));
