@@ -10,9 +10,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-const SLOTS: u64 = 128;
+const SLOTS: u64 = 8192;
 const CLIENTS: u64 = 3;
-const REQUESTS: u64 = 1500;
+const REQUESTS: u64 = 3000;
 const MS: u64 = 1_000_000;
 
 fn drive() -> Arc<Shared> {
@@ -70,9 +70,9 @@ async fn client(stack: Stack, known: Known, number: u64, seed: u64, ended: Rc<Ce
     for count in 1..=REQUESTS {
         let slot = u64::from(random.below((SLOTS / CLIENTS) as u32)) * CLIENTS + number;
         let at = Extent::new(slot * 8, 8);
-        match random.below(8) {
-            0 | 6 => ask(&stack, Request::Flush).await.expect("flushed in the end"),
-            1..6 => {
+        match random.below(32) {
+            0 => ask(&stack, Request::Flush).await.expect("flushed in the end"),
+            1..26 => {
                 let written = count << 32 | slot << 8 | number;
                 let write = Request::Write { at, from: buffer(written), fua: false };
                 ask(&stack, write).await.expect("absorbed");
@@ -85,7 +85,7 @@ async fn client(stack: Stack, known: Known, number: u64, seed: u64, ended: Rc<Ce
                 }
             }
         }
-        lane.sleep_until(lane.now() + u64::from(random.below(4_000_000))).await;
+        lane.sleep_until(lane.now() + u64::from(random.below(1_000_000))).await;
     }
     ended.set(ended.get() + 1);
 }
@@ -109,7 +109,7 @@ fn run(seed: u64) -> u64 {
     let lane = world.lane();
     let drive = drive();
     let below = Stack::new(&lane, Modelled::attach(&drive, &lane));
-    let geometry = Geometry::for_memory(4 << 20, 1);
+    let geometry = Geometry::for_memory(8 << 20, 1);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 512)));
     let shared = cache::Shared::new(below.limits(), geometry, settings(&geometry), 0, memory);
     let cache = Cache::attach(&shared.expect("fresh"), &lane, below.clone());
@@ -162,7 +162,7 @@ fn run(seed: u64) -> u64 {
 #[test]
 fn nothing_is_lost_behind_a_cache_that_keeps_what_was_not_flushed() {
     let mut lost = 0;
-    for seed in 0..20 {
+    for seed in 0..8 {
         lost += run(seed);
     }
     assert!(lost > 20, "only {lost} slots were ever lost below");
