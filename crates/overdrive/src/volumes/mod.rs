@@ -2,6 +2,7 @@
 
 mod clear;
 mod list;
+mod power;
 mod stats;
 
 use clap::Subcommand;
@@ -46,6 +47,8 @@ enum Command {
     Resume(Name),
     /// End the failed state of a volume whose backing did not take what was dirty.
     ClearError(clear::Options),
+    /// Cut the power of a volume's modelled drive: what had not reached its flash is lost.
+    PowerCut(power::Options),
     /// Disconnect a volume's clients, write everything out, let go of its backing.
     Detach(Name),
 }
@@ -164,6 +167,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Freeze(name) => simple(control, name, "frozen", |volume| Ask::Freeze { volume }),
         Command::Resume(name) => simple(control, name, "resumed", |volume| Ask::Resume { volume }),
         Command::ClearError(options) => clear::run(control, options),
+        Command::PowerCut(options) => power::run(control, options),
         Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
     }
 }
