@@ -48,8 +48,8 @@ pub struct Report {
     pub slots_lost: u64,
     /// Whether it has power.
     pub is_on: bool,
-    /// Memory that its data take, in bytes, at most.
-    pub memory_bytes: u64,
+    /// Bytes of data that it holds: about what they take of memory.
+    pub data_bytes: u64,
     /// What it knows of its flash; none for a hard disk.
     pub health: Option<Health>,
     /// How much later than the model says each command was answered.
@@ -194,9 +194,9 @@ impl Shared {
 
     /// Everything that was counted. One section.
     pub fn report(&self) -> Report {
-        let (counts, is_on, memory_bytes, health) = self.device.with(|device| {
-            let memory = device.store().map_or(0, Store::bytes);
-            (device.counts, device.is_on(), memory, self.health_of(device))
+        let (counts, is_on, data_bytes, health) = self.device.with(|device| {
+            let data = device.store().map_or(0, Store::bytes);
+            (device.counts, device.is_on(), data, self.health_of(device))
         });
         let Counts { reads, writes, trims, flushes, refused, power_cuts, slots_lost } = counts;
         Report {
@@ -208,7 +208,7 @@ impl Shared {
             power_cuts,
             slots_lost,
             is_on,
-            memory_bytes,
+            data_bytes,
             health,
             lateness: self.lateness(),
         }

@@ -4,12 +4,15 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Memory, SECTOR, Stretch};
+use core::ops::Range;
 
 /// Sectors of a slot, the unit in which a drive loses data.
 pub(crate) const SLOT_SECTORS: u64 = drives::SLOT_BYTES / SECTOR;
 
 /// Sectors of a chunk, 2 MiB: taken as a whole, but pages of it that nobody touches cost nothing.
 const CHUNK_SECTORS: u64 = 4096;
+/// Slots of a chunk.
+const SLOTS: usize = (CHUNK_SECTORS / SLOT_SECTORS) as usize;
 
 /// What a slot held.
 pub(crate) enum Page {
@@ -19,9 +22,36 @@ pub(crate) enum Page {
     Bytes(Box<[u8]>),
 }
 
+/// A stretch of memory, and which slots of it were written.
+struct Chunk {
+    memory: Memory,
+    written: [u64; SLOTS / 64],
+}
+
+impl Chunk {
+    fn new() -> Box<Chunk> {
+        let memory = Memory::heap((CHUNK_SECTORS * SECTOR) as usize);
+        Box::new(Chunk { memory, written: [0; SLOTS / 64] })
+    }
+
+    fn mark(&mut self, slot: usize, written: bool) {
+        let bit = 1 << (slot % 64);
+        let word = &mut self.written[slot / 64];
+        *word = if written { *word | bit } else { *word & !bit };
+    }
+
+    fn is_written(&self, slot: usize) -> bool {
+        self.written[slot / 64] & (1 << (slot % 64)) != 0
+    }
+
+    fn slots(&self) -> u64 {
+        self.written.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
 /// A sparse array of sectors.
 pub(crate) struct Store {
-    chunks: Vec<Option<Memory>>,
+    chunks: Vec<Option<Box<Chunk>>>,
     sectors: u64,
     /// Pages that were given back.
     spare: Vec<Box<[u8]>>,
@@ -35,6 +65,24 @@ struct Piece {
     /// Sectors from the extent's start.
     done: u32,
     sectors: u32,
+}
+
+impl Piece {
+    /// The slots that it touches, counted from the chunk's start.
+    fn touched(&self) -> Range<usize> {
+        let slot = drives::SLOT_BYTES as usize;
+        self.offset / slot..(self.offset + self.bytes()).div_ceil(slot)
+    }
+
+    /// The slots that it covers.
+    fn covered(&self) -> Range<usize> {
+        let slot = drives::SLOT_BYTES as usize;
+        self.offset.div_ceil(slot)..(self.offset + self.bytes()) / slot
+    }
+
+    fn bytes(&self) -> usize {
+        self.sectors as usize * SECTOR as usize
+    }
 }
 
 /// An extent cut at the borders of chunks.
@@ -63,15 +111,18 @@ impl Store {
         Store { chunks: (0..chunks).map(|_| None).collect(), sectors, spare: Vec::new() }
     }
 
-    /// Bytes of memory that are taken, at most: pages of it that were never written are not.
+    /// Bytes that were written and hold something.
     pub(crate) fn bytes(&self) -> u64 {
-        self.chunks.iter().flatten().map(|chunk| chunk.bytes() as u64).sum()
+        let slots: u64 = self.chunks.iter().flatten().map(|chunk| chunk.slots()).sum();
+        slots * drives::SLOT_BYTES
     }
 
     pub(crate) fn read(&self, at: Extent, into: &Buf) {
         for piece in pieces(at) {
             match &self.chunks[piece.chunk] {
-                Some(chunk) => into.fill_part(piece.done, piece.sectors, chunk, piece.offset),
+                Some(chunk) => {
+                    into.fill_part(piece.done, piece.sectors, &chunk.memory, piece.offset);
+                }
                 None => into.zero_part(piece.done, piece.sectors),
             }
         }
@@ -79,25 +130,22 @@ impl Store {
 
     pub(crate) fn write(&mut self, at: Extent, from: &Buf) {
         for piece in pieces(at) {
-            let chunk = self.chunk(piece.chunk);
-            from.copy_part_to(piece.done, piece.sectors, chunk, piece.offset);
+            let chunk = self.chunks[piece.chunk].get_or_insert_with(Chunk::new);
+            from.copy_part_to(piece.done, piece.sectors, &chunk.memory, piece.offset);
+            piece.touched().for_each(|slot| chunk.mark(slot, true));
         }
     }
 
-    /// A chunk that is sure to be there.
-    fn chunk(&mut self, index: usize) -> &Memory {
-        self.chunks[index].get_or_insert_with(|| Memory::heap((CHUNK_SECTORS * SECTOR) as usize))
-    }
-
-    /// Zeros; whole chunks of them give their memory back.
+    /// Zeros; chunks that hold nothing else give their memory back.
     pub(crate) fn zero(&mut self, at: Extent) {
         for piece in pieces(at) {
-            let whole = u64::from(piece.sectors) == CHUNK_SECTORS;
-            let chunk = &mut self.chunks[piece.chunk];
-            match chunk {
-                Some(_) if whole => *chunk = None,
-                Some(memory) => memory.zero(piece.offset, piece.sectors as usize * SECTOR as usize),
-                None => {}
+            let place = &mut self.chunks[piece.chunk];
+            let Some(chunk) = place else { continue };
+            piece.covered().for_each(|slot| chunk.mark(slot, false));
+            if chunk.slots() == 0 {
+                *place = None;
+            } else {
+                chunk.memory.zero(piece.offset, piece.bytes());
             }
         }
     }
@@ -105,18 +153,22 @@ impl Store {
     /// A copy of a slot.
     pub(crate) fn page(&mut self, slot: u64) -> Page {
         let (chunk, offset) = place_of(slot);
-        let Some(memory) = &self.chunks[chunk] else { return Page::Zeros };
+        let Some(chunk) = &self.chunks[chunk] else { return Page::Zeros };
         let empty = || vec![0; drives::SLOT_BYTES as usize].into_boxed_slice();
         let mut bytes = self.spare.pop().unwrap_or_else(empty);
-        memory.read(offset, &mut bytes);
+        chunk.memory.read(offset, &mut bytes);
         Page::Bytes(bytes)
     }
 
     /// Puts a slot back as it was.
     pub(crate) fn restore(&mut self, slot: u64, page: &Page) {
-        let (chunk, offset) = place_of(slot);
         match page {
-            Page::Bytes(bytes) => self.chunk(chunk).write(offset, bytes),
+            Page::Bytes(bytes) => {
+                let (chunk, offset) = place_of(slot);
+                let chunk = self.chunks[chunk].get_or_insert_with(Chunk::new);
+                chunk.memory.write(offset, bytes);
+                chunk.mark(slot as usize % SLOTS, true);
+            }
             Page::Zeros => {
                 let at = Extent::new(slot * SLOT_SECTORS, SLOT_SECTORS as u32);
                 self.zero(at);
@@ -131,13 +183,24 @@ impl Store {
         }
     }
 
-    /// What is known to be zeros, and what is not, in an extent; at most so many stretches.
+    /// What is known to be zeros, and what is not, in an extent; it may end early once there are
+    /// so many stretches.
     pub(crate) fn status(&self, at: Extent, most: usize) -> Vec<Stretch> {
         let mut list = Vec::new();
         for piece in pieces(at) {
-            let hole = self.chunks[piece.chunk].is_none();
-            let next = Stretch { sectors: u64::from(piece.sectors), hole, zero: hole };
-            Stretch::push(&mut list, next);
+            let Some(chunk) = &self.chunks[piece.chunk] else {
+                let sectors = u64::from(piece.sectors);
+                Stretch::push(&mut list, Stretch { sectors, hole: true, zero: true });
+                continue;
+            };
+            let first = piece.offset as u64 / SECTOR;
+            let end = first + u64::from(piece.sectors);
+            for slot in piece.touched() {
+                let start = first.max(slot as u64 * SLOT_SECTORS);
+                let sectors = end.min((slot as u64 + 1) * SLOT_SECTORS) - start;
+                let hole = !chunk.is_written(slot);
+                Stretch::push(&mut list, Stretch { sectors, hole, zero: hole });
+            }
             if list.len() >= most {
                 break;
             }

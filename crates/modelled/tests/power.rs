@@ -13,6 +13,8 @@ const SLOTS: u64 = 160;
 const CLIENTS: u64 = 4;
 /// Slots that one client alone writes.
 const REGION: u64 = SLOTS / CLIENTS;
+/// The kind of request that is a FUA write.
+const FUA: u32 = 1;
 /// More than any request of these clients takes.
 const SECOND: u64 = 1_000_000_000;
 
@@ -123,6 +125,22 @@ impl World_ {
         }
     }
 
+    /// A request was answered; `covered` is what had been answered when it was sent.
+    fn note(&mut self, kind: u32, at: Extent, covered: &[usize]) {
+        self.done += 1;
+        match kind {
+            0 => self.flushed(covered),
+            1..12 => self.answered(at),
+            _ => {}
+        }
+        if kind == FUA {
+            self.flushed(covered);
+            for slot in &mut self.slots[at.first as usize / 8..at.end().div_ceil(8) as usize] {
+                slot.durable = slot.answered;
+            }
+        }
+    }
+
     fn covered(&self) -> Vec<usize> {
         self.slots.iter().map(|slot| slot.answered).collect()
     }
@@ -142,7 +160,7 @@ async fn client(drive: Modelled, known: Known, lane: Lane, region: u64, mut rand
         let at = Extent::new(start, count);
         let covered = known.borrow().covered();
         let kind = random.below(16);
-        let fua = kind == 1;
+        let fua = kind == FUA;
         let result = match kind {
             0 => drive.run(Request::Flush).await,
             1..10 => {
@@ -159,25 +177,12 @@ async fn client(drive: Modelled, known: Known, lane: Lane, region: u64, mut rand
             }
             _ => read(&drive, &known, at).await,
         };
-        let mut known = known.borrow_mut();
         if result.is_err() {
-            known.failed += 1;
+            known.borrow_mut().failed += 1;
             return;
         }
-        assert_eq!(known.life, life, "answered after the power was cut");
-        known.done += 1;
-        match kind {
-            0 => known.flushed(&covered),
-            1..12 => known.answered(at),
-            _ => {}
-        }
-        if fua {
-            let now = known.covered();
-            let slots = at.first as usize / 8..at.end().div_ceil(8) as usize;
-            slots.for_each(|slot| known.slots[slot].durable = now[slot]);
-            known.flushed(&covered);
-        }
-        drop(known);
+        assert_eq!(known.borrow().life, life, "answered after the power was cut");
+        known.borrow_mut().note(kind, at, &covered);
         if random.below(8) == 0 {
             lane.sleep_until(lane.now() + u64::from(random.below(3_000_000))).await;
         }
@@ -361,12 +366,17 @@ fn only_what_was_written_takes_memory_and_discards_give_it_back() {
             .run(Request::Write { at, from: Buf::new(4096, 512), fua: false })
             .await
             .expect("sound");
-        assert_eq!(shared.report().memory_bytes, 2 << 20);
+        assert_eq!(shared.report().data_bytes, 2 << 20);
         lane.turn().await;
         let status = drive.status(Extent::new(0, sectors as u32)).await.expect("known");
         assert!(status[0].zero && status[0].sectors == sectors - 4096);
         assert!(!status[1].zero);
+        let hole = Extent::new(sectors - 4096 + 80, 8);
+        drive.run(Request::Discard { at: hole }).await.expect("sound");
+        let status = drive.status(Extent::new(hole.first - 1, 12)).await.expect("known");
+        let found: Vec<_> = status.iter().map(|stretch| (stretch.sectors, stretch.zero)).collect();
+        assert_eq!(found, [(1, false), (8, true), (3, false)]);
         drive.run(Request::Discard { at }).await.expect("sound");
-        assert_eq!(shared.report().memory_bytes, 0);
+        assert_eq!(shared.report().data_bytes, 0);
     });
 }

@@ -49,7 +49,7 @@ fn model(drive: &modelled::Shared) -> Value {
         "refused": report.refused,
         "power_cuts": report.power_cuts,
         "lost_bytes": report.slots_lost * drives::SLOT_BYTES,
-        "memory_bytes": report.memory_bytes,
+        "data_bytes": report.data_bytes,
         "lateness": latency(&report.lateness),
     });
     if let (Some(health), Some(told)) = (report.health, told.as_object_mut()) {
