@@ -10,6 +10,7 @@ mod fio;
 mod lru;
 mod metadata;
 mod misses;
+mod model;
 mod overdrive;
 mod poll;
 mod prices;
@@ -42,6 +43,9 @@ enum Figure {
     Prices(prices::Arguments),
     /// Bytes of metadata a slot.
     Metadata,
+    /// Modelled drives: how many requests a second of the processor simulates, and how late a served
+    /// one answers.
+    Model(model::Arguments),
     /// Misses through the server, against the same server without a cache layer.
     Misses(misses::Arguments),
     /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
@@ -61,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Virtual(arguments) => virtual_time::run(&arguments),
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Metadata => metadata::run(),
+        Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),

@@ -276,3 +276,38 @@ impl Device {
         self.counts = counts;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drives::{Model, Options};
+
+    #[test]
+    fn older_versions_are_as_many_as_the_drives_buffer_holds() {
+        for name in ["samsung-840-evo-120", "wd-velociraptor-1000"] {
+            let model = Model::preset(name).expect("a preset");
+            let slots = 4096;
+            let options = Options { user_bytes: Some(slots * 4096), ..Options::default() };
+            let drive = model.drive(&options).expect("a sound drive");
+            let mut device = Device::new(drive, Some(Store::new(slots * SLOT_SECTORS)));
+            let (mut random, mut now, mut most) = (Random::new(1), 0, 0);
+            for _ in 0..20_000 {
+                // Few slots, so that many are written again while they are under way.
+                let slot = u64::from(random.below(300));
+                let at = Extent::new(slot * SLOT_SECTORS, SLOT_SECTORS as u32);
+                now = device.admit(now, &Command::Write { at, from: None }).expect("it has power");
+                most = most.max(device.versions.pages());
+            }
+            let held = match device.drive() {
+                Drive::Flash(flash) => flash.ftl().settings().buffer_slots as usize,
+                Drive::Disk(_) => (64 << 20) / 4096,
+            };
+            // A settled version stands behind each that is not.
+            assert!((1..=2 * held).contains(&most), "{name}: {most} pages, {held} slots of buffer");
+            device.admit(now, &Command::Flush).expect("it has power");
+            now += 60_000_000_000;
+            device.admit(now, &Command::Flush).expect("it has power");
+            assert_eq!(device.versions.pages(), 0, "{name}: all has settled");
+        }
+    }
+}

@@ -122,4 +122,10 @@ impl Versions {
         self.staged.clear();
         self.under_way.clear();
     }
+
+    /// How many pages are kept here.
+    #[cfg(test)]
+    pub(crate) fn pages(&self) -> usize {
+        self.chains.values().map(|chain| chain.older.len()).sum()
+    }
 }
