@@ -40,7 +40,8 @@ pub(crate) struct Arguments {
 
 /// Requests under way at a time, in virtual time.
 const DEPTH: u64 = 32;
-const MIB: u64 = 1 << 20;
+/// The cache in front, in virtual time.
+const CACHE_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let name = &arguments.drive;
@@ -59,7 +60,12 @@ struct Load {
 
 impl Load {
     fn new(options: &Options, seed: u64) -> Load {
-        Load { random: Random::new(seed), slots: options.user_bytes.unwrap_or(0) / 4096 }
+        Load::over(options.user_bytes.unwrap_or(0), seed)
+    }
+
+    /// In the first so many bytes only.
+    fn over(bytes: u64, seed: u64) -> Load {
+        Load { random: Random::new(seed), slots: bytes / 4096 }
     }
 
     fn next(&mut self) -> (u64, bool) {
@@ -77,10 +83,15 @@ fn in_virtual_time(model: &Model, options: &Options, arguments: &Arguments) -> R
     tell("as a block device on a lane", 1.5, arguments, |seed| {
         Ok(on_a_lane(&shared(model, options)?, None, Load::new(options, seed), arguments.requests))
     })?;
+    tell("with the cache in front, all in memory", 1.0, arguments, |seed| {
+        let shared = shared(model, options)?;
+        let load = Load::over(CACHE_BYTES / 4, seed);
+        Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
+    })?;
     tell("with the cache in front, mostly misses", 1.0, arguments, |seed| {
         let shared = shared(model, options)?;
-        let cache = Some(64 * MIB);
-        Ok(on_a_lane(&shared, cache, Load::new(options, seed), arguments.requests))
+        let load = Load::new(options, seed);
+        Ok(on_a_lane(&shared, Some(CACHE_BYTES), load, arguments.requests))
     })
 }
 

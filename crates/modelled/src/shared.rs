@@ -3,7 +3,6 @@
 use crate::device::{Command, Counts, Device};
 use crate::state::reach;
 use crate::store::{SLOT_SECTORS, Store};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Discard, DriveState, Extent, Fua, Limits, Result, SECTOR, Stretch};
@@ -212,11 +211,6 @@ impl Shared {
             health,
             lateness: self.lateness(),
         }
-    }
-
-    /// The drive's name in full.
-    pub fn title(&self) -> &String {
-        &self.model.title
     }
 
     /// One section.
