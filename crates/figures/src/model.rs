@@ -70,7 +70,7 @@ impl Load {
 
     fn next(&mut self) -> (u64, bool) {
         let drawn = self.random.below(2 * self.slots);
-        (drawn / 2, drawn % 2 == 0)
+        (drawn / 2, drawn.is_multiple_of(2))
     }
 }
 

@@ -22,17 +22,26 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("xtask", &[]),
 ];
 
-const VOLUME: &[&str] = &[
-    "lane", "block", "cache", "layers", "drives", "modelled", "uring", "nbd", "holder", "crash",
-];
+const VOLUME: &[&str] =
+    &["lane", "block", "cache", "layers", "drives", "modelled", "uring", "nbd", "holder", "crash"];
 const OVERDRIVE: &[&str] = &[
     "lane", "block", "cache", "layers", "drives", "modelled", "uring", "nbd", "holder", "crash",
     "volume",
 ];
 const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[
-    "lane", "block", "cache", "layers", "drives", "modelled", "uring", "nbd", "holder", "crash",
-    "volume", "overdrive",
+    "lane",
+    "block",
+    "cache",
+    "layers",
+    "drives",
+    "modelled",
+    "uring",
+    "nbd",
+    "holder",
+    "crash",
+    "volume",
+    "overdrive",
 ];
 
 fn wrong_arrows(packages: &[(String, Vec<String>)]) -> Vec<String> {
