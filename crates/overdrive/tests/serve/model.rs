@@ -32,7 +32,8 @@ fn a_modelled_drive_verifies_bare_and_behind_the_cache() {
         let common = ["--name=t", "--ioengine=nbd", "--size=16M", "--verify=crc32c", "--minimal"];
         let mixed = "--bssplit=512/20:4k/40:12k/20:64k/20";
         let job = ["--rw=randwrite", mixed, "--iodepth=16", "--fsync=16", "--verify_fatal=1"];
-        run("fio", &[&common[..], &[&uri], &job].concat()).well();
+        let quiet = ["--verify_state_save=0"];
+        run("fio", &[&common[..], &[&uri], &job, &quiet].concat()).well();
         let place = place();
         let (first, second) = (place.path().join("first"), place.path().join("second"));
         for copy in [&first, &second] {
