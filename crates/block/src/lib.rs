@@ -25,7 +25,9 @@ pub use memory::{Memory, Part, prefetch};
 pub use null::Null;
 pub use ram::Ram;
 pub use request::{Extent, Request};
-pub use spec::{CacheSpec, DelaySpec, Durability, FaultsSpec, Size, Spec, WriteMode};
+pub use spec::{
+    CacheSpec, DelaySpec, DriveState, Durability, FaultsSpec, ModelSpec, Size, Spec, WriteMode,
+};
 pub use stack::{Block, Stack};
 pub use stall::{Stall, Unless};
 pub use status::Stretch;

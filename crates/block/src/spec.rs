@@ -164,6 +164,94 @@ pub struct FaultsSpec {
     pub hang_ms: u64,
 }
 
+/// What was done to a modelled drive before it is used. Each begins with a new drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriveState {
+    /// Nothing: new, or erased.
+    #[default]
+    Purged,
+    /// All of it written once, in order.
+    Filled,
+    /// Filled, then as much again written in random 4 KiB.
+    Used,
+    /// Filled, then four times as much written in random 4 KiB: write amplification has settled.
+    Steady,
+    /// Used, then all of it trimmed.
+    Trimmed,
+}
+
+impl DriveState {
+    /// Every state.
+    pub const ALL: [DriveState; 5] = [
+        DriveState::Purged,
+        DriveState::Filled,
+        DriveState::Used,
+        DriveState::Steady,
+        DriveState::Trimmed,
+    ];
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            DriveState::Purged => "purged",
+            DriveState::Filled => "filled",
+            DriveState::Used => "used",
+            DriveState::Steady => "steady",
+            DriveState::Trimmed => "trimmed",
+        }
+    }
+}
+
+impl fmt::Display for DriveState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DriveState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DriveState, String> {
+        DriveState::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
+            let all = DriveState::ALL.map(DriveState::name).join(", ");
+            format!("'{text}' is not a state of a drive; write one of {all}")
+        })
+    }
+}
+
+/// A modelled drive as data.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// A preset's name, or the path of a drive's file: with a `/`, or ending in `.toml`.
+    pub drive: String,
+    /// What the host sees, if not all that the model has: the rest of the flash is spare.
+    #[serde(default)]
+    pub size: Option<Size>,
+    /// Where the drive's random choices begin.
+    #[serde(default = "ModelSpec::first_seed")]
+    pub seed: u64,
+    /// What was done to it before.
+    #[serde(default)]
+    pub state: DriveState,
+}
+
+impl ModelSpec {
+    /// The seed where none is given.
+    pub const SEED: u64 = 1;
+
+    /// A new drive of this name.
+    pub fn new(drive: impl Into<String>) -> ModelSpec {
+        let (size, seed, state) = (None, ModelSpec::SEED, DriveState::Purged);
+        ModelSpec { drive: drive.into(), size, seed, state }
+    }
+
+    fn first_seed() -> u64 {
+        ModelSpec::SEED
+    }
+}
+
 /// A stack as data, top first.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -188,6 +276,11 @@ pub enum Spec {
     Null {
         /// Its size.
         size: Size,
+    },
+    /// A modelled drive, in the memory of the process.
+    Model {
+        /// Which, and in what state.
+        model: ModelSpec,
     },
     /// A slower device.
     Delay {
@@ -237,6 +330,9 @@ mod tests {
         let spec = Spec::Cache { cache: CacheSpec::default(), below: delay };
         let text = serde_json::to_string(&spec).expect("plain data");
         assert_eq!(serde_json::from_str::<Spec>(&text).expect("what was written"), spec);
+        let model = Spec::Model { model: ModelSpec::new("samsung-840-evo-250") };
+        let text_of_model = serde_json::to_string(&model).expect("plain data");
+        assert_eq!(serde_json::from_str::<Spec>(&text_of_model).expect("what was written"), model);
         let typo = text.replace("dirty_age_ms", "dirty_age");
         assert!(serde_json::from_str::<Spec>(&typo).is_err(), "an unknown key is an error");
     }

@@ -13,6 +13,7 @@ mod latencies;
 mod lru;
 mod metadata;
 mod misses;
+mod model;
 mod mounted;
 mod overdrive;
 mod poll;
@@ -51,6 +52,9 @@ enum Figure {
     Write(write::Arguments),
     /// Bytes of metadata a slot.
     Metadata,
+    /// Modelled drives: how many requests a second of the processor simulates, and how late a served
+    /// one answers.
+    Model(model::Arguments),
     /// Misses through the server, against the same server without a cache layer.
     Misses(misses::Arguments),
     /// Never slower with every processor busy: with a cache that cannot help, against none.
@@ -79,6 +83,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
+        Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),

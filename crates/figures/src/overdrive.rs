@@ -85,9 +85,16 @@ impl Overdrive {
     /// # Errors
     /// If none or several are served here.
     pub(crate) fn counted(&self) -> Result<Counted> {
+        Ok(Counted(self.stats()?["counters"].clone()))
+    }
+
+    /// All that `volume stats --json` tells of it.
+    ///
+    /// # Errors
+    /// If none or several are served here.
+    pub(crate) fn stats(&self) -> Result<Value> {
         let said = self.volume(&["stats", "--json"])?;
-        let stats: Value = serde_json::from_str(&said).context(said)?;
-        Ok(Counted(stats["counters"].clone()))
+        serde_json::from_str(&said).context(said)
     }
 
     /// How the guard of this server stands, of several that run here.

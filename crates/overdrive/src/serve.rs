@@ -29,7 +29,8 @@ use volume::{
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// An image, a block device, ram:SIZE or null:SIZE; with --config, a volume of that.
+    /// An image, a block device, ram:SIZE, null:SIZE or model:NAME[?size=SIZE&seed=N&state=STATE], a
+    /// modelled drive; with --config, a volume of that.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
@@ -239,6 +240,9 @@ impl Arguments {
 
 /// A volume's name, from its backing's.
 fn name_of(backing: &str) -> String {
+    // Of a modelled drive: without what sets it apart from others of its model.
+    let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
+    let backing = drive.unwrap_or(backing);
     let stem = Path::new(backing).file_stem().map(|stem| stem.to_string_lossy());
     stem.map_or("volume".into(), |stem| stem.replace(':', "-"))
 }

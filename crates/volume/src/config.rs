@@ -10,6 +10,7 @@
 //! ```
 
 use crate::daemon::Place;
+use crate::drive;
 use crate::failure::{Exit, Failure};
 use crate::target::{Plan, target};
 use crate::units;
@@ -151,13 +152,8 @@ fn volume(
 
 /// The mend for an unknown key.
 pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
-    let near = known
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .min()
-        .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
-    match near {
-        Some((_, near)) => format!("did you mean '{near}'?"),
+    match drive::near(name, known.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
         None => format!("known are {}", known.join(", ")),
     }
 }

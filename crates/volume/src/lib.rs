@@ -15,6 +15,7 @@
 pub mod config;
 pub mod control;
 mod daemon;
+pub mod drive;
 mod failure;
 mod fleet;
 mod keep;

@@ -1,6 +1,7 @@
 //! Opening a volume: from the file at the bottom to the cache's memory, with what an earlier life has
 //! left behind.
 
+use crate::drive;
 use crate::failure::{Exit, Failure};
 use crate::keep::{self, Left};
 use crate::volume::{Half, OpenFlags};
@@ -46,7 +47,7 @@ fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
             let options = OpenOptions { read_only: *read_only, buffered: *buffered };
             Some((path, options))
         }
-        Spec::Ram { .. } | Spec::Null { .. } => None,
+        Spec::Ram { .. } | Spec::Null { .. } | Spec::Model { .. } => None,
         Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Cache { below, .. } => {
             file_of(below)
         }
@@ -122,6 +123,11 @@ impl<'a> Opening<'a> {
                 Half::Ram(Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN))
             }
             Spec::Null { size } => Half::Null(Null::new(size.0 / SECTOR, GRAIN)),
+            Spec::Model { model } => {
+                let (shared, note) = drive::open(model)?;
+                self.notes.push(note);
+                Half::Model(shared)
+            }
             Spec::Delay { delay, below } => {
                 Half::Delay(DelayShared::new(delay), Box::new(self.open(below)?))
             }

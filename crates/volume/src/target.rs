@@ -1,5 +1,6 @@
 //! BACKING as people write it.
 
+use crate::drive;
 use crate::failure::{Exit, Failure};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub struct Plan {
     pub buffered: bool,
 }
 
-/// The stack for a backing: a path, `ram:SIZE` or `null:SIZE`.
+/// The stack for a backing: a path, `ram:SIZE`, `null:SIZE` or `model:NAME[?KEY=VALUE&...]`.
 ///
 /// # Errors
 /// Usage, with the mend, for anything else.
@@ -43,9 +44,11 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
              'nbdfuse FILE URI' and serve that file"
         )));
     } else if backing.starts_with("model:") {
-        return Err(usage(format!(
-            "{backing}: this version has no modelled drives; --delay makes a backing as slow as one"
-        )));
+        if plan.read_only || plan.buffered {
+            let message = "--read-only and --buffered are for images and devices";
+            return Err(usage(format!("{backing}: {message}")));
+        }
+        Spec::Model { model: drive::parse(backing)? }
     } else if backing.is_empty() {
         return Err(usage("the backing is empty; name an image, a device, or ram:SIZE".into()));
     } else {
@@ -77,6 +80,10 @@ mod tests {
             let failure = target(bad, &plan).expect_err(bad);
             assert_eq!(failure.exit, Exit::Usage, "{bad}");
         }
+        let model = target("model:samsung-840-evo-250?size=1G", &plan).expect("a good backing");
+        assert!(matches!(model, Spec::Model { model } if model.size == Some(Size(1 << 30))));
+        let read_only = Plan { read_only: true, ..Plan::default() };
+        assert!(target("model:samsung-840-evo-250", &read_only).is_err());
         let cached = Plan { cache: Some(CacheSpec::default()), ..Plan::default() };
         let spec = target("disk.img", &cached).expect("a path");
         assert!(matches!(spec, Spec::Cache { below, .. } if matches!(*below, Spec::File { .. })));

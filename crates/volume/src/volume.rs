@@ -8,6 +8,7 @@ use block::{Null, Ram, Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
 use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
+use modelled::Modelled;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub(crate) enum Half {
     File(Arc<FileVolume>),
     Ram(Ram),
     Null(Null),
+    Model(Arc<modelled::Shared>),
     Delay(Arc<DelayShared>, Box<Half>),
     Faults(Arc<FaultsShared>, Box<Half>),
     Cache { shared: Arc<Shared>, memory: SharedMemory, fence: Option<Fence>, below: Box<Half> },
@@ -104,6 +106,11 @@ impl Volume {
             Half::Cache { shared, .. } => Some(shared),
             _ => None,
         }
+    }
+
+    /// The modelled drive at the bottom, if it is one.
+    pub fn model(&self) -> Option<&Arc<modelled::Shared>> {
+        self.half.model()
     }
 
     /// Whether the cache lies in huge pages; None without a cache.
@@ -236,6 +243,7 @@ impl Half {
             Half::File(file) => file.limits().clone(),
             Half::Ram(ram) => block::Block::limits(ram).clone(),
             Half::Null(null) => block::Block::limits(null).clone(),
+            Half::Model(model) => model.limits().clone(),
             // These layers show what is below them.
             Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
                 below.limits()
@@ -247,9 +255,20 @@ impl Half {
     pub(crate) fn file(&self) -> Option<&Arc<FileVolume>> {
         match self {
             Half::File(file) => Some(file),
-            Half::Ram(_) | Half::Null(_) => None,
+            Half::Ram(_) | Half::Null(_) | Half::Model(_) => None,
             Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
                 below.file()
+            }
+        }
+    }
+
+    /// The modelled drive at the bottom.
+    fn model(&self) -> Option<&Arc<modelled::Shared>> {
+        match self {
+            Half::Model(model) => Some(model),
+            Half::File(_) | Half::Ram(_) | Half::Null(_) => None,
+            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
+                below.model()
             }
         }
     }
@@ -261,6 +280,7 @@ impl Half {
             Half::File(file) => plain(Stack::new(lane, FileBackend::attach(file, ring))),
             Half::Ram(ram) => plain(Stack::new(lane, ram.clone())),
             Half::Null(null) => plain(Stack::new(lane, null.clone())),
+            Half::Model(model) => plain(Stack::new(lane, Modelled::attach(model, lane))),
             Half::Delay(shared, below) => {
                 let below = below.attach(ring).stack;
                 plain(Stack::new(lane, Delay::attach(shared.clone(), lane, below)))

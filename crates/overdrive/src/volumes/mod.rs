@@ -2,6 +2,7 @@
 
 mod clear;
 mod list;
+mod power;
 mod set;
 mod stats;
 
@@ -49,6 +50,8 @@ enum Command {
     Set(set::Options),
     /// End the failed state of a volume whose backing did not take what was dirty.
     ClearError(clear::Options),
+    /// Cut the power of a volume's modelled drive: what had not reached its flash is lost.
+    PowerCut(power::Options),
     /// Disconnect a volume's clients, write everything out, let go of its backing.
     Detach(Name),
 }
@@ -168,6 +171,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Resume(name) => simple(control, name, "resumed", |volume| Ask::Resume { volume }),
         Command::Set(options) => set::run(control, options),
         Command::ClearError(options) => clear::run(control, options),
+        Command::PowerCut(options) => power::run(control, options),
         Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
     }
 }

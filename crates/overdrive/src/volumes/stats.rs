@@ -71,6 +71,7 @@ fn print(stats: &Value) {
     );
     println!("guard     {}", guard(&stats["guard"]));
     println!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
+    print_model(&stats["model"]);
     println!();
     println!(
         "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -112,6 +113,33 @@ fn guard(guard: &Value) -> String {
     let now = if sides.is_empty() { "does not step aside".to_owned() } else { sides.join("; ") };
     let number = |key: &str| guard[key].as_u64().unwrap_or(0);
     format!("{now}; has {} times, for {}", number("times"), time(number("aside_ns")))
+}
+
+/// A modelled drive in a few lines; nothing for other backings.
+fn print_model(model: &Value) {
+    let Some(title) = model["title"].as_str() else { return };
+    let number = |key: &str| model[key].as_u64().unwrap_or(0);
+    let power = model["power"].as_str().unwrap_or("unknown");
+    println!(
+        "drive     {title}, modelled; power {power}, cut {} times, {} lost by that",
+        number("power_cuts"),
+        Size(number("lost_bytes")),
+    );
+    if let Some(amplification) = model["write_amplification"].as_f64() {
+        println!(
+            "flash     {} written by the host, {} to the flash: write amplification {:.2}",
+            Size(number("host_written_bytes")),
+            Size(number("nand_written_bytes")),
+            amplification,
+        );
+    }
+    let late = |key: &str| time(model["lateness"][key].as_u64().unwrap_or(0));
+    println!(
+        "lateness  of its answers behind the model: p50 {}, p99 {}, max {}",
+        late("p50_ns"),
+        late("p99_ns"),
+        late("max_ns"),
+    );
 }
 
 /// Nanoseconds for people.

@@ -21,6 +21,7 @@ mod home;
 mod hostile;
 mod lives;
 mod mistakes;
+mod model;
 mod mounted;
 mod operator;
 mod options;

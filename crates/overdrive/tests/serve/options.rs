@@ -53,7 +53,10 @@ fn wrong_backings_are_named() {
         ("null:1Z", &["is not a size"]),
         ("nbd://host/", &["nbdfuse"]),
         ("nbd+unix:///?socket=x", &["nbdfuse"]),
-        ("model:hdd", &["--delay"]),
+        ("model:hdd", &["there is no such model", "wd-velociraptor-1000"]),
+        ("model:samsung-840-evo-25", &["did you mean samsung-840-evo-250?"]),
+        ("model:samsung-840-evo-250?siez=1G", &["did you mean 'size'?"]),
+        ("model:samsung-840-evo-250?size=1T", &["samsung-840-evo-250", "too little flash"]),
     ] {
         serve(backing, &["--run", "exit 99"]).refused(2, words);
     }

@@ -123,6 +123,9 @@ impl Control {
             Ask::ClearError { volume, discard_dirty, failure } => {
                 self.site(&volume)?.clear_error(discard_dirty, failure).await
             }
+            Ask::PowerCut { volume, seed, off_ns } => {
+                self.site(&volume)?.power_cut(seed, off_ns).await
+            }
             Ask::Detach { volume } => self.sites.detach(&volume).await.map(done),
             Ask::Upgrade => self.sites.upgrade().map(done),
             Ask::Memory { .. } => unreachable!("it has an answer of its own"),

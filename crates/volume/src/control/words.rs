@@ -65,6 +65,17 @@ pub enum Ask {
         /// Its name.
         volume: String,
     },
+    /// Cuts the power of a volume's modelled drive.
+    PowerCut {
+        /// Its name.
+        volume: String,
+        /// Chooses what of that which is just being programmed is lost.
+        #[serde(default)]
+        seed: u64,
+        /// How long the power stays off, in nanoseconds.
+        #[serde(default)]
+        off_ns: u64,
+    },
     /// Disconnects the clients of a volume, writes everything out, and lets go of its backing.
     Detach {
         /// Its name.

@@ -11,6 +11,7 @@
 
 mod captive;
 mod place;
+mod power;
 mod site;
 mod sites;
 mod stats;

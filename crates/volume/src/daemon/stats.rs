@@ -39,11 +39,47 @@ pub(crate) fn of(site: &Site) -> Value {
         "counters": counters,
         "latencies": latencies,
         "guard": guard,
+        "model": site.volume.model().map(|drive| model(drive)),
         "process": {
             "page_faults_minor": faults.minor,
             "page_faults_major": faults.major,
         },
     })
+}
+
+/// What a modelled drive has done, and how late its answers were.
+fn model(drive: &modelled::Shared) -> Value {
+    let report = drive.report();
+    let mut told = json!({
+        "drive": drive.model().name,
+        "title": drive.model().title,
+        "power": if report.is_on { "on" } else { "off" },
+        "reads": report.reads,
+        "writes": report.writes,
+        "trims": report.trims,
+        "flushes": report.flushes,
+        "refused": report.refused,
+        "power_cuts": report.power_cuts,
+        "lost_bytes": report.slots_lost * drives::SLOT_BYTES,
+        "data_bytes": report.data_bytes,
+        "lateness": latency(&report.lateness),
+    });
+    if let (Some(health), Some(told)) = (report.health, told.as_object_mut()) {
+        let [erases_least, erases_mean, erases_most] = health.erases;
+        let flash = json!({
+            "host_written_bytes": health.host_written_bytes,
+            "host_read_bytes": health.host_read_bytes,
+            "nand_written_bytes": health.nand_written_bytes,
+            "write_amplification": health.write_amplification,
+            "erases_least": erases_least,
+            "erases_mean": erases_mean,
+            "erases_most": erases_most,
+            "worn_percent": health.worn_percent,
+            "free_superblocks": health.free_superblocks,
+        });
+        told.extend(flash.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+    }
+    told
 }
 
 fn latency(snapshot: &Snapshot) -> Value {

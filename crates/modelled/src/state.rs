@@ -1,0 +1,24 @@
+//! States in which a drive is measured: what was done to it before.
+
+use block::DriveState;
+use drives::{Fast, Random};
+
+/// Brings a new drive into this state, by really writing to it.
+pub(crate) fn reach(state: DriveState, fast: &mut Fast, seed: u64) {
+    let slots = fast.ftl().shape().logical_slots;
+    let all = u64::from(slots);
+    let random = match state {
+        DriveState::Purged => return,
+        DriveState::Filled => 0,
+        DriveState::Used | DriveState::Trimmed => all,
+        DriveState::Steady => 4 * all,
+    };
+    fast.write_sequential(0, all);
+    fast.write_random(slots, random, &mut Random::new(seed));
+    fast.flush();
+    if state == DriveState::Trimmed {
+        for slot in 0..slots {
+            fast.trim(slot);
+        }
+    }
+}

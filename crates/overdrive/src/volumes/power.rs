@@ -1,0 +1,43 @@
+//! `overdrive volume power-cut`: what happens to a modelled drive when its power fails.
+
+use super::find;
+use block::Size;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use volume::control::words::Ask;
+use volume::{Failure, units as sizes};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The volume.
+    name: Option<String>,
+    /// Chooses what of that which is just being programmed is lost.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long the power stays off; meanwhile the drive fails whatever it is asked.
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = sizes::time_ms)]
+    off: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
+    let mut target = find(control, options.name.as_deref())?;
+    let volume = target.row.name.clone();
+    let off_ns = options.off.saturating_mul(1_000_000);
+    let ask = Ask::PowerCut { volume: volume.clone(), seed: options.seed, off_ns };
+    let told = target.daemon.ask(&ask)?;
+    if options.json {
+        let mut said =
+            serde_json::json!({ "schema": "overdrive.volume-power-cut/1", "volume": volume });
+        if let (Some(said), Some(told)) = (said.as_object_mut(), told.as_object()) {
+            said.extend(told.clone());
+        }
+        println!("{said}");
+    } else {
+        let lost = Size(told["lost_bytes"].as_u64().unwrap_or(0));
+        println!("{volume} power cut; {lost} of its drive fell back to an older version");
+    }
+    Ok(ExitCode::SUCCESS)
+}
