@@ -29,8 +29,8 @@ pub use ftl::{
     SlcSettings, Victims,
 };
 pub use preset::{
-    About, Derived, Drive, Fact, FlashModel, Kind, Model, ModelError, Options, PUBLISHED, Predicted,
-    Published, predicted,
+    About, Derived, Drive, Fact, FlashModel, Kind, Model, ModelError, Options, PUBLISHED,
+    Predicted, Published, predicted,
 };
 pub use random::Random;
 pub use shape::{SLOT_BYTES, Shape};

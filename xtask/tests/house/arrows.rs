@@ -23,7 +23,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
 
 const VOLUME: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash"];
 const OVERDRIVE: &[&str] =
-    &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash", "volume"];
+    &["lane", "block", "cache", "layers", "drives", "uring", "nbd", "holder", "crash", "volume"];
 const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] =
     &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash", "volume", "overdrive"];

@@ -49,7 +49,8 @@ pub fn predicted(victims: Victims, alpha: f64, block_slots: u32) -> Option<Predi
     let of = |amplification, form, source| Predicted { amplification, form, source };
     Some(match victims {
         Victims::Greedy => {
-            let source = "mean field of many blocks; tends to Desnoyers, SYSTOR 2012, for large ones";
+            let source =
+                "mean field of many blocks; tends to Desnoyers, SYSTOR 2012, for large ones";
             of(theory::greedy(alpha, block_slots), "greedy", source)
         }
         Victims::Fifo => {
@@ -113,7 +114,8 @@ impl FlashModel {
             native_bytes_per_second: rate(timing.program_ns),
             slc_bytes_per_second: slc.then(|| rate(timing.slc_program_ns)),
             predicted,
-            die_bound_iops: predicted.map(|told| theory::die_bound_iops(&times, told.amplification)),
+            die_bound_iops: predicted
+                .map(|told| theory::die_bound_iops(&times, told.amplification)),
             firmware_bound_iops: predicted.map(|told| firmware(told.amplification)),
         }
     }

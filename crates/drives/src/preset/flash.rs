@@ -1,7 +1,7 @@
 //! A flash drive's description, and the drive made of it.
 
-use super::reader::{Read, Reader};
 use super::Options;
+use super::reader::{Read, Reader};
 use crate::ftl::{Ftl, MapKind, Pacing, Settings, SlcFull, SlcSettings, Victims};
 use crate::shape::{SLOT_BYTES, Shape};
 use crate::smart::{VENDORS, Vendor};

@@ -209,7 +209,9 @@ impl<'a> Reader<'a> {
         match self.value(key)? {
             None => Ok(false),
             Some(Value::Boolean(flag)) => Ok(*flag),
-            Some(value) => Err(self.wrong(key, &format!("{value} is neither true nor false; give one"))),
+            Some(value) => {
+                Err(self.wrong(key, &format!("{value} is neither true nor false; give one")))
+            }
         }
     }
 
