@@ -172,6 +172,7 @@ fn settings(reader: &mut Reader<'_>, buffer_slots: u32) -> Read<Settings> {
         slc: SlcSettings {
             full,
             fold_when_idle: reader.flag("slc.fold_when_idle")?,
+            trimmed_when_idle: reader.flag("slc.trimmed_when_idle")?,
             ..SlcSettings::NONE
         },
         idle_free_superblocks: reader.number_or("ftl.idle_free_superblocks", 0.0..=1e6, 0.0)?
