@@ -58,7 +58,8 @@ pub fn predicted(victims: Victims, alpha: f64, block_slots: u32) -> Option<Predi
             of(theory::fifo(alpha), "FIFO", source)
         }
         Victims::Choices(count) => {
-            let found = theory::choices(alpha, block_slots, count);
+            // Beyond this the amplification hardly grows, and the form takes time by the slot.
+            let found = theory::choices(alpha, block_slots.min(1024), count);
             of(found, "d choices", "Van Houdt, SIGMETRICS 2013")
         }
         Victims::CostBenefit => return None,
