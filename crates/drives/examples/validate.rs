@@ -1,7 +1,7 @@
 //! The models against theory and against what was published of the real drives, as a table of target,
 //! tolerance, result, and what each row is worth: a closed form, predicted, fitted or circular.
 //! `validate [SECTION...]` runs only these: theory, die, specification, turbowrite, latency, steady,
-//! revodrive, trim, intel, vertex. Targets that are missed are printed as such; with `--strict` they make
+//! revodrive, trim, full_span, intel, vertex. Targets that are missed are printed as such; with `--strict` they make
 //! the status 1. `tests/validation.rs` holds each row.
 
 #[path = "validate/mod.rs"]

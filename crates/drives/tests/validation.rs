@@ -50,6 +50,8 @@ sections! {
     revodrive
     #[ignore = "a minute; cargo test --release -p drives --test validation -- --ignored"]
     trim
+    #[ignore = "half a minute; cargo test --release -p drives --test validation -- --ignored"]
+    full_span
     intel
     vertex
 }

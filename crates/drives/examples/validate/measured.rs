@@ -206,6 +206,29 @@ pub(crate) fn trim(table: &mut Table) {
     }
 }
 
+/// The whole of an 840 EVO in order, new, and right after random writes and a TRIM of everything. No
+/// value was chosen for these two; the one before the TRIM (39.3 MB/s, after a "server load") is not here,
+/// because nobody says how long that load was.
+pub(crate) fn full_span(table: &mut Table) {
+    let name = "samsung-840-evo-250";
+    let whole = |bench: &mut Bench| {
+        let bytes = bench.sectors * 512;
+        bench.sequential(true, 1, 128, Until::Bytes(bytes)).mb_s()
+    };
+    let mut bench = Bench::new(name);
+    let fresh = whole(&mut bench);
+    let mut bench = bench.fast(|fast| {
+        let slots = fast.ftl().shape().logical_slots;
+        fast.write_random(slots, u64::from(slots) / 4, &mut Random::new(4));
+    });
+    bench.trim_all();
+    let trimmed = whole(&mut bench);
+    for (what, target, found) in [("new", 289.0, fresh), ("after TRIM", 290.3, trimmed)] {
+        let what = format!("{name} all of it in order, {what}, MB/s");
+        table.near(Origin::Predicted, &what, target, 10.0, found);
+    }
+}
+
 /// 4 KiB random writes at QD3 over 8 GB for 3 minutes, new and used.
 fn corner(bench: &mut Bench) -> f64 {
     let run = bench.random(true, 3, 8 << 30, Until::Seconds(180));

@@ -11,7 +11,7 @@ use table::Table;
 /// A section by its name.
 pub(crate) type Section = (&'static str, fn(&mut Table));
 
-pub(crate) const SECTIONS: [Section; 10] = [
+pub(crate) const SECTIONS: [Section; 11] = [
     ("theory", theory::amplification),
     ("die", theory::die_bound),
     ("specification", specification::all),
@@ -20,6 +20,7 @@ pub(crate) const SECTIONS: [Section; 10] = [
     ("steady", measured::steady),
     ("revodrive", measured::revodrive),
     ("trim", measured::trim),
+    ("full_span", measured::full_span),
     ("intel", measured::intel),
     ("vertex", measured::vertex),
 ];

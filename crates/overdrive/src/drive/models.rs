@@ -30,7 +30,7 @@ pub(super) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,kind,capacity,interface,nand,spare,seq-read,seq-write,rand-read,rand-write,year"
+        default_value = "name,kind,capacity,interface,nand,op,spare,seq-read,seq-write,rand-read,rand-write,year"
     )]
     output: Vec<Heading>,
 }
