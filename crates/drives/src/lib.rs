@@ -28,7 +28,10 @@ pub use ftl::{
     Counters, Found, Ftl, Idle, MapCost, MapKind, Nand, Pacing, Place, Purpose, Settings, SlcFull,
     SlcSettings, Victims,
 };
-pub use preset::{Drive, Fact, FlashModel, Kind, Model, ModelError, Options, PUBLISHED, Published};
+pub use preset::{
+    About, Derived, Drive, Fact, FlashModel, Kind, Model, ModelError, Options, PUBLISHED,
+    Predicted, Published, predicted,
+};
 pub use random::Random;
 pub use shape::{SLOT_BYTES, Shape};
 pub use smart::{Attribute, Health, Vendor};

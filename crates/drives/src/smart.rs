@@ -3,6 +3,7 @@
 //! Numbers and units are those of smartmontools' drivedb.h (2026-08-19); an attribute whose value is not
 //! modelled is left out.
 
+use crate::ftl::Ftl;
 use crate::preset::FlashModel;
 use crate::shape::SLOT_BYTES;
 use crate::timed::Timed;
@@ -14,8 +15,10 @@ use alloc::vec::Vec;
 pub enum Vendor {
     /// Samsung's SATA drives.
     Samsung,
-    /// Intel's X25 series.
+    /// Intel's X25 series from its second generation on.
     Intel,
+    /// Intel's X25 series before that: it does not count what a workload wears.
+    IntelFirst,
     /// Indilinx Barefoot.
     Indilinx,
     /// SandForce.
@@ -25,9 +28,10 @@ pub enum Vendor {
 }
 
 /// The words for vendors in drives' files, in the order of [`Vendor`].
-pub(crate) const VENDORS: [(&str, Vendor); 5] = [
+pub(crate) const VENDORS: [(&str, Vendor); 6] = [
     ("samsung", Vendor::Samsung),
     ("intel", Vendor::Intel),
+    ("intel-first", Vendor::IntelFirst),
     ("indilinx", Vendor::Indilinx),
     ("sandforce", Vendor::SandForce),
     ("nvme", Vendor::Nvme),
@@ -40,6 +44,8 @@ pub struct Attribute {
     pub id: u8,
     /// Its name.
     pub name: &'static str,
+    /// What the vendor makes of it, from 100 for new downwards; none in NVMe's log.
+    pub normalized: Option<u8>,
     /// Its raw value.
     pub raw: u64,
 }
@@ -67,7 +73,12 @@ pub struct Health {
 impl Health {
     /// The health of a drive of this model.
     pub fn of(model: &FlashModel, drive: &Timed) -> Health {
-        let (ftl, counters) = (drive.ftl(), drive.ftl().counters());
+        Health::of_ftl(model, drive.ftl(), drive.host_reads())
+    }
+
+    /// The health of a drive of this model whose host has read so many slots.
+    pub fn of_ftl(model: &FlashModel, ftl: &Ftl, host_reads: u64) -> Health {
+        let counters = ftl.counters();
         let slot_bytes = model.unit_bytes as f64 / f64::from(ftl.shape().unit_slots);
         let slots = counters.programs() - counters.map_programs;
         let nand = slots as f64 * slot_bytes + (counters.map_programs * SLOT_BYTES) as f64;
@@ -77,7 +88,7 @@ impl Health {
             / erases.len().max(1) as f64;
         Health {
             host_written_bytes: counters.host_writes * SLOT_BYTES,
-            host_read_bytes: drive.host_reads() * SLOT_BYTES,
+            host_read_bytes: host_reads * SLOT_BYTES,
             nand_written_bytes: nand as u64,
             erases: [
                 erases.iter().copied().min().unwrap_or(0),
@@ -90,42 +101,59 @@ impl Health {
         }
     }
 
-    /// The same in a vendor's attributes.
+    /// The same in a vendor's attributes, in the order of their numbers.
     pub fn attributes(&self, vendor: Vendor) -> Vec<Attribute> {
-        let attribute = |id, name, raw| Attribute { id, name, raw };
         let [least, mean, most] = self.erases.map(u64::from);
         let gib = |bytes: u64| bytes >> 30;
-        let left = (100.0 - self.worn_percent).max(0.0) as u64;
+        let left = (100.0 - self.worn_percent).clamp(0.0, 100.0) as u8;
+        // Vendors stop at 1.
+        let wear = |id, name, raw| attribute(id, name, left.max(1), raw);
+        let count = |id, name, raw| attribute(id, name, 100, raw);
+        let left = u64::from(left);
+        let intel = |own: Option<Attribute>| {
+            let before = count(225, "Host_Writes_32MiB", self.host_written_bytes >> 25);
+            let after = wear(233, "Media_Wearout_Indicator", 0);
+            [Some(before), own, Some(after)].into_iter().flatten().collect()
+        };
         match vendor {
             Vendor::Samsung => vec![
-                attribute(177, "Wear_Leveling_Count", mean),
-                attribute(241, "Total_LBAs_Written", self.host_written_bytes / 512),
+                wear(177, "Wear_Leveling_Count", mean),
+                count(241, "Total_LBAs_Written", self.host_written_bytes / 512),
             ],
-            Vendor::Intel => vec![
-                attribute(225, "Host_Writes_32MiB", self.host_written_bytes >> 25),
-                attribute(226, "Workld_Media_Wear_Indic", (self.worn_percent * 1024.0) as u64),
-                attribute(233, "Media_Wearout_Indicator", left),
-            ],
+            Vendor::Intel => {
+                let worn = (self.worn_percent * 1024.0) as u64;
+                intel(Some(count(226, "Workld_Media_Wear_Indic", worn)))
+            }
+            Vendor::IntelFirst => intel(None),
             Vendor::Indilinx => vec![
-                attribute(199, "Write_Sectors_Tot_Ct", self.host_written_bytes / 512),
-                attribute(206, "Min_Erase_Count", least),
-                attribute(207, "Max_Erase_Count", most),
-                attribute(208, "Average_Erase_Count", mean),
-                attribute(209, "Remaining_Lifetime_Perc", left),
+                count(199, "Write_Sectors_Tot_Ct", self.host_written_bytes / 512),
+                count(206, "Min_Erase_Count", least),
+                count(207, "Max_Erase_Count", most),
+                count(208, "Average_Erase_Count", mean),
+                wear(209, "Remaining_Lifetime_Perc", left),
             ],
             Vendor::SandForce => vec![
-                attribute(231, "SSD_Life_Left", left),
-                attribute(233, "SandForce_Internal", gib(self.nand_written_bytes)),
-                attribute(241, "Lifetime_Writes_GiB", gib(self.host_written_bytes)),
-                attribute(242, "Lifetime_Reads_GiB", gib(self.host_read_bytes)),
+                wear(231, "SSD_Life_Left", left),
+                count(233, "SandForce_Internal", gib(self.nand_written_bytes)),
+                count(241, "Lifetime_Writes_GiB", gib(self.host_written_bytes)),
+                count(242, "Lifetime_Reads_GiB", gib(self.host_read_bytes)),
             ],
             Vendor::Nvme => vec![
-                attribute(0, "percentage_used", (self.worn_percent as u64).min(255)),
-                attribute(0, "data_units_read", self.host_read_bytes.div_ceil(512_000)),
-                attribute(0, "data_units_written", self.host_written_bytes.div_ceil(512_000)),
+                field("percentage_used", (self.worn_percent as u64).min(255)),
+                field("data_units_read", self.host_read_bytes.div_ceil(512_000)),
+                field("data_units_written", self.host_written_bytes.div_ceil(512_000)),
             ],
         }
     }
+}
+
+fn attribute(id: u8, name: &'static str, normalized: u8, raw: u64) -> Attribute {
+    Attribute { id, name, normalized: Some(normalized), raw }
+}
+
+/// A field of NVMe's log.
+fn field(name: &'static str, raw: u64) -> Attribute {
+    Attribute { id: 0, name, normalized: None, raw }
 }
 
 #[cfg(test)]
@@ -153,7 +181,10 @@ mod tests {
         assert!((health.write_amplification - 1.0).abs() < 0.01, "{health:?}");
         let told = health.attributes(flash.vendor);
         assert!(told.iter().any(|told| told.id == 225 && told.raw == 8), "{told:?}");
-        assert!(told.iter().any(|told| told.id == 233 && (99..=100).contains(&told.raw)));
+        // As smartctl prints it: what counts is the normalized value.
+        let wear = told.iter().find(|told| told.id == 233).expect("its wear");
+        assert!(wear.raw == 0 && wear.normalized.is_some_and(|left| (99..=100).contains(&left)));
+        assert!(!told.iter().any(|told| told.id == 226), "its successor has that");
     }
 
     #[test]
@@ -174,6 +205,7 @@ mod tests {
             assert_eq!(names.len(), told.len());
         }
         assert_eq!(health.attributes(Vendor::SandForce)[1].raw, 2048);
-        assert_eq!(health.attributes(Vendor::Indilinx)[4].raw, 0, "worn out is not negative");
+        let indilinx = health.attributes(Vendor::Indilinx);
+        assert_eq!((indilinx[4].raw, indilinx[4].normalized), (0, Some(1)), "not negative");
     }
 }

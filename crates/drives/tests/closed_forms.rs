@@ -161,6 +161,7 @@ const STATIC: SlcSettings = SlcSettings {
     dynamic_superblocks: 0,
     full: SlcFull::Direct,
     fold_when_idle: true,
+    trimmed_when_idle: false,
 };
 
 #[test]
@@ -175,6 +176,26 @@ fn a_full_slc_area_is_passed_and_idle_time_empties_it() {
     assert_eq!((fast.ftl().slc_valid_slots(), fast.ftl().counters().folds), (0, area));
     fast.write_sequential(5_000, 100);
     assert_eq!(fast.ftl().counters().slc_programs, area + 100);
+}
+
+#[test]
+fn a_trimmed_slc_area_is_used_again_at_once_or_after_idle_time() {
+    let area = 10 * 4 * 4 * 8;
+    for (trimmed_when_idle, at_once) in [(false, area), (true, 0)] {
+        let mut fast = with_slc(SlcSettings { trimmed_when_idle, ..STATIC });
+        fast.write_sequential(0, 5_000);
+        (0..5_000).for_each(|slot| _ = fast.trim(slot));
+        fast.write_sequential(0, 5_000);
+        assert_eq!(fast.ftl().counters().slc_programs, area + at_once);
+        fast.ftl().audit();
+        fast.idle();
+        fast.write_sequential(0, 5_000);
+        assert_eq!(fast.ftl().counters().slc_programs, 2 * area + at_once);
+        // What was overwritten, and not trimmed, is used again without idle time.
+        fast.write_sequential(0, 5_000);
+        assert!(fast.ftl().counters().slc_programs > 2 * area + at_once);
+        fast.ftl().audit();
+    }
 }
 
 #[test]
@@ -214,7 +235,8 @@ fn every_mixture_of_operations_keeps_the_books() {
     {
         let mut random = Random::new(seed as u64);
         let shape = *with_slc(STATIC).ftl().shape();
-        let slc = SlcSettings { dynamic_superblocks: 20, ..STATIC };
+        let trimmed_when_idle = seed % 2 == 1;
+        let slc = SlcSettings { dynamic_superblocks: 20, trimmed_when_idle, ..STATIC };
         let settings = Settings {
             victims,
             slc,

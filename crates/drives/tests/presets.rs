@@ -27,6 +27,38 @@ fn the_840_evos_have_the_same_spare_space_once_their_slc_area_is_taken() {
     }
 }
 
+#[test]
+fn what_follows_from_an_840_evo_is_what_is_published_of_it() {
+    let model = Model::preset("samsung-840-evo-250").expect("a preset");
+    let Kind::Flash(flash) = &model.kind else {
+        panic!("a flash drive");
+    };
+    let derived = flash.derived();
+    assert_eq!((derived.raw_bytes, derived.superblock_bytes), (256 << 30, 64 << 20));
+    // 9.05 % of the flash: drives.md 2.2.
+    let share = 1.0 - 1.0 / (1.0 + derived.over_provisioning);
+    assert!((share - 0.0905).abs() < 0.001, "{share}");
+    assert!(derived.spare_in_use < derived.spare && derived.spare < derived.over_provisioning);
+    let native = derived.native_bytes_per_second / 1e6;
+    assert!((native / 269.0 - 1.0).abs() < 0.1, "{native} MB/s");
+    let predicted = derived.predicted.expect("a closed form");
+    // Greedy amplifies a little less than 1 / (2 spare) + 1 where there is little to spare.
+    let rough = 1.0 + 0.5 / derived.spare_in_use;
+    assert!((predicted.amplification / rough - 1.0).abs() < 0.05, "{predicted:?}");
+}
+
+#[test]
+fn an_error_has_its_line_where_the_key_stands_in_the_file() {
+    let text = "like = \"samsung-840-evo-250\"\n\n[nand]\n# twelve\ndies = [0, \"x\"]\n";
+    let error = Model::parse("mine.toml", text).expect_err("no dies");
+    assert_eq!((error.line, error.key.as_str()), (Some(5), "nand.dies"));
+    let error = Model::parse("mine.toml", "title = \"x\"\n").expect_err("no kind");
+    assert_eq!((error.line, error.key.as_str()), (None, "kind"));
+    let dotted = "like = \"samsung-840-evo-250\"\nnand.dies = [0, \"x\"]\n";
+    let error = Model::parse("mine.toml", dotted).expect_err("no dies");
+    assert_eq!(error.line, Some(2));
+}
+
 fn error(text: &str) -> String {
     Model::parse("mine.toml", text).expect_err("the file is wrong").to_string()
 }
@@ -98,7 +130,9 @@ fn no_file_makes_the_reader_panic() {
         let (key, _) = line.split_once(" = ").expect("a key");
         for value in values {
             let changed = text.replace(line, &format!("{key} = [{value}, \"x\"]"));
-            _ = Model::parse("mine.toml", &changed);
+            if let Ok(Kind::Flash(flash)) = Model::parse("mine.toml", &changed).map(|it| it.kind) {
+                assert!(flash.derived().raw_bytes > 0);
+            }
         }
         _ = Model::parse("mine.toml", &text.replace(line, ""));
     }

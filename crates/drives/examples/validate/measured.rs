@@ -1,7 +1,7 @@
 //! What reviewers measured of the real drives.
 
 use crate::validate::load::{Bench, SECOND, Until};
-use crate::validate::table::Table;
+use crate::validate::table::{Origin, Table};
 use drives::{Model, Op, Options, Random};
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -20,10 +20,19 @@ pub(crate) fn turbowrite(table: &mut Table) {
         let mut bench = Bench::new(&name);
         let bytes = knee_gb as u64 * 2_000_000_000;
         let knee = knee(&mut bench, bytes);
-        table.near(&format!("{name} knee, GB"), knee_gb, 5.0, knee.gb);
-        table.near(&format!("{name} rate before the knee, MB/s"), first, 10.0, knee.before);
+        let what = format!("{name} knee, GB");
+        table.near(Origin::Circular, &what, knee_gb, 5.0, knee.gb);
+        // The 120 GB model's rate is that of its dies, whose time comes from another measurement; the
+        // others' is their controller's limit.
+        let is_small = size == "120";
+        let origin = if is_small { Origin::Predicted } else { Origin::Circular };
+        let what = format!("{name} rate before the knee, MB/s");
+        table.near(origin, &what, first, 10.0, knee.before);
         if then > 0.0 {
-            table.near(&format!("{name} rate after the knee, MB/s"), then, 10.0, knee.after);
+            // One program time for the two small ones; a limit of their own for the others.
+            let origin = if then < 300.0 { Origin::Fitted } else { Origin::Circular };
+            let what = format!("{name} rate after the knee, MB/s");
+            table.near(origin, &what, then, 10.0, knee.after);
         }
         let full = bench.flash().ftl().slc_valid_slots();
         let mut seconds = 0;
@@ -31,12 +40,8 @@ pub(crate) fn turbowrite(table: &mut Table) {
             bench.rest(1);
             seconds += 1;
         }
-        table.between(
-            &format!("{name} seconds to empty TurboWrite"),
-            15.0,
-            30.0,
-            f64::from(seconds),
-        );
+        let what = format!("{name} seconds to empty TurboWrite");
+        table.between(Origin::Fitted, &what, 15.0, 30.0, f64::from(seconds));
     }
 }
 
@@ -73,9 +78,15 @@ fn knee(bench: &mut Bench, bytes: u64) -> Knee {
 pub(crate) fn latency(table: &mut Table) {
     let mut bench = Bench::new("samsung-840-evo-250");
     let run = bench.random(true, 1, 1_000_000_000, Until::Seconds(5));
-    table.near("samsung-840-evo-250 QD1 4 KiB write IOPS", 22_769.0, 10.0, run.iops());
+    table.near(
+        Origin::Circular,
+        "samsung-840-evo-250 QD1 4 KiB write IOPS",
+        22_769.0,
+        10.0,
+        run.iops(),
+    );
     let us = run.ns as f64 / run.requests as f64 / 1e3;
-    table.near("samsung-840-evo-250 QD1 4 KiB write us", 43.5, 10.0, us);
+    table.near(Origin::Circular, "samsung-840-evo-250 QD1 4 KiB write us", 43.5, 10.0, us);
 }
 
 /// The consistency test: sequential fill, then 4 KiB random writes at QD32 for 2,000 s.
@@ -100,12 +111,21 @@ pub(crate) fn steady(table: &mut Table) {
             continue;
         };
         let (rate, least) = consistency(Bench::new(name));
-        let what = format!("{name} steady 4 KiB QD32, IOPS (least {least:.0})");
-        table.between(&what, low.value, high.value, rate);
+        println!("  {name}: least second after 1,400 s: {least:.0} IOPS");
+        let what = format!("{name} steady 4 KiB QD32, IOPS");
+        // Two values of the XP941 were chosen within what drives.md gives, for its three rows.
+        let is_fitted = name.starts_with("samsung-xp941");
+        let origin = if is_fitted { Origin::Fitted } else { Origin::Predicted };
+        table.between(origin, &what, low.value, high.value, rate);
     }
     let three_quarters = Options { user_bytes: Some(192_000_000_000), ..Options::default() };
     let (rate, _) = consistency(Bench::with("samsung-xp941-256", &three_quarters));
-    table.least("samsung-xp941-256, 25 % more spare space, steady IOPS", 20_000.0, rate);
+    table.least(
+        Origin::Fitted,
+        "samsung-xp941-256, 25 % more spare space, steady IOPS",
+        20_000.0,
+        rate,
+    );
 }
 
 /// About 100,000 until about 1,200 s. 1,200 s at that rate fill the flash once: the sequential fill
@@ -115,9 +135,16 @@ pub(crate) fn revodrive(table: &mut Table) {
     let run = bench.random(true, 32, u64::MAX, Until::Seconds(2000));
     let early =
         run.each_second[10..1000].iter().map(|count| f64::from(*count)).sum::<f64>() / 990.0;
-    table.near("ocz-revodrive-350-480 random write IOPS before 1,000 s", 100_000.0, 15.0, early);
+    table.near(
+        Origin::Predicted,
+        "ocz-revodrive-350-480 random write IOPS before 1,000 s",
+        100_000.0,
+        15.0,
+        early,
+    );
     let fell = run.each_second.iter().position(|count| f64::from(*count) < early * 0.8);
     table.near(
+        Origin::Predicted,
         "ocz-revodrive-350-480 seconds until it falls",
         1200.0,
         15.0,
@@ -127,8 +154,15 @@ pub(crate) fn revodrive(table: &mut Table) {
     let mut sorted = late.to_vec();
     sorted.sort_unstable();
     let at = |share: usize| f64::from(sorted[sorted.len() * share / 100]);
-    table.between("ocz-revodrive-350-480 5th percentile after 1,400 s", 5_000.0, 30_000.0, at(5));
     table.between(
+        Origin::Fitted,
+        "ocz-revodrive-350-480 5th percentile after 1,400 s",
+        5_000.0,
+        30_000.0,
+        at(5),
+    );
+    table.between(
+        Origin::Fitted,
         "ocz-revodrive-350-480 95th percentile after 1,400 s",
         50_000.0,
         115_000.0,
@@ -140,10 +174,20 @@ pub(crate) fn revodrive(table: &mut Table) {
 /// of 128 KiB each, as AnandTech did from 2014 on, the last one right after the TRIM.
 pub(crate) fn trim(table: &mut Table) {
     let cases = [
-        ("samsung-840-evo-msata-120", [180.4, 69.3, 126.2]),
-        ("ocz-revodrive-350-480", [447.1, 157.1, 306.4]),
+        // That the SLC area is used again in idle time only was chosen for the last one.
+        (
+            "samsung-840-evo-msata-120",
+            [180.4, 69.3, 126.2],
+            [Origin::Predicted, Origin::Predicted, Origin::Fitted],
+        ),
+        // The share of a TRIM that is heeded was chosen for the last one.
+        (
+            "ocz-revodrive-350-480",
+            [447.1, 157.1, 306.4],
+            [Origin::Circular, Origin::Predicted, Origin::Fitted],
+        ),
     ];
-    for (name, targets) in cases {
+    for (name, targets, origins) in cases {
         let minute = |bench: &mut Bench| bench.sequential(true, 1, 128, Until::Seconds(60)).mb_s();
         let clean = minute(&mut Bench::new(name));
         let mut bench = Bench::new(name).fast(|fast| {
@@ -155,9 +199,33 @@ pub(crate) fn trim(table: &mut Table) {
         bench.trim_all();
         let trimmed = minute(&mut bench);
         let found = [("clean", clean), ("dirty", dirty), ("after TRIM", trimmed)];
-        for ((what, found), target) in found.into_iter().zip(targets) {
-            table.near(&format!("{name} sequential write {what}, MB/s"), target, 20.0, found);
+        for (((what, found), target), origin) in found.into_iter().zip(targets).zip(origins) {
+            let what = format!("{name} sequential write {what}, MB/s");
+            table.near(origin, &what, target, 20.0, found);
         }
+    }
+}
+
+/// The whole of an 840 EVO in order, new, and right after random writes and a TRIM of everything. No
+/// value was chosen for these two; the one before the TRIM (39.3 MB/s, after a "server load") is not here,
+/// because nobody says how long that load was.
+pub(crate) fn full_span(table: &mut Table) {
+    let name = "samsung-840-evo-250";
+    let whole = |bench: &mut Bench| {
+        let bytes = bench.sectors * 512;
+        bench.sequential(true, 1, 128, Until::Bytes(bytes)).mb_s()
+    };
+    let mut bench = Bench::new(name);
+    let fresh = whole(&mut bench);
+    let mut bench = bench.fast(|fast| {
+        let slots = fast.ftl().shape().logical_slots;
+        fast.write_random(slots, u64::from(slots) / 4, &mut Random::new(4));
+    });
+    bench.trim_all();
+    let trimmed = whole(&mut bench);
+    for (what, target, found) in [("new", 289.0, fresh), ("after TRIM", 290.3, trimmed)] {
+        let what = format!("{name} all of it in order, {what}, MB/s");
+        table.near(Origin::Predicted, &what, target, 10.0, found);
     }
 }
 
@@ -173,7 +241,8 @@ pub(crate) fn intel(table: &mut Table) {
     {
         let mut bench = Bench::new(name);
         let first = corner(&mut bench);
-        table.near(&format!("{name} random write when new, MB/s"), new, 10.0, first);
+        let what = format!("{name} random write when new, MB/s");
+        table.near(Origin::Circular, &what, new, 10.0, first);
         let mut bench = bench.fast(|fast| {
             let slots = fast.ftl().shape().logical_slots;
             let tested = ((8u64 << 30) / 4096) as u32;
@@ -182,7 +251,10 @@ pub(crate) fn intel(table: &mut Table) {
             fast.write_random(tested, 10 * u64::from(tested), &mut Random::new(4));
         });
         let second = corner(&mut bench);
-        table.near(&format!("{name} used over new"), used / new, 10.0, second / first);
+        // The bytes of a node were chosen for the first generation.
+        let is_first = name.contains("g1");
+        let origin = if is_first { Origin::Fitted } else { Origin::Predicted };
+        table.near(origin, &format!("{name} used over new"), used / new, 10.0, second / first);
     }
 }
 
@@ -190,7 +262,7 @@ pub(crate) fn intel(table: &mut Table) {
 pub(crate) fn vertex(table: &mut Table) {
     let mut bench = Bench::new("ocz-vertex-120");
     let new = corner(&mut bench);
-    table.near("ocz-vertex-120 random write when new, MB/s", 13.0, 10.0, new);
+    table.near(Origin::Circular, "ocz-vertex-120 random write when new, MB/s", 13.0, 10.0, new);
     let mut bench = bench.fast(|fast| {
         let slots = fast.ftl().shape().logical_slots;
         fast.write_sequential(0, u64::from(slots));
@@ -198,5 +270,5 @@ pub(crate) fn vertex(table: &mut Table) {
     });
     bench.now += SECOND;
     let used = corner(&mut bench);
-    table.near("ocz-vertex-120 used over new", 7.0 / 13.0, 20.0, used / new);
+    table.near(Origin::Fitted, "ocz-vertex-120 used over new", 7.0 / 13.0, 20.0, used / new);
 }

@@ -2,8 +2,8 @@
 //! sequential and 4 KiB random at a depth of 32 (as many as NCQ has), over 8 GB.
 
 use crate::validate::load::{Bench, Run, Until};
-use crate::validate::table::Table;
-use drives::{Kind, Model, Options};
+use crate::validate::table::{Origin, Table};
+use drives::{Kind, Model, Options, Published};
 
 const SPAN: u64 = 8_000_000_000;
 
@@ -21,9 +21,32 @@ pub(crate) fn all(table: &mut Table) {
             let run = measure(&model, published.key);
             let found = if published.key.ends_with("iops") { run.iops() } else { run.mb_s() };
             let what = format!("{name} {}", published.key);
-            table.near(&what, published.value, NEAR, found);
+            table.near(origin(&model, published), &what, published.value, NEAR, found);
         }
     }
+}
+
+/// Circular where a value that limits this figure says that it comes from this very figure.
+fn origin(model: &Model, published: &Published) -> Origin {
+    let limits: &[&str] = match published.key {
+        "sequential_read_mb_s" => &["limits.read_mb_s", "disk.outer_mb_s"],
+        "sequential_write_mb_s" => &["limits.write_mb_s", "disk.outer_mb_s", "nand.program_us"],
+        "random_read_iops" => &["firmware.read_us"],
+        "random_write_iops" => &["firmware.write_us"],
+        "random_read_qd1_iops" => &["nand.read_us", "disk.seek_average_ms"],
+        "random_write_qd1_iops" => &["firmware.write_latency_us"],
+        _ => &[],
+    };
+    let facts = model.facts.iter().filter(|fact| limits.contains(&fact.key.as_str()));
+    let figure = published.value.to_string();
+    let is_from_it = |source: &str| {
+        let numbers = source.replace(',', "");
+        let mut words = numbers.split(|letter: char| !letter.is_ascii_digit());
+        // A value whose source names no figure is the figure.
+        source == "specification" || words.any(|word| word == figure)
+    };
+    let mut facts = facts.filter(|fact| is_from_it(&fact.source) || fact.value == figure);
+    if facts.next().is_some() { Origin::Circular } else { Origin::Predicted }
 }
 
 fn measure(model: &Model, key: &str) -> Run {

@@ -52,6 +52,9 @@ pub struct SlcSettings {
     pub full: SlcFull,
     /// Whether idle time is used to fold; otherwise data stay until the space is needed.
     pub fold_when_idle: bool,
+    /// Whether a superblock in which something was trimmed is used again in idle time only. One that
+    /// was overwritten whole is used again at once in any case.
+    pub trimmed_when_idle: bool,
 }
 
 /// An FTL's policies.
@@ -103,5 +106,6 @@ impl SlcSettings {
         dynamic_superblocks: 0,
         full: SlcFull::Direct,
         fold_when_idle: false,
+        trimmed_when_idle: false,
     };
 }

@@ -64,7 +64,8 @@ impl Ftl {
                 victim.is_some_and(|victim| victim.superblock == superblock)
             };
             let in_hand = in_hand(self.folded) || in_hand(self.victim);
-            if self.valid[superblock as usize] == 0 && !in_hand {
+            let waits = self.trimmed[superblock as usize];
+            if self.valid[superblock as usize] == 0 && !in_hand && !waits {
                 self.release(superblock);
             }
         }

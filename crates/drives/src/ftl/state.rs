@@ -77,6 +77,8 @@ pub struct Ftl {
     pub(super) closed: u64,
     /// Whether it is used with one bit a cell.
     pub(super) slc: Vec<bool>,
+    /// Whether it waits for idle time because something in it was trimmed.
+    pub(super) trimmed: Vec<bool>,
     pub(super) erases: Vec<u32>,
     /// Dynamic SLC superblocks that hold something.
     pub(super) dynamic: u32,
@@ -125,6 +127,7 @@ impl Ftl {
             closed_at: vec![0; superblocks],
             closed: 0,
             slc,
+            trimmed: vec![false; superblocks],
             erases: vec![0; superblocks],
             dynamic: 0,
             free: (first..shape.superblocks).collect(),
@@ -256,6 +259,7 @@ impl Ftl {
     pub(super) fn open<N: Nand>(&mut self, superblock: u32, slc: bool, nand: &mut N) -> Frontier {
         let at = superblock as usize;
         self.slc[at] = slc;
+        self.trimmed[at] = false;
         self.erases[at] += 1;
         self.filled[at] = 0;
         let end = if slc {

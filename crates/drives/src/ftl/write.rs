@@ -128,16 +128,23 @@ impl Ftl {
         self.counters.trimmed += 1;
         self.map[logical as usize] = NOWHERE;
         if place < BUFFERED {
-            self.invalidate(place);
+            self.drop_trimmed(place);
             return true;
         }
         let staged = &mut self.buffer[(place - BUFFERED) as usize];
         let older = staged.older;
         *staged = Staged { logical: NOWHERE, older: NOWHERE };
         if older != NOWHERE {
-            self.invalidate(older);
+            self.drop_trimmed(older);
         }
         true
+    }
+
+    /// Forgets that a physical slot is valid because it was trimmed.
+    fn drop_trimmed(&mut self, physical: u32) {
+        self.invalidate(physical);
+        let superblock = self.by_superblock.divide(physical) as usize;
+        self.trimmed[superblock] = self.slc[superblock] && self.settings.slc.trimmed_when_idle;
     }
 
     /// What is in the buffer is lost, as in a power cut: older versions are what the map finds again.

@@ -1,13 +1,11 @@
 //! A flash drive's description, and the drive made of it.
 
+use super::Options;
 use super::reader::{Read, Reader};
-use super::{ModelError, Options};
 use crate::ftl::{Ftl, MapKind, Pacing, Settings, SlcFull, SlcSettings, Victims};
 use crate::shape::{SLOT_BYTES, Shape};
 use crate::smart::{VENDORS, Vendor};
 use crate::timed::{Timed, Timing, slot_ns};
-use alloc::borrow::ToOwned;
-use alloc::format;
 
 /// What a flash drive's file says.
 #[derive(Clone, PartialEq, Debug)]
@@ -134,13 +132,13 @@ impl FlashModel {
         all / f64::from(shape.logical_slots) - 1.0
     }
 
-    pub(super) fn ftl(&self, options: &Options) -> Result<Ftl, ModelError> {
+    pub(super) fn ftl(&self, options: &Options) -> Result<Ftl, &'static str> {
         let shape = self.shape(options);
         let settings = self.settings(&shape, options);
-        Ftl::new(shape, settings).map_err(|fault| ModelError(fault.to_owned()))
+        Ftl::new(shape, settings)
     }
 
-    pub(super) fn drive(&self, options: &Options) -> Result<Timed, ModelError> {
+    pub(super) fn drive(&self, options: &Options) -> Result<Timed, &'static str> {
         let ftl = self.ftl(options)?;
         let timing = self.timing(ftl.shape());
         Ok(Timed::new(ftl, timing))
@@ -174,6 +172,7 @@ fn settings(reader: &mut Reader<'_>, buffer_slots: u32) -> Read<Settings> {
         slc: SlcSettings {
             full,
             fold_when_idle: reader.flag("slc.fold_when_idle")?,
+            trimmed_when_idle: reader.flag("slc.trimmed_when_idle")?,
             ..SlcSettings::NONE
         },
         idle_free_superblocks: reader.number_or("ftl.idle_free_superblocks", 0.0..=1e6, 0.0)?
@@ -271,9 +270,4 @@ fn timing(reader: &mut Reader<'_>) -> Read<Timing> {
         map_blocks: reader.flag("map.blocking")?,
         ..times
     })
-}
-
-/// The sentence for a drive that cannot be built from its numbers.
-pub(super) fn impossible(file: &str, error: &ModelError) -> ModelError {
-    ModelError(format!("{file}: nand: {error}"))
 }

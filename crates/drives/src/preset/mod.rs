@@ -6,9 +6,11 @@
 //! real drive; nothing of it reaches the model, it is what the model is compared with.
 
 mod catalogue;
+mod derived;
 mod flash;
 mod reader;
 
+pub use derived::{Derived, Predicted, predicted};
 pub use flash::FlashModel;
 pub use reader::{Fact, ModelError};
 
@@ -21,6 +23,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 pub(crate) use reader::Reader;
+use reader::line_at;
 use toml::{Table, Value};
 
 /// A drive's description.
@@ -30,12 +33,25 @@ pub struct Model {
     pub name: String,
     /// Its name in full.
     pub title: String,
+    /// What people call it by.
+    pub about: About,
     /// What it is made of.
     pub kind: Kind,
     /// Every value with its source.
     pub facts: Vec<Fact>,
     /// What is published of the real drive: key, value, source.
     pub published: Vec<Published>,
+}
+
+/// What tells a drive from others and does not reach the model; empty or 0 where a file does not say.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct About {
+    /// Its link: `SATA 6 Gb/s`.
+    pub interface: String,
+    /// Its flash: `19 nm TLC`.
+    pub nand: String,
+    /// The year in which it was sold first.
+    pub year: u32,
 }
 
 /// The kinds of drives.
@@ -114,6 +130,10 @@ impl Model {
     ///
     /// Errors: what is wrong with which key, and how to mend it.
     pub fn parse(name: &str, text: &str) -> Result<Model, ModelError> {
+        Model::read(name, text).map_err(|error| error.located(text))
+    }
+
+    fn read(name: &str, text: &str) -> Result<Model, ModelError> {
         let table = resolve(name, text, DEPTH)?;
         let mut reader = Reader::new(name, &table);
         let title = reader.word("title")?.to_owned();
@@ -121,6 +141,11 @@ impl Model {
             "flash" => Kind::Flash(Box::new(FlashModel::read(&mut reader)?)),
             "disk" => Kind::Disk(DiskModel::read(&mut reader)?),
             _ => return Err(reader.wrong("kind", "not known; write \"flash\" or \"disk\"")),
+        };
+        let about = About {
+            interface: reader.text("about.interface")?,
+            nand: reader.text("about.nand")?,
+            year: reader.number_or("about.year", 1956.0..=2100.0, 0.0)? as u32,
         };
         let facts = core::mem::take(&mut reader.facts);
         let mut published = Vec::new();
@@ -131,7 +156,7 @@ impl Model {
             }
         }
         reader.end()?;
-        let model = Model { name: name.to_owned(), title, kind, facts, published };
+        let model = Model { name: name.to_owned(), title, about, kind, facts, published };
         model.check(name)?;
         Ok(model)
     }
@@ -142,7 +167,7 @@ impl Model {
             let options = Options::default();
             let shape = flash.shape(&options);
             let fault = Ftl::check(&shape, &flash.settings(&shape, &options));
-            fault.map_err(|fault| flash::impossible(file, &ModelError(fault.to_owned())))?;
+            fault.map_err(|fault| ModelError::new(file, "nand", fault))?;
         }
         Ok(())
     }
@@ -165,7 +190,7 @@ impl Model {
     /// Errors: the options do not fit the model.
     pub fn ftl(&self, options: &Options) -> Result<Option<Ftl>, ModelError> {
         match &self.kind {
-            Kind::Flash(flash) => flash.ftl(options).map(Some),
+            Kind::Flash(flash) => flash.ftl(options).map(Some).map_err(|fault| self.wrong(fault)),
             Kind::Disk(_) => Ok(None),
         }
     }
@@ -174,11 +199,18 @@ impl Model {
     ///
     /// Errors: the options do not fit the model.
     pub fn drive(&self, options: &Options) -> Result<Drive, ModelError> {
-        let named = |error| ModelError(format!("{}: {error}", self.name));
         Ok(match &self.kind {
-            Kind::Flash(flash) => Drive::Flash(Box::new(flash.drive(options).map_err(named)?)),
+            Kind::Flash(flash) => {
+                let drive = flash.drive(options).map_err(|fault| self.wrong(fault))?;
+                Drive::Flash(Box::new(drive))
+            }
             Kind::Disk(disk) => Drive::Disk(Disk::new(disk, options)),
         })
+    }
+
+    /// The options make of the model what cannot be built.
+    fn wrong(&self, fault: &str) -> ModelError {
+        ModelError::new(&self.name, "", fault)
     }
 }
 
@@ -214,13 +246,14 @@ impl Drive {
 /// The file's tables over those of the model it is like.
 fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
     let own: Table = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
-        ModelError(format!("{name}: line {line}: {}; mend the TOML", error.message()))
+        let what = format!("{}; mend the TOML", error.message().replace('\n', ", "));
+        let line = error.span().map(|span| line_at(text, span.start));
+        ModelError { line, ..ModelError::new(name, "", &what) }
     })?;
     let Some(like) = own.get("like") else {
         return Ok(own);
     };
-    let wrong = |what: &str| ModelError(format!("{name}: like: {what}"));
+    let wrong = |what: &str| ModelError::new(name, "like", what);
     let like = like.as_str().ok_or_else(|| wrong("give a preset's name in quotes"))?;
     let base = catalogue::text(like).ok_or_else(|| {
         wrong(&format!("there is no preset {like}; see `overdrive drive models`"))

@@ -7,16 +7,62 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
+use toml::de::DeTable;
 use toml::{Table, Value};
 
-/// What is wrong with a drive's file: one sentence that names the file, the key and the mend.
+/// What is wrong with a drive's file: one sentence that names the file, the line where there is one, the
+/// key and the mend.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ModelError(pub(super) String);
+pub struct ModelError {
+    /// The file, as it was named.
+    pub file: String,
+    /// The line, from 1; none where what is wrong does not stand in the file.
+    pub line: Option<usize>,
+    /// Section and key, or a section; empty where it is none's.
+    pub key: String,
+    /// What is wrong, and what to do.
+    pub what: String,
+}
+
+impl ModelError {
+    pub(super) fn new(file: &str, key: &str, what: &str) -> ModelError {
+        let [file, key, what] = [file, key, what].map(ToOwned::to_owned);
+        ModelError { file, line: None, key, what }
+    }
+
+    /// The same with the line, where the key stands in this text.
+    pub(super) fn located(mut self, text: &str) -> ModelError {
+        self.line = self.line.or_else(|| line_of(text, &self.key));
+        self
+    }
+}
 
 impl fmt::Display for ModelError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        write!(formatter, "{}: ", self.file)?;
+        if let Some(line) = self.line {
+            write!(formatter, "line {line}: ")?;
+        }
+        if !self.key.is_empty() {
+            write!(formatter, "{}: ", self.key)?;
+        }
+        formatter.write_str(&self.what)
     }
+}
+
+/// The line on which a key stands, from 1, or else its section.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let (section, name) = key.split_once('.').unwrap_or((key, ""));
+    let (found, value) = table.get_ref().get_key_value(section)?;
+    let within = value.get_ref().as_table().and_then(|table| table.get_key_value(name));
+    let at = within.map_or(found.span(), |(found, _)| found.span()).start;
+    Some(line_at(text, at))
+}
+
+/// The line of a position, from 1.
+pub(super) fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 impl core::error::Error for ModelError {}
@@ -49,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn wrong(&self, key: &str, what: &str) -> ModelError {
-        ModelError(format!("{}: {key}: {what}", self.file))
+        ModelError::new(self.file, key, what)
     }
 
     /// A word of the file's first lines.
@@ -110,7 +156,7 @@ impl<'a> Reader<'a> {
         let (low, high) = range.into_inner();
         let number = self.number(key, low as f64..=high as f64)?;
         if number != number as u64 as f64 {
-            return Err(self.wrong(key, &format!("{number} must be a whole number")));
+            return Err(self.wrong(key, &format!("{number} is not whole; give a whole number")));
         }
         Ok(number as u64)
     }
@@ -149,12 +195,23 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A text, or an empty one where the key is not there.
+    pub(super) fn text(&mut self, key: &str) -> Read<String> {
+        match self.value(key)? {
+            None => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value) => Err(self.wrong(key, &format!("{value} is no text; put it in quotes"))),
+        }
+    }
+
     /// Yes or no; no where the key is not there.
     pub(super) fn flag(&mut self, key: &str) -> Read<bool> {
         match self.value(key)? {
             None => Ok(false),
             Some(Value::Boolean(flag)) => Ok(*flag),
-            Some(value) => Err(self.wrong(key, &format!("{value} is neither true nor false"))),
+            Some(value) => {
+                Err(self.wrong(key, &format!("{value} is neither true nor false; give one")))
+            }
         }
     }
 

@@ -1,0 +1,221 @@
+//! `overdrive drive health`: what a drive says of itself.
+
+use super::smartctl::{self, Line, Nothing, Report};
+use crate::tools;
+use block::Size;
+use drives::Attribute;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use volume::control::daemons;
+use volume::{Exit, Failure};
+
+/// What a drive says of its health, as smartctl reads it.
+///
+/// The status is 1 where the drive says that it fails. Examples:
+///   overdrive drive health sda
+///   overdrive drive health /dev/nvme0n1 --json
+///   overdrive drive health db           the device behind a volume that is served
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Options {
+    /// A device in /dev, its path, or a volume that is served from a device.
+    name: PathBuf,
+    /// Print one JSON object.
+    #[arg(long, short = 'J')]
+    json: bool,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let device = device(&options.name)?;
+    let report = ask(&device)?;
+    if options.json {
+        println!("{}", as_json(&device, &report));
+    } else {
+        print!("{}", as_text(&device, &report));
+    }
+    let fails = report.passed == Some(false);
+    Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
+}
+
+/// The device that is meant.
+fn device(name: &Path) -> Result<PathBuf, Failure> {
+    let text = name.display();
+    let path =
+        if text.to_string().contains('/') { name.to_owned() } else { Path::new("/dev").join(name) };
+    match std::fs::metadata(&path).map(|found| found.file_type()) {
+        Ok(kind) if kind.is_block_device() || kind.is_char_device() => return Ok(path),
+        Ok(_) => {
+            let message = format!("{text}: no device; name one that 'overdrive drive list' shows");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Err(_) => {}
+    }
+    let mut rows = Vec::new();
+    for mut daemon in daemons(&volume::runtime_directory()) {
+        rows.extend(daemon.rows().unwrap_or_default());
+    }
+    let Some(row) = rows.into_iter().find(|row| Path::new(&row.name) == name) else {
+        let message = format!("{text}: no such device or volume; see 'overdrive drive list'");
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    let is_device =
+        std::fs::metadata(&row.backing).is_ok_and(|found| found.file_type().is_block_device());
+    if !is_device {
+        let message = format!(
+            "{text}: its backing {} is no device; name the drive that it lies on",
+            row.backing
+        );
+        return Err(Failure::new(Exit::Negative, message));
+    }
+    Ok(row.backing.into())
+}
+
+/// Asks smartctl.
+fn ask(device: &Path) -> Result<Report, Failure> {
+    let place = device.display();
+    let Some(smartctl) = tools::find("smartctl") else {
+        let install = tools::install(&["smartmontools"]);
+        let message =
+            format!("{place}: smartctl, which reads SMART, is not installed; run '{install}'");
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    let output = Command::new(smartctl).args(["-j", "-a"]).arg(device).output();
+    let output = output.map_err(|error| {
+        Failure::new(Exit::Io, format!("{place}: smartctl did not start ({error}); reinstall it"))
+    })?;
+    let told: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
+        let message = format!(
+            "{place}: smartctl printed no JSON ({error}); install smartmontools 7.0 or later"
+        );
+        Failure::new(Exit::Io, message)
+    })?;
+    smartctl::report(&told).map_err(|nothing| refused(device, nothing))
+}
+
+fn refused(device: &Path, nothing: Nothing) -> Failure {
+    let place = device.display();
+    match nothing {
+        Nothing::Closed(words) if words.contains("Permission denied") => {
+            let message = format!("{place}: only root may read its SMART; run this with sudo");
+            Failure::new(Exit::Permission, message)
+        }
+        Nothing::Closed(words) => {
+            let message =
+                format!("{place}: smartctl could not open it ({words}); check the device");
+            Failure::new(Exit::Io, message)
+        }
+        Nothing::None(words) => {
+            let said = if words.is_empty() { "nothing" } else { &words };
+            let message = format!(
+                "{place}: offers no SMART, as most virtual disks (smartctl: {said}); \
+                 ask the host of the machine"
+            );
+            Failure::new(Exit::Negative, message)
+        }
+    }
+}
+
+/// An attribute of a modelled drive, in the same form as a real one's.
+pub(super) fn modelled(attribute: &Attribute) -> Value {
+    line_json(&Line {
+        id: u64::from(attribute.id),
+        name: attribute.name.to_owned(),
+        normalized: attribute.normalized.map(u64::from),
+        raw: attribute.raw.to_string(),
+    })
+}
+
+fn line_json(line: &Line) -> Value {
+    json!({
+        "id": line.id,
+        "name": line.name,
+        "normalized": line.normalized,
+        "raw": line.raw,
+    })
+}
+
+fn as_json(device: &Path, report: &Report) -> Value {
+    let attributes: Vec<Value> = report.attributes.iter().map(line_json).collect();
+    json!({
+        "schema": "overdrive.drive.health/1",
+        "device": device.display().to_string(),
+        "model": report.model,
+        "firmware": report.firmware,
+        "passed": report.passed,
+        "host_written_bytes": report.host_written_bytes,
+        "host_read_bytes": report.host_read_bytes,
+        "nand_written_bytes": report.nand_written_bytes,
+        "write_amplification": report.write_amplification,
+        "worn_percent": report.worn_percent,
+        "spare_percent": report.spare_percent,
+        "temperature_c": report.temperature_c,
+        "power_on_hours": report.power_on_hours,
+        "media_errors": report.media_errors,
+        "reallocated": report.reallocated,
+        "attributes": attributes,
+    })
+}
+
+fn as_text(device: &Path, report: &Report) -> String {
+    let mut text = String::new();
+    let plain = |word: &str| word.chars().filter(|one| !one.is_control()).collect::<String>();
+    let known = |value: Option<String>| value.unwrap_or_else(|| "not told".to_owned());
+    let size = |bytes: Option<u64>| known(bytes.map(|bytes| Size(bytes).to_string()));
+    let number =
+        |number: Option<u64>, unit: &str| known(number.map(|number| format!("{number}{unit}")));
+    let verdict = report.passed.map(|passed| if passed { "passed" } else { "FAILING" }.to_owned());
+    let temperature = report.temperature_c.map(|degrees| format!("{degrees} C"));
+    let lines = [
+        ("device", format!("{} {}", device.display(), plain(&report.model))),
+        ("its own verdict", known(verdict)),
+        ("host writes", size(report.host_written_bytes)),
+        ("host reads", size(report.host_read_bytes)),
+        ("NAND writes", size(report.nand_written_bytes)),
+        (
+            "write amplification",
+            known(report.write_amplification.map(|ratio| format!("{ratio:.2}"))),
+        ),
+        ("worn", number(report.worn_percent, " %")),
+        ("spare left", number(report.spare_percent, " %")),
+        ("temperature", known(temperature)),
+        ("powered on", number(report.power_on_hours, " h")),
+        ("media errors", number(report.media_errors, "")),
+        ("reallocated", number(report.reallocated, "")),
+    ];
+    for (name, value) in lines {
+        _ = writeln!(text, "{name:<20} {value}");
+    }
+    text.push('\n');
+    text.push_str(&lines_text(&report.attributes));
+    text
+}
+
+/// A modelled drive's attributes as smartctl prints them.
+pub(super) fn table(attributes: &[Attribute]) -> String {
+    let lines: Vec<Line> = attributes
+        .iter()
+        .map(|attribute| Line {
+            id: u64::from(attribute.id),
+            name: attribute.name.to_owned(),
+            normalized: attribute.normalized.map(u64::from),
+            raw: attribute.raw.to_string(),
+        })
+        .collect();
+    lines_text(&lines)
+}
+
+fn lines_text(lines: &[Line]) -> String {
+    let mut text =
+        format!("{:>3} {:<28} {:>5} {}\n", "ID#", "ATTRIBUTE_NAME", "VALUE", "RAW_VALUE");
+    for line in lines {
+        let plain = |word: &str| word.chars().filter(|one| !one.is_control()).collect::<String>();
+        let id = if line.id > 0 { line.id.to_string() } else { "-".to_owned() };
+        let value = line.normalized.map_or("-".to_owned(), |value| format!("{value:03}"));
+        let (name, raw) = (plain(&line.name), plain(&line.raw));
+        _ = writeln!(text, "{id:>3} {name:<28} {value:>5} {raw}");
+    }
+    text
+}

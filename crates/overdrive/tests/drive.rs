@@ -1,0 +1,176 @@
+//! `overdrive drive` as users run it.
+
+use serde_json::Value;
+use std::fs::{set_permissions, write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str], path: Option<&Path>) -> Output {
+    let runtime = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    command.arg("drive").args(arguments).env("XDG_RUNTIME_DIR", runtime.path());
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    command.output().expect("overdrive can be started")
+}
+
+fn text(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn object(output: &Output) -> Value {
+    serde_json::from_str(&text(output)).expect("one JSON object")
+}
+
+fn failure(output: &Output, status: i32) -> String {
+    let said = String::from_utf8(output.stderr.clone()).expect("text");
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert!(output.stdout.is_empty() && said.lines().count() == 1, "{said}");
+    said
+}
+
+#[test]
+fn every_preset_is_listed_in_the_columns_that_are_asked_for() {
+    let all = object(&run(&["models", "--json"], None));
+    assert_eq!(all["schema"], "overdrive.drive.models/1");
+    let models = all["models"].as_array().expect("a list");
+    let told = text(&run(&["models", "-nb", "-o", "name,capacity,year"], None));
+    let lines: Vec<Vec<&str>> =
+        told.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), models.len());
+    for (line, model) in lines.iter().zip(models) {
+        assert_eq!(line[0], model["name"]);
+        assert_eq!(line[1], model["capacity_bytes"].to_string());
+        assert_eq!(line[2], model["year"].to_string());
+        assert!(model["interface"].as_str().is_some_and(|word| !word.is_empty()), "{model}");
+        let is_flash = model["kind"] == "flash";
+        assert_eq!(
+            is_flash,
+            model["nand"].as_str().is_some_and(|word| !word.is_empty()),
+            "{model}"
+        );
+        assert_eq!(is_flash, model["spare"].as_f64().is_some_and(|spare| spare > 0.01), "{model}");
+    }
+}
+
+#[test]
+fn a_preset_shows_each_number_with_its_source() {
+    let told = text(&run(&["models", "samsung-840-evo-250"], None));
+    assert!(
+        told.contains("dies                   16               drives.md 2.2 (AnandTech 7173 p2)")
+    );
+    assert!(told.contains("planes                 2                assumed"), "{told}");
+    assert!(told.contains("by theory: greedy"), "{told}");
+    let object = object(&run(&["models", "samsung-840-evo-250", "--json"], None));
+    for fact in object["facts"].as_array().expect("a list") {
+        assert!(fact["source"].as_str().is_some_and(|source| !source.is_empty()), "{fact}");
+    }
+    let unknown = failure(&run(&["models", "samsung-840-ev"], None), 1);
+    assert!(unknown.contains("did you mean samsung-840-evo-1000"), "{unknown}");
+}
+
+const SMALL: &str = r#"
+like = "samsung-840-pro-256"
+title = "A small one"
+
+[capacity]
+user_bytes = [64_000_000, "assumed"]
+
+[nand]
+dies = [1, "assumed"]
+channels = [1, "assumed"]
+blocks = [300, "assumed"]
+pages = [16, "assumed"]
+"#;
+
+#[test]
+fn a_users_file_is_checked_and_what_follows_is_printed() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("mine.toml");
+    write(&file, SMALL).expect("written");
+    let name = file.to_str().expect("text");
+    let told = text(&run(&["models", "--check", name], None));
+    assert!(told.contains(": sound;") && told.contains("What follows"), "{told}");
+    for (from, to, parts) in [
+        (
+            "dies = [1,",
+            "dies = [0,",
+            ["mine.toml: line 9: nand.dies: 0 is out of range", "give 1 to"],
+        ),
+        ("channels =", "channel =", ["line 10: nand.channel: no such key", "did you mean"]),
+        ("blocks = [300,", "blocks = [30,", ["line 8: nand: too little flash", "more blocks"]),
+        ("title = \"A", "title = A", ["line 3", "mend the TOML"]),
+    ] {
+        write(&file, SMALL.replace(from, to)).expect("written");
+        let said = failure(&run(&["models", "--check", name], None), 1);
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+    write(&file, [0xff, 0xfe]).expect("written");
+    assert!(failure(&run(&["models", "--check", name], None), 1).contains("not UTF-8"));
+    assert!(failure(&run(&["models", "--check", "/no/such.toml"], None), 1).contains("/no/such"));
+    failure(&run(&["models", "--age"], None), 2);
+}
+
+#[test]
+fn an_aged_drive_amplifies_as_theory_says() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("mine.toml");
+    write(&file, SMALL).expect("written");
+    let arguments = ["models", "--check", file.to_str().expect("text"), "--age", "--json"];
+    let aged = &object(&run(&arguments, None))["aged"];
+    let number = |key: &str| aged[key].as_f64().expect("a number");
+    assert_eq!(aged["steady"], true);
+    assert!(number("predicted") > 1.5, "it has little to spare: {aged}");
+    let off = number("write_amplification") / number("predicted") - 1.0;
+    assert!(off.abs() < 0.06, "{off}");
+    let life = number("nand_written_bytes") / number("host_written_bytes");
+    assert!((life - number("write_amplification_life")).abs() < 0.01);
+    let attributes = aged["attributes"].as_array().expect("a list");
+    let written =
+        attributes.iter().find(|one| one["name"] == "Total_LBAs_Written").expect("it tells");
+    let sectors: f64 = written["raw"].as_str().expect("text").parse().expect("a number");
+    assert_eq!(sectors * 512.0, number("host_written_bytes"));
+}
+
+#[test]
+fn the_machines_devices_are_listed_or_it_has_none() {
+    let list = object(&run(&["list", "--all", "--json"], None));
+    assert_eq!(list["schema"], "overdrive.drive.list/1");
+    let seen = std::fs::read_dir("/sys/block").map_or(0, Iterator::count);
+    assert_eq!(list["drives"].as_array().map(Vec::len), Some(seen));
+    let told = text(&run(&["list", "-a", "-o", "name,size"], None));
+    assert_eq!(told.lines().count(), seen + 1);
+}
+
+#[test]
+fn health_is_read_by_smartctl_and_its_absence_is_said() {
+    let place = tempfile::tempdir().expect("a directory");
+    let program = place.path().join("smartctl");
+    let says = |json: &str| {
+        write(&program, format!("#!/bin/sh\n/bin/cat <<'END'\n{json}\nEND\nexit 0\n"))
+            .expect("written");
+        set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    };
+    says(
+        r#"{ "smartctl": { "exit_status": 0 }, "model_name": "Samsung SSD 840 EVO 250GB",
+             "smart_status": { "passed": false },
+             "ata_smart_attributes": { "table": [ { "id": 241, "name": "Total_LBAs_Written",
+               "value": 99, "raw": { "value": 2048, "string": "2048" } } ] } }"#,
+    );
+    let health = |arguments: &[&str]| run(arguments, Some(place.path()));
+    let failing = health(&["health", "/dev/null"]);
+    assert_eq!(failing.status.code(), Some(1), "the drive says that it fails");
+    let told = String::from_utf8(failing.stdout).expect("text");
+    assert!(told.contains("its own verdict      FAILING"), "{told}");
+    assert!(told.contains("host writes          1 MiB"), "{told}");
+    assert!(told.contains("241 Total_LBAs_Written             099 2048"), "{told}");
+    says(r#"{ "smartctl": { "exit_status": 1 } }"#);
+    assert!(failure(&health(&["health", "/dev/null"]), 1).contains("offers no SMART"));
+    says("no JSON");
+    assert!(failure(&health(&["health", "/dev/null"]), 6).contains("install smartmontools"));
+    assert!(failure(&health(&["health", "/etc/passwd"]), 2).contains("no device"));
+    assert!(failure(&health(&["health", "nosuchdevice"]), 1).contains("no such device or volume"));
+}
