@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("lane", &[]),
     ("block", &["lane"]),
     ("cache", &["lane", "block"]),
@@ -13,6 +13,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("uring", &["lane", "block"]),
     ("nbd", &["lane", "block"]),
     ("holder", &["lane", "block", "cache", "uring"]),
+    ("load", &["lane", "block", "layers"]),
     ("crash", &["lane", "block", "cache", "layers"]),
     ("volume", VOLUME),
     ("overdrive", OVERDRIVE),
