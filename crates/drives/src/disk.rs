@@ -206,6 +206,23 @@ impl Disk {
     /// Lets time pass. A disk works its cache off by itself, so there is nothing to do.
     pub fn idle(&mut self, _until_ns: u64) {}
 
+    /// When all that was asked for so far will have been done: every write is on the platter by then.
+    pub fn settled_ns(&self) -> u64 {
+        self.free as u64
+    }
+
+    /// Cuts the power at a time not before the last request's: what waits in the cache is lost, and the
+    /// arm is at rest on the first track.
+    pub fn power_cut(&mut self, now_ns: u64) {
+        self.free = now_ns as f64;
+        self.link_free = now_ns as f64;
+        self.arm = 0;
+        self.cached = 0.0;
+        self.reads.clear();
+        self.writes.clear();
+        self.last_write = u64::MAX;
+    }
+
     /// Bytes of writes that a power cut at this time would lose.
     pub fn at_risk_bytes(&self, now_ns: u64) -> u64 {
         let waiting = self.writes.iter().filter(|(end, _)| *end > now_ns);

@@ -113,6 +113,7 @@ fn a_flush_waits_for_the_flash_unless_the_buffer_is_protected() {
     let flushed = timed.submit(written, Op::Flush);
     let program = timed.timing().program_ns;
     assert!(flushed - written > program, "{} ns", flushed - written);
+    assert!((written..=flushed).contains(&timed.programmed_ns()));
     assert_eq!(timed.ftl().counters().padding, 3);
     let timing = Timing { protected: true, flush_ns: 10_000, ..*timed.timing() };
     let mut timed = Timed::new(timed.into_ftl(), timing);
@@ -277,5 +278,9 @@ fn a_hard_disk_seeks_turns_and_streams() {
     let written = disk.submit(now, Op::Write { first: 0, count: 8 });
     assert!(written - now < 1_000_000 && disk.at_risk_bytes(written) == 4096);
     let flushed = disk.submit(written, Op::Flush);
-    assert_eq!(disk.at_risk_bytes(flushed), 0);
+    assert_eq!((disk.at_risk_bytes(flushed), disk.settled_ns()), (0, flushed));
+    let written = disk.submit(flushed, Op::Write { first: 8, count: 8 });
+    assert!(disk.settled_ns() > written);
+    disk.power_cut(written);
+    assert_eq!((disk.at_risk_bytes(written), disk.settled_ns()), (0, written));
 }

@@ -1,5 +1,6 @@
 //! The `overdrive` command.
 
+mod bench;
 mod demo;
 mod doctor;
 mod progress;
@@ -27,6 +28,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Volume(volumes::Arguments),
     Upgrade(volumes::UpgradeArguments),
+    Bench(Box<bench::Arguments>),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     /// Keep a volume's memory for its daemon, which starts this itself.
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Volume(arguments) => volumes::run(&arguments),
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::Hold => Ok(holder::hold()),

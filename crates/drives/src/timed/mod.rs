@@ -140,6 +140,12 @@ impl Timed {
         self.read_slots
     }
 
+    /// When the last program for the host that was begun so far will have ended: all that has left the
+    /// buffer is on the flash by then.
+    pub fn programmed_ns(&self) -> u64 {
+        self.programmed
+    }
+
     /// Ages the drive without time: everything under way ends, then the caller does with the FTL what
     /// it likes.
     pub fn fast_forward(self, work: impl FnOnce(&mut crate::Fast)) -> Timed {

@@ -1,0 +1,278 @@
+//! The drive under its lock: its own clock, its power, its data. Plain decisions, nothing waits.
+
+use crate::store::{SLOT_SECTORS, Store};
+use crate::versions::Versions;
+use block::{Buf, Error, Extent, Kind, Result};
+use drives::{Drive, Fast, Found, Op, Random};
+
+/// What a command is answered with while the drive has no power.
+const OFF: Error = Error::new(Kind::Io, "reach the drive: its power is off");
+/// What the first flush is answered with after a power cut that took something.
+const TAKEN: Error = Error::new(Kind::Io, "keep all that was written: a power cut took some of it");
+
+/// A command to the drive: what one section handles.
+pub(crate) enum Command<'a> {
+    Read {
+        at: Extent,
+        into: &'a Buf,
+    },
+    /// `None` writes zeros.
+    Write {
+        at: Extent,
+        from: Option<&'a Buf>,
+    },
+    /// Whole slots.
+    Trim {
+        at: Extent,
+    },
+    Flush,
+}
+
+impl Command<'_> {
+    fn op(&self) -> Op {
+        match *self {
+            Command::Read { at, .. } => Op::Read { first: at.first, count: at.count },
+            Command::Write { at, .. } => Op::Write { first: at.first, count: at.count },
+            Command::Trim { at } => Op::Trim { first: at.first, count: u64::from(at.count) },
+            Command::Flush => Op::Flush,
+        }
+    }
+}
+
+/// The drive's clock against the lanes'.
+#[derive(Clone, Copy)]
+enum Power {
+    /// It has not been used yet: its time begins with the first command.
+    Fresh,
+    /// The lanes' time at the drive's time 0.
+    On { start: u64 },
+    /// Off since this time of the drive.
+    Off { at: u64 },
+}
+
+/// What was asked of a drive, and what became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Counts {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) trims: u64,
+    pub(crate) flushes: u64,
+    pub(crate) refused: u64,
+    pub(crate) power_cuts: u64,
+    pub(crate) slots_lost: u64,
+}
+
+pub(crate) struct Device {
+    /// Away only while it is aged.
+    drive: Option<Drive>,
+    /// Whether what is in its buffer survives.
+    protected: bool,
+    store: Option<Store>,
+    versions: Versions,
+    power: Power,
+    /// The drive's time of the last command.
+    last: u64,
+    /// A power cut took something, and no flush has failed for it yet.
+    owed: bool,
+    pub(crate) counts: Counts,
+}
+
+impl Device {
+    pub(crate) fn new(drive: Drive, store: Option<Store>) -> Device {
+        let protected = matches!(&drive, Drive::Flash(flash) if flash.timing().protected);
+        Device {
+            drive: Some(drive),
+            protected,
+            store,
+            versions: Versions::default(),
+            power: Power::Fresh,
+            last: 0,
+            owed: false,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn drive(&self) -> &Drive {
+        self.drive.as_ref().expect("the drive is away only while it is aged")
+    }
+
+    fn drive_mut(&mut self) -> &mut Drive {
+        self.drive.as_mut().expect("the drive is away only while it is aged")
+    }
+
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self.power, Power::Off { .. })
+    }
+
+    /// Takes a command at a time of the lanes; returns when it completes, in the same time. The data
+    /// change at once: until the command is answered, that may be seen or not.
+    pub(crate) fn admit(&mut self, lane_now: u64, command: &Command<'_>) -> Result<u64> {
+        let start = match self.power {
+            Power::On { start } => start,
+            Power::Off { .. } => {
+                self.counts.refused += 1;
+                return Err(OFF);
+            }
+            Power::Fresh => {
+                self.power = Power::On { start: lane_now };
+                lane_now
+            }
+        };
+        // Lanes have clocks of their own, and the drive sees one.
+        self.last = self.last.max(lane_now.saturating_sub(start));
+        self.count(command);
+        if matches!(command, Command::Flush) && core::mem::take(&mut self.owed) {
+            self.counts.refused += 1;
+            return Err(TAKEN);
+        }
+        if self.store.is_none() {
+            let now = self.last;
+            return Ok(start + self.drive_mut().submit(now, command.op()));
+        }
+        self.catch_up();
+        self.apply(command);
+        let now = self.last;
+        let end = self.drive_mut().submit(now, command.op());
+        self.follow();
+        Ok(start + end)
+    }
+
+    fn count(&mut self, command: &Command<'_>) {
+        let counter = match command {
+            Command::Read { .. } => &mut self.counts.reads,
+            Command::Write { .. } => &mut self.counts.writes,
+            Command::Trim { .. } => &mut self.counts.trims,
+            Command::Flush => &mut self.counts.flushes,
+        };
+        *counter += 1;
+    }
+
+    /// Lets the drive and its versions live until the last command's time.
+    fn catch_up(&mut self) {
+        let now = self.last;
+        self.drive_mut().idle(now);
+        self.follow();
+        if let Some(store) = &mut self.store {
+            self.versions.settle(now, |page| store.give_back(page));
+        }
+    }
+
+    /// Notes which versions have left the drive's buffer.
+    fn follow(&mut self) {
+        match self.drive.as_ref() {
+            Some(Drive::Flash(flash)) => {
+                let staged = |slot| flash.ftl().find(slot as u32) == Found::Buffer;
+                self.versions.left_buffer(flash.programmed_ns(), staged);
+            }
+            Some(Drive::Disk(disk)) => self.versions.left_buffer(disk.settled_ns(), |_| false),
+            None => {}
+        }
+    }
+
+    /// What the command does to the data.
+    fn apply(&mut self, command: &Command<'_>) {
+        let Some(store) = &mut self.store else { return };
+        match *command {
+            Command::Read { at, into } => store.read(at, into),
+            Command::Write { at, from } => {
+                if !self.protected {
+                    for slot in at.first / SLOT_SECTORS..at.end().div_ceil(SLOT_SECTORS) {
+                        self.versions.overwrite(slot, || store.page(slot));
+                    }
+                }
+                match from {
+                    Some(from) => store.write(at, from),
+                    None => store.zero(at),
+                }
+            }
+            Command::Trim { at } => {
+                let (mut next, end) = (at.first / SLOT_SECTORS, at.end() / SLOT_SECTORS);
+                while let Some(slot) = self.versions.any(next, end) {
+                    self.versions.forget(slot, |page| store.give_back(page));
+                    next = slot + 1;
+                }
+                store.zero(at);
+            }
+            Command::Flush => {}
+        }
+    }
+
+    /// Cuts the power at a time of the lanes, not before `answered`. Returns how many slots lost their
+    /// newest version; none if the power is off already.
+    pub(crate) fn power_cut(&mut self, lane_now: u64, answered: u64, seed: u64) -> u64 {
+        let start = match self.power {
+            Power::Off { .. } => return 0,
+            Power::Fresh => lane_now,
+            Power::On { start } => start,
+        };
+        self.last = self.last.max(lane_now.max(answered).saturating_sub(start));
+        self.catch_up();
+        let lost = self.lose(seed);
+        self.power = Power::Off { at: self.last };
+        self.owed |= lost > 0;
+        self.counts.power_cuts += 1;
+        self.counts.slots_lost += lost;
+        lost
+    }
+
+    /// What the drive loses now: its data become what they were before.
+    fn lose(&mut self, seed: u64) -> u64 {
+        let now = self.last;
+        let mut lost = match self.drive_mut() {
+            Drive::Flash(flash) => flash.power_cut(now, seed),
+            Drive::Disk(_) => alloc::vec::Vec::new(),
+        };
+        let mut random = Random::new(seed);
+        if let Drive::Disk(disk) = self.drive_mut() {
+            let at_risk = disk.at_risk_bytes(now);
+            disk.power_cut(now);
+            if self.store.is_none() {
+                return at_risk.div_ceil(drives::SLOT_BYTES);
+            }
+            // Its cache has written some of it already, in an order of its own.
+            lost.extend(self.versions.unsettled().filter(|_| random.bits() & 1 == 0));
+        }
+        let Some(store) = &mut self.store else { return lost.len() as u64 };
+        for slot in &lost {
+            if let Some(page) = self.versions.settled(*slot) {
+                store.restore(*slot, page);
+            }
+        }
+        self.versions.clear(|page| store.give_back(page));
+        lost.len() as u64
+    }
+
+    /// Gives the power back at a time of the lanes; the drive has seen nothing of the time between.
+    pub(crate) fn power_on(&mut self, lane_now: u64) {
+        if let Power::Off { at } = self.power {
+            self.power = Power::On { start: lane_now.saturating_sub(at) };
+        }
+    }
+
+    /// Everything under way ends, then `work` ages a flash drive without time; its clock starts anew.
+    pub(crate) fn fast_forward(&mut self, work: impl FnOnce(&mut Fast)) {
+        self.drive = match self.drive.take() {
+            Some(Drive::Flash(flash)) => {
+                Some(Drive::Flash(alloc::boxed::Box::new(flash.fast_forward(work))))
+            }
+            other => other,
+        };
+        if let Some(store) = &mut self.store {
+            self.versions.clear(|page| store.give_back(page));
+        }
+        self.power = Power::Fresh;
+        self.last = 0;
+    }
+
+    /// Puts another drive in the place of this one, with nothing on it.
+    pub(crate) fn replace(&mut self, drive: Drive) {
+        let sectors = self.store.as_ref().map(Store::sectors);
+        let counts = self.counts;
+        *self = Device::new(drive, sectors.map(Store::new));
+        self.counts = counts;
+    }
+}

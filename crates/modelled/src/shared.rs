@@ -1,0 +1,264 @@
+//! The half of a modelled drive that all lanes share.
+
+use crate::device::{Command, Counts, Device};
+use crate::state::State;
+use crate::store::{SLOT_SECTORS, Store};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Discard, Extent, Fua, Limits, Result, SECTOR, Stretch};
+use cache::{Histogram, Snapshot};
+use core::sync::atomic::{AtomicU64, Ordering};
+use drives::{Counters, Drive, Fast, Health, Kind, Model, ModelError, Options, SLOT_BYTES};
+use lane::Lock;
+
+/// Whether what is written is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// It is, in memory that is taken as it is written: 2 MiB of addresses at a time, of which only
+    /// the pages that are touched cost memory.
+    Data,
+    /// It is not: a sector is no bytes (grain 0), as runs in virtual time want it.
+    Nothing,
+}
+
+/// What a power cut took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Slots of 4 KiB whose newest version is gone.
+    pub slots: u64,
+}
+
+/// What a drive has done so far.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Read commands.
+    pub reads: u64,
+    /// Write commands.
+    pub writes: u64,
+    /// Trim commands.
+    pub trims: u64,
+    /// Flush commands.
+    pub flushes: u64,
+    /// Commands that were refused: without power, or the flush that tells of a power cut.
+    pub refused: u64,
+    /// How often the power was cut.
+    pub power_cuts: u64,
+    /// Slots of 4 KiB that lost their newest version by that.
+    pub slots_lost: u64,
+    /// Whether it has power.
+    pub is_on: bool,
+    /// Memory that its data take, in bytes, at most.
+    pub memory_bytes: u64,
+    /// What it knows of its flash; none for a hard disk.
+    pub health: Option<Health>,
+    /// How much later than the model says each command was answered.
+    pub lateness: Snapshot,
+}
+
+/// A modelled drive. Each lane gets at it by a [`Modelled`](crate::Modelled).
+pub struct Shared {
+    model: Model,
+    options: Options,
+    limits: Limits,
+    device: Lock<Device>,
+    lateness: Histogram,
+    /// Counts power cuts: a command that began in another life than it ended in has failed.
+    life: AtomicU64,
+    /// The latest time, of the lanes, at which a command was answered.
+    answered: AtomicU64,
+}
+
+/// A command under way.
+pub(crate) struct Begun {
+    /// When it completes, in the lanes' time.
+    pub(crate) end: u64,
+    pub(crate) life: u64,
+}
+
+impl Shared {
+    /// A new drive of this model.
+    ///
+    /// # Errors
+    /// The options do not fit the model.
+    pub fn new(
+        model: &Model,
+        options: &Options,
+        keep: Keep,
+    ) -> core::result::Result<Arc<Shared>, ModelError> {
+        let drive = model.drive(options)?;
+        let bytes = options.user_bytes.unwrap_or(model.user_bytes());
+        let limits = limits_of(model, &drive, bytes / SLOT_BYTES * SLOT_SECTORS, keep);
+        let store = (keep == Keep::Data).then(|| Store::new(limits.sectors));
+        Ok(Arc::new(Shared {
+            model: model.clone(),
+            options: *options,
+            limits,
+            device: Lock::new(Device::new(drive, store)),
+            lateness: Histogram::new(),
+            life: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+        }))
+    }
+
+    /// What drive it is.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What distinguishes it from others of its model.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What it can do.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Puts a new drive in the place of this one and brings it into a state, by really writing to it
+    /// without times. Takes about a second for each five million slots of 4 KiB. A hard disk has no
+    /// states. The contents are zeros.
+    ///
+    /// One section: not for a lane that serves somebody.
+    ///
+    /// # Errors
+    /// The options do not fit the model.
+    pub fn age(&self, state: State) -> core::result::Result<(), ModelError> {
+        let drive = self.model.drive(&self.options)?;
+        self.device.with(|device| {
+            device.replace(drive);
+            device.fast_forward(|fast| state.reach(fast, self.options.seed));
+        });
+        Ok(())
+    }
+
+    /// Ages the drive as it is by what `work` does, without times: everything under way ends before.
+    /// The contents stay what they are. Nothing happens to a hard disk.
+    ///
+    /// One section: not for a lane that serves somebody.
+    pub fn precondition(&self, work: impl FnOnce(&mut Fast)) {
+        self.device.with(|device| device.fast_forward(work));
+    }
+
+    /// Cuts the power at a time of the lanes. What is under way fails; what was answered and had not
+    /// reached the flash is lost, by the seed. From then on every command fails, until
+    /// [`Shared::power_on`]. If anything was lost, the first flush after that fails as well, so that
+    /// whoever has not flushed what it wrote is told of it.
+    ///
+    /// One section.
+    pub fn power_cut(&self, now_ns: u64, seed: u64) -> Lost {
+        let slots = self.device.with(|device| {
+            // Inside, so that no command begins in the old life after this.
+            self.life.fetch_add(1, Ordering::SeqCst);
+            device.power_cut(now_ns, self.answered.load(Ordering::SeqCst), seed)
+        });
+        Lost { slots }
+    }
+
+    /// Gives the power back, at a time of the lanes. One section.
+    pub fn power_on(&self, now_ns: u64) {
+        self.device.with(|device| device.power_on(now_ns));
+    }
+
+    /// Whether it has power. One section.
+    pub fn is_on(&self) -> bool {
+        self.device.with(|device| device.is_on())
+    }
+
+    /// What the drive knows of its flash; none for a hard disk. One section.
+    pub fn health(&self) -> Option<Health> {
+        self.device.with(|device| self.health_of(device))
+    }
+
+    fn health_of(&self, device: &Device) -> Option<Health> {
+        match (&self.model.kind, device.drive()) {
+            (Kind::Flash(model), Drive::Flash(flash)) => Some(Health::of(model, flash)),
+            _ => None,
+        }
+    }
+
+    /// What the flash translation layer has counted; none for a hard disk. One section.
+    pub fn counters(&self) -> Option<Counters> {
+        self.device.with(|device| match device.drive() {
+            Drive::Flash(flash) => Some(*flash.ftl().counters()),
+            Drive::Disk(_) => None,
+        })
+    }
+
+    /// How much later than the model says each command was answered, in the lanes' time: the error of
+    /// the emulation, as far as the lane's own clock shows it.
+    pub fn lateness(&self) -> Snapshot {
+        self.lateness.snapshot()
+    }
+
+    /// Everything that was counted. One section.
+    pub fn report(&self) -> Report {
+        let (counts, is_on, memory_bytes, health) = self.device.with(|device| {
+            let memory = device.store().map_or(0, Store::bytes);
+            (device.counts, device.is_on(), memory, self.health_of(device))
+        });
+        let Counts { reads, writes, trims, flushes, refused, power_cuts, slots_lost } = counts;
+        Report {
+            reads,
+            writes,
+            trims,
+            flushes,
+            refused,
+            power_cuts,
+            slots_lost,
+            is_on,
+            memory_bytes,
+            health,
+            lateness: self.lateness(),
+        }
+    }
+
+    /// The drive's name in full.
+    pub fn title(&self) -> &String {
+        &self.model.title
+    }
+
+    /// One section.
+    pub(crate) fn begin(&self, now: u64, command: &Command<'_>) -> Result<Begun> {
+        self.device.with(|device| {
+            let end = device.admit(now, command)?;
+            Ok(Begun { end, life: self.life.load(Ordering::SeqCst) })
+        })
+    }
+
+    /// The lane has slept until the command's end. False: the power was cut meanwhile.
+    pub(crate) fn end(&self, now: u64, begun: &Begun) -> bool {
+        // Noted before looking: a cut either sees the answer, or is seen here.
+        self.answered.fetch_max(begun.end, Ordering::SeqCst);
+        if self.life.load(Ordering::SeqCst) != begun.life {
+            return false;
+        }
+        self.lateness.record(now.saturating_sub(begun.end));
+        true
+    }
+
+    /// One section.
+    pub(crate) fn status(&self, at: Extent) -> Vec<Stretch> {
+        const MOST: usize = 1024;
+        let known = self.device.with(|device| device.store().map(|store| store.status(at, MOST)));
+        known.unwrap_or_else(|| alloc::vec![Stretch::data(at.count)])
+    }
+}
+
+fn limits_of(model: &Model, drive: &Drive, sectors: u64, keep: Keep) -> Limits {
+    let grain = if keep == Keep::Data { SECTOR as u32 } else { 0 };
+    // A hard disk knows no TRIM, and neither do drives whose file says that it frees nothing.
+    let (protected, trims) = match drive {
+        Drive::Flash(flash) => (flash.timing().protected, flash.ftl().settings().trim_256 > 0),
+        Drive::Disk(_) => (false, false),
+    };
+    Limits {
+        flush_needed: !protected,
+        fua: Fua::Emulated,
+        discard: if trims { Discard::Zeroes } else { Discard::Ignored },
+        zero_fast: false,
+        rotational: matches!(model.kind, Kind::Disk(_)),
+        ..Limits::plain(sectors, grain)
+    }
+}
