@@ -19,6 +19,7 @@ mod rivals;
 mod server;
 mod sides;
 mod slow;
+mod suites;
 mod virtual_time;
 mod zipf;
 
@@ -51,6 +52,9 @@ enum Figure {
     /// A slow backing under a zipf load, against the same server without a cache and against what
     /// the best fixed choice of blocks would give.
     Slow(slow::Arguments),
+    /// The suites on modelled drives: QD1 writes against the ideal, a consistency run's real time,
+    /// modelled requests a second.
+    Suites(suites::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
 }
@@ -65,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
+        Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

@@ -26,5 +26,5 @@ pub use bed::{Bed, Halt, Watch};
 pub use knee::{Knee, knee};
 pub use outcome::{Outcome, Row, Series};
 pub use plan::{AGE_OFF_MS, Plan, Suite};
-pub use suite::run;
+pub use suite::{QD1_READ, QD1_SATURATING, QD1_WRITE, run};
 pub use target::{Target, TargetError};

@@ -166,7 +166,10 @@ struct Yard {
 impl Yard {
     fn new(how: &Measure, write: WriteMode) -> Yard {
         let geometry = Geometry::for_memory(how.memory_bytes, 1);
-        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, SECTOR as u32)));
+        let bytes = Arena::bytes(&geometry, SECTOR as u32);
+        let memory = Arc::new(Memory::heap(bytes));
+        // As served: no page is touched for the first time on the way of a request.
+        memory.zero(0, bytes);
         let blocks = u64::from(geometry.slots) * 4;
         let settings = Settings {
             durability: Durability::Flush,

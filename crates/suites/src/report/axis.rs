@@ -45,7 +45,12 @@ impl Axis {
     pub(super) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let decades = (self.high / self.low).log10().round() as i32;
-            return (0..=decades).map(|power| self.low * 10f64.powi(power)).collect();
+            // A single decade or two would be bare with powers of ten alone.
+            let within: &[f64] = if decades > 2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all = (0..=decades).flat_map(|power| {
+                within.iter().map(move |part| self.low * 10f64.powi(power) * part)
+            });
+            return all.filter(|tick| *tick <= self.high * 1.001).collect();
         }
         let step = step_of(self.high - self.low);
         let first = (self.low / step).ceil() as i64;
@@ -91,6 +96,8 @@ mod tests {
         let decades = Axis::decades([0.0, 4_321.0].into_iter());
         assert_eq!(decades.ticks(), [1.0, 10.0, 100.0, 1e3, 1e4]);
         assert_eq!((decades.place(0.0), decades.place(100.0), decades.place(1e4)), (0.0, 0.5, 1.0));
+        let narrow = Axis::decades([2e3, 4e3].into_iter());
+        assert_eq!(narrow.ticks(), [1e3, 2e3, 5e3, 1e4]);
         let seconds = Axis::exact(1400.0, 2000.0);
         assert_eq!(seconds.ticks(), [1400.0, 1500.0, 1600.0, 1700.0, 1800.0, 1900.0, 2000.0]);
         for most in [0.0, 0.3, 1.0, 999.0, 1e12] {

@@ -28,7 +28,7 @@ svg .line { stroke-width: 1.6; fill: none; stroke-linejoin: round; } svg .bar { 
 svg .c0 { stroke: var(--one); } svg .c1 { stroke: var(--two); } svg .c2 { stroke: var(--three); }
 svg .f0 { fill: var(--one); } svg .f1 { fill: var(--two); } svg .f2 { fill: var(--three); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--rule); text-align: right;
+th, td { padding: .3rem .4rem; border-bottom: 1px solid var(--rule); text-align: right;
   white-space: nowrap; } th { color: var(--soft); font-weight: 500; }
 td:first-child, th:first-child, td:last-child, td:nth-child(3) { text-align: left; }
 pre { overflow: auto; max-height: 24rem; font-size: .75rem; border: 1px solid var(--rule); padding: .6rem; }

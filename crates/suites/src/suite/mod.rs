@@ -6,6 +6,8 @@ mod qd1;
 mod seqfill;
 mod trim;
 
+pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
+
 use crate::bed::{Bed, Halt, Watch};
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Suite};

@@ -9,11 +9,11 @@ use crate::plan::Plan;
 use load::Order;
 
 /// The row of writes one at a time.
-pub(crate) const WRITE: &str = "random 4 KiB write, QD1";
+pub const QD1_WRITE: &str = "random 4 KiB write, QD1";
 /// The row of writes 32 at a time.
-pub(crate) const SATURATING: &str = "random 4 KiB write, QD32";
+pub const QD1_SATURATING: &str = "random 4 KiB write, QD32";
 /// The row of reads one at a time.
-pub(crate) const READ: &str = "random 4 KiB read, QD1";
+pub const QD1_READ: &str = "random 4 KiB read, QD1";
 
 pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
     lay_out(bed, plan, outcome)?;
@@ -21,7 +21,7 @@ pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(
         "Each test took {} s, and its final flush; the drive was left alone for 60 s between two.",
         plan.time_ns as f64 / 1e9
     ));
-    for (part, (test, depth)) in [(WRITE, 1), (SATURATING, 32)].into_iter().enumerate() {
+    for (part, (test, depth)) in [(QD1_WRITE, 1), (QD1_SATURATING, 32)].into_iter().enumerate() {
         let load = writes(plan, Order::Random, 4096, depth, part as u64);
         let record = bed.load(test, load.clone())?;
         outcome.rows.push(with_ceiling(bed, &load, Row::rate(test, &record)));
@@ -29,9 +29,9 @@ pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(
         bed.empty_cache()?;
     }
     let load = reads(plan, Order::Random, 4096, 1, 2);
-    let record = bed.load(READ, load.clone())?;
+    let record = bed.load(QD1_READ, load.clone())?;
     let cold = bed.is_cached().then_some(true);
-    let row = with_ceiling(bed, &load, Row::rate(READ, &record));
+    let row = with_ceiling(bed, &load, Row::rate(QD1_READ, &record));
     outcome.rows.push(Row { cold, ..row });
     Ok(())
 }
