@@ -141,7 +141,7 @@ fn value_or_nan(outcome: &Outcome, test: &str) -> f64 {
 }
 
 /// Modelled requests a second of processor time: 4 KiB, 32 under way, without data, over all of a
-/// drive that is steady, so that its garbage collection runs.
+/// drive that was written over once at random, so that its garbage collection runs.
 fn rate(target: &Target, memory: Size, prices: Prices, requests: u64) -> Result<()> {
     let loads = [("random writes", Order::Random, 0), ("random reads", Order::Random, 100)];
     let hot = ("zipf 1.1, 70 % reads", Order::Zipf { exponent: 1.1 }, 70);
@@ -150,7 +150,7 @@ fn rate(target: &Target, memory: Size, prices: Prices, requests: u64) -> Result<
         let plan = Plan { cache, prices, ..Plan::new(Suite::Corners, target.clone()) };
         let mut watch = ();
         let mut bed = Bed::new(&plan, &mut watch).map_err(|halt| anyhow!("{halt}"))?;
-        bed.age(State::Steady, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;
+        bed.age(State::Used, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;
         for (load_name, order, reads_percent) in loads.into_iter().chain([hot]) {
             let load = Load::new(order, 4096, target.bytes()).depth(32);
             let load = Load { reads_percent, limit: Limit::requests(requests), ..load };

@@ -1,11 +1,11 @@
 //! The bed of a suite: a world in virtual time, a modelled drive, and the cache in front of it.
 
 use crate::plan::Plan;
-use block::{CacheSpec, Error, Extent, Null, Request, SECTOR, Stack};
+use block::{CacheSpec, Error, Extent, Request, SECTOR, Stack};
 use cache::{Arena, Cache, Geometry, Settings};
 use drives::Random;
-use lane::{Lane, Prices, World};
-use load::{End, Limit, Load, LoadError, Record, Running};
+use lane::{Lane, World};
+use load::{End, Load, LoadError, Record, Running};
 use modelled::{Keep, Modelled, Shared, State};
 use std::cell::Cell;
 use std::fmt;
@@ -70,9 +70,10 @@ pub struct Bed<'a> {
     top: Stack,
     spec: Option<CacheSpec>,
     cache: Option<Cache>,
-    prices: Prices,
     watch: &'a mut dyn Watch,
     interrupted: bool,
+    /// Of the last load's time, the share in which the cache's own work kept the processor busy.
+    busy: f64,
 }
 
 impl<'a> Bed<'a> {
@@ -95,9 +96,9 @@ impl<'a> Bed<'a> {
             below,
             spec: plan.cache.clone(),
             cache: None,
-            prices: plan.prices,
             watch,
             interrupted: false,
+            busy: 0.0,
         };
         bed.empty_cache()?;
         Ok(bed)
@@ -163,6 +164,7 @@ impl<'a> Bed<'a> {
     /// The device cannot take the load, or failed; or the suite was interrupted before.
     pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
         self.go_on()?;
+        let charged = self.lane.charged();
         let running = Running::start(&self.top, load)?;
         let seen = running.clone();
         self.drive_until(
@@ -172,10 +174,19 @@ impl<'a> Bed<'a> {
             || running.stop(),
         );
         let record = seen.record();
+        let charged = self.lane.charged() - charged;
+        self.busy = charged as f64 / record.elapsed_ns().max(1) as f64;
         match record.end {
             End::Failed(error) => Err(Halt::Failed(error)),
             _ => Ok(record),
         }
+    }
+
+    /// What the last load could have reached at most, had the drive taken no time at all: its figure
+    /// over the share of the time in which the cache's own work kept the processor busy. None without
+    /// a cache: the generator itself takes no virtual time.
+    pub fn ceiling(&self, reached: f64) -> Option<f64> {
+        (self.busy > 0.0).then(|| reached / self.busy)
     }
 
     /// Whether the suite was interrupted.
@@ -205,15 +216,16 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// Lets virtual time pass without a request.
+    /// Flushes the drive, and then leaves it alone for so long: a drive's time begins with its first
+    /// command, so that one which was only aged would not have noticed.
     ///
     /// # Errors
-    /// The suite was interrupted.
+    /// The drive failed; or the suite was interrupted.
     pub fn idle(&mut self, ns: u64) -> Result<(), Halt> {
-        let lane = self.lane.clone();
-        let end = lane.now() + ns;
+        let (lane, below) = (self.lane.clone(), self.below.clone());
         let sleep = async move {
-            lane.sleep_until(end).await;
+            below.run(Request::Flush).await?;
+            lane.sleep_until(lane.now() + ns).await;
             Ok(())
         };
         self.task("idle", sleep)
@@ -287,31 +299,7 @@ impl<'a> Bed<'a> {
         }
         self.go_on()
     }
-
-    /// What the same load reaches over a device that takes no time, with the same cache in front, in
-    /// requests a second: no row can be above that. None: the generator itself takes no virtual time,
-    /// so that without a cache there is no such bound.
-    pub fn ceiling(&self, load: &Load) -> Option<f64> {
-        let spec = self.spec.as_ref()?;
-        let mut world = World::timed(self.prices);
-        let lane = world.lane();
-        let null = Stack::new(&lane, Null::new(self.below.limits().sectors, 0));
-        let top = Stack::new(&lane, cache(spec, &lane, null).ok()?);
-        let mut reached = None;
-        // The first run warms the cache.
-        for _ in 0..2 {
-            let limit = Limit::requests(CALIBRATION.min(load.blocks()));
-            let running = Running::start(&top, Load { limit, ..load.clone() }).ok()?;
-            world.run_until(|| running.is_done());
-            let record = running.record();
-            reached = (record.elapsed_ns() > 0).then(|| record.per_second());
-        }
-        reached
-    }
 }
-
-/// Requests of a calibration.
-const CALIBRATION: u64 = 50_000;
 
 /// The cache that ships, without data: in virtual time a sector is no bytes.
 fn cache(spec: &CacheSpec, lane: &Lane, below: Stack) -> Result<Cache, Halt> {

@@ -16,7 +16,8 @@ pub struct Row {
     pub latency: Option<Latency>,
     /// With a cache, for reads: whether it held nothing of what was read.
     pub cold: Option<bool>,
-    /// What the same load reaches over a device that takes no time, in the unit of the value.
+    /// With a cache: what its own work would have allowed at most, had the drive taken no time, in the
+    /// unit of the value.
     pub ceiling: Option<f64>,
     /// What of the measured time the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
@@ -56,8 +57,8 @@ impl Row {
         Row { unit: "MB/s", value, ..Row::rate(test, record) }
     }
 
-    /// Whether the figure says more of the generator and the cache's own work than of the drive: it
-    /// is above seven tenths of the ceiling.
+    /// Whether the figure says more of the cache's own work than of the drive: it is above seven
+    /// tenths of the ceiling.
     pub fn is_near_ceiling(&self) -> bool {
         self.ceiling.is_some_and(|ceiling| self.value > 0.7 * ceiling)
     }

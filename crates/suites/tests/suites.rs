@@ -16,12 +16,13 @@ fn small() -> Target {
 /// The suite on the small drive, short.
 fn plan(suite: Suite) -> Plan {
     let time_ns = match suite {
-        Suite::Corners | Suite::Qd1 => SECOND,
-        Suite::Consistency => 30 * SECOND,
+        Suite::Corners => SECOND / 10,
+        Suite::Qd1 => SECOND * 4 / 10,
+        Suite::Consistency => 12 * SECOND,
         Suite::Trim => 20 * SECOND,
         Suite::Seqfill => 0,
     };
-    let span_bytes = matches!(suite, Suite::Corners | Suite::Qd1).then_some(512 << 20);
+    let span_bytes = matches!(suite, Suite::Corners | Suite::Qd1).then_some(128 << 20);
     Plan { time_ns, span_bytes, ..Plan::new(suite, small()) }
 }
 
@@ -50,9 +51,10 @@ fn value(outcome: &Outcome, test: &str) -> f64 {
 #[test]
 fn seqfill_shows_where_turbowrite_ends() {
     let outcome = run(&plan(Suite::Seqfill));
-    // A superblock of the SLC area is 5.6 MB: the area is that much larger at most.
+    // A superblock of the SLC area is 1.4 MB: the area is that much larger at most, and the curve
+    // counts in steps of 8.4 MB.
     let knee = value(&outcome, "knee");
-    assert!((0.049..0.062).contains(&knee), "{knee} GB");
+    assert!((0.115..0.130).contains(&knee), "{knee} GB");
     let (before, after) = (value(&outcome, "before the knee"), value(&outcome, "after the knee"));
     assert!(before > 2.0 * after, "{before}, {after}");
     // Four dies program 16 KiB in 890 us and 41 us of transfer: 70 MB/s.
@@ -63,18 +65,32 @@ fn seqfill_shows_where_turbowrite_ends() {
 }
 
 #[test]
+fn what_was_done_to_the_drive_before_shows() {
+    let rate = |state| {
+        let outcome = run(&Plan { state, ..plan(Suite::Seqfill) });
+        assert!(outcome.method[0].starts_with("The drive was purged"), "{:?}", outcome.method);
+        assert_eq!(report::json(&outcome)["state"], state.name());
+        outcome.rows[0].value
+    };
+    let (fresh, filled, steady) = (rate(State::Purged), rate(State::Filled), rate(State::Steady));
+    // Overwriting in order what was written in order costs nothing; what lies scattered is moved.
+    assert!((filled / fresh - 1.0).abs() < 0.05, "{fresh}, {filled}");
+    assert!(steady < 0.9 * fresh, "{fresh}, {steady}");
+}
+
+#[test]
 fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
     let outcome = run(&plan(Suite::Consistency));
     let curve = &outcome.series[0].values;
-    assert_eq!(curve.len(), 30);
-    let steady = curve[20..].iter().sum::<f64>() / 10.0;
-    assert!(curve[0] > 3.0 * steady, "{} at first, {steady} at last", curve[0]);
+    assert_eq!(curve.len(), 12);
+    let steady = curve[8..].iter().sum::<f64>() / 4.0;
+    assert!(curve[0] > 2.0 * steady, "{} at first, {steady} at last", curve[0]);
     let least = value(&outcome, "all seconds, least of a second");
     assert!(least > 0.0 && least <= value(&outcome, "all seconds, 1st percentile of a second"));
     let spared = run(&Plan { spare_percent: 25, ..plan(Suite::Consistency) });
-    assert!(spared.plan.span() < outcome.plan.span() * 3 / 4);
-    let raised = spared.series[0].values[20..].iter().sum::<f64>() / 10.0;
-    assert!(raised > 2.0 * steady, "{raised} with spare area, {steady} without");
+    assert!(spared.plan.span() <= outcome.plan.span() * 3 / 4);
+    let raised = spared.series[0].values[8..].iter().sum::<f64>() / 4.0;
+    assert!(raised > 1.3 * steady, "{raised} with spare area, {steady} without");
     let amplification = |outcome: &Outcome| {
         outcome
             .drive
@@ -120,18 +136,14 @@ fn one_at_a_time_is_faster_behind_the_cache() {
 }
 
 #[test]
-fn corners_show_depth_state_and_warmth() {
+fn corners_show_depth_and_warmth() {
     let bare = run(&plan(Suite::Corners));
     assert_eq!(bare.rows.len(), 15);
     let read = |outcome: &Outcome, depth| value(outcome, &format!("read, random 4 KiB, QD{depth}"));
     assert!(read(&bare, 4) > 1.5 * read(&bare, 1), "dies work at the same time");
     assert!(bare.rows.iter().all(|row| row.cold.is_none() && row.ceiling.is_none()));
-    let write = "write, random 4 KiB, QD32";
-    let steady = run(&Plan { state: State::Steady, ..plan(Suite::Corners) });
-    assert!(value(&steady, write) < value(&bare, write), "a used drive is slower");
-
     // All of the span fits: warm reads come from memory, cold ones from the drive.
-    let behind = run(&cached(Suite::Corners, 1 << 30));
+    let behind = run(&cached(Suite::Corners, 256 << 20));
     let test = "read, random 4 KiB, QD1";
     let twice: Vec<&Row> = behind.rows.iter().filter(|row| row.test == test).collect();
     assert_eq!(twice.iter().map(|row| row.cold).collect::<Vec<_>>(), [Some(true), Some(false)]);
@@ -226,7 +238,12 @@ impl Watch for Impatient {
 #[test]
 fn an_interrupted_suite_tells_what_it_has() {
     let whole = run(&plan(Suite::Trim));
-    let (outcome, ended) = suites::run(&plan(Suite::Trim), &mut Impatient(Cell::new(12)));
+    // Nobody is that patient: it counts the looks.
+    let mut patient = Impatient(Cell::new(u32::MAX));
+    assert_eq!(suites::run(&plan(Suite::Trim), &mut patient).1, Ok(()));
+    let looks = u32::MAX - patient.0.get();
+    let soon = Impatient(Cell::new(looks * 2 / 3));
+    let (outcome, ended) = suites::run(&plan(Suite::Trim), &mut { soon });
     assert_eq!(ended, Err(Halt::Interrupted));
     assert!(!outcome.complete && !outcome.rows.is_empty() && outcome.rows.len() < whole.rows.len());
     assert!(outcome.rows.last().is_some_and(|row| row.partial));
@@ -235,7 +252,8 @@ fn an_interrupted_suite_tells_what_it_has() {
     assert!(report::text(&outcome).contains("interrupted"));
     assert!(report::page(&outcome).contains("Interrupted"));
     // At the first look there is nothing yet, and that is told as well.
-    let (nothing, ended) = suites::run(&plan(Suite::Qd1), &mut Impatient(Cell::new(0)));
+    let steady = Plan { state: State::Steady, ..plan(Suite::Qd1) };
+    let (nothing, ended) = suites::run(&steady, &mut Impatient(Cell::new(0)));
     assert_eq!((ended, nothing.rows.len()), (Err(Halt::Interrupted), 0));
     assert!(report::page(&nothing).contains("0 tests"));
 }

@@ -24,10 +24,10 @@ pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(
         plan.spare_percent
     ));
     let load = writes(plan, Order::Random, 4096, 32, 1);
-    let record = bed.load("random writes", load.clone())?;
+    let record = bed.load("random writes", load)?;
     let whole = Row::rate("random 4 KiB write, QD32", &record);
     let partial = whole.partial;
-    outcome.rows.push(with_ceiling(bed, &load, whole));
+    outcome.rows.push(with_ceiling(bed, whole));
     // Whole seconds only: what is answered after the last is the rest of the queue.
     let mut rates: Vec<f64> = record.by_interval.iter().map(|&count| f64::from(count)).collect();
     let elapsed = ((record.elapsed_ns() - record.flush_ns) / 1_000_000_000) as usize;

@@ -83,11 +83,12 @@ fn measure(
     load: Load,
     cold: Option<bool>,
 ) -> Result<(), Halt> {
-    let record = bed.load(&test, load.clone())?;
-    let row = match load.order {
+    let order = load.order;
+    let record = bed.load(&test, load)?;
+    let row = match order {
         Order::Sequential => Row::throughput(test, &record),
         _ => Row::rate(test, &record),
     };
-    outcome.rows.push(Row { cold, ..with_ceiling(bed, &load, row) });
+    outcome.rows.push(Row { cold, ..with_ceiling(bed, row) });
     Ok(())
 }

@@ -105,9 +105,7 @@ fn seed(plan: &Plan, part: u64) -> u64 {
     plan.target.options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part)
 }
 
-/// Sets a row's ceiling, in its own unit.
-fn with_ceiling(bed: &Bed, load: &Load, row: Row) -> Row {
-    let bytes = if row.unit == "MB/s" { load.block_bytes() as f64 / 1e6 } else { 1.0 };
-    let ceiling = bed.ceiling(load).map(|requests| requests * bytes);
-    Row { ceiling, ..row }
+/// Sets the ceiling of the last load's row.
+fn with_ceiling(bed: &Bed, row: Row) -> Row {
+    Row { ceiling: bed.ceiling(row.value), ..row }
 }

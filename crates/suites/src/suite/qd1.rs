@@ -23,15 +23,15 @@ pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(
     ));
     for (part, (test, depth)) in [(QD1_WRITE, 1), (QD1_SATURATING, 32)].into_iter().enumerate() {
         let load = writes(plan, Order::Random, 4096, depth, part as u64);
-        let record = bed.load(test, load.clone())?;
-        outcome.rows.push(with_ceiling(bed, &load, Row::rate(test, &record)));
+        let record = bed.load(test, load)?;
+        outcome.rows.push(with_ceiling(bed, Row::rate(test, &record)));
         bed.idle(REST_NS)?;
         bed.empty_cache()?;
     }
     let load = reads(plan, Order::Random, 4096, 1, 2);
-    let record = bed.load(QD1_READ, load.clone())?;
+    let record = bed.load(QD1_READ, load)?;
     let cold = bed.is_cached().then_some(true);
-    let row = with_ceiling(bed, &load, Row::rate(QD1_READ, &record));
+    let row = with_ceiling(bed, Row::rate(QD1_READ, &record));
     outcome.rows.push(Row { cold, ..row });
     Ok(())
 }

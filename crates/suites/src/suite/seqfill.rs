@@ -26,10 +26,10 @@ pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(
     let time_ns = if plan.time_ns == 0 { u64::MAX } else { plan.time_ns };
     let limit = Limit { requests: load.blocks(), time_ns };
     let load = Load { limit, mark_bytes, ..load };
-    let record = bed.load("sequential writes", load.clone())?;
+    let record = bed.load("sequential writes", load)?;
     let row = Row::throughput("sequential 128 KiB write, QD32", &record);
     let partial = row.partial;
-    outcome.rows.push(with_ceiling(bed, &load, row));
+    outcome.rows.push(with_ceiling(bed, row));
     let values = rates(&record.marks_ns, mark_bytes);
     if let Some(knee) = knee(&values) {
         let step = mark_bytes as f64 / 1e9;
