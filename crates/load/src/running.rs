@@ -163,12 +163,10 @@ impl State {
         if let Some(last) = self.record.by_interval.last_mut() {
             *last += 1;
         }
-        let mark = self.load.mark_bytes;
-        if mark > 0 {
-            self.bytes += self.record.block_bytes;
-            while self.record.marks_ns.len() as u64 + 1 <= self.bytes / mark {
-                self.record.marks_ns.push(now - self.record.start_ns);
-            }
+        self.bytes += self.record.block_bytes;
+        let marks = self.bytes.checked_div(self.load.mark_bytes).unwrap_or(0) as usize;
+        if marks > self.record.marks_ns.len() {
+            self.record.marks_ns.resize(marks, now - self.record.start_ns);
         }
     }
 
