@@ -52,8 +52,8 @@ enum Figure {
     /// A slow backing under a zipf load, against the same server without a cache and against what
     /// the best fixed choice of blocks would give.
     Slow(slow::Arguments),
-    /// The suites on modelled drives: QD1 writes against the ideal, a consistency run's real time,
-    /// modelled requests a second.
+    /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
+    /// takes, modelled requests a second.
     Suites(suites::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
