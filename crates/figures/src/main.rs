@@ -25,6 +25,7 @@ mod saturate;
 mod server;
 mod sides;
 mod slow;
+mod suites;
 mod trace;
 mod virtual_time;
 mod write;
@@ -72,6 +73,9 @@ enum Figure {
     /// Copying files on ext4 in a volume over a file, against the same server without a cache and
     /// against the page cache.
     Copy(copy::Arguments),
+    /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
+    /// takes, modelled requests a second.
+    Suites(suites::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
 }
@@ -91,6 +95,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Slow(arguments) => slow::run(&arguments),
         Figure::Saturate(arguments) => saturate::run(&arguments),
         Figure::Copy(arguments) => copy::run(&arguments),
+        Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

@@ -44,6 +44,7 @@ struct Inner {
     clock_ns: Cell<u64>,
     /// Set in a timed world.
     prices: Cell<Option<Prices>>,
+    charged_ns: Cell<u64>,
     /// Set in a world where the seed chooses.
     chooser: RefCell<Option<Random>>,
     simulated: Cell<bool>,
@@ -86,6 +87,7 @@ impl Lane {
             pool: Pool::new(),
             clock_ns: Cell::new(0),
             prices: Cell::new(None),
+            charged_ns: Cell::new(0),
             chooser: RefCell::new(None),
             simulated: Cell::new(false),
             polls: Cell::new(0),
@@ -116,8 +118,15 @@ impl Lane {
     #[inline]
     pub fn charge(&self, cost: Cost, times: u32) {
         if let Some(prices) = self.0.prices.get() {
-            self.set_now(self.now() + prices.of(cost, times));
+            let ns = prices.of(cost, times);
+            self.0.charged_ns.set(self.0.charged_ns.get() + ns);
+            self.set_now(self.now() + ns);
         }
+    }
+
+    /// All that was charged so far, in nanoseconds: how busy the lane was. Live this is 0.
+    pub fn charged(&self) -> u64 {
+        self.0.charged_ns.get()
     }
 
     /// From now on work is charged at these prices (timed worlds only).

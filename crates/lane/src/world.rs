@@ -250,5 +250,6 @@ mod tests {
         busy.spawn(async move { worker.charge(crate::Cost::Hit, 3) }).expect("a slot is free");
         while world.step() {}
         assert_eq!((busy.now(), idle.now()), (300, 0));
+        assert_eq!((busy.charged(), idle.charged()), (300, 0));
     }
 }

@@ -1,5 +1,6 @@
 //! The `overdrive` command.
 
+mod bench;
 mod demo;
 mod doctor;
 mod drive;
@@ -29,6 +30,7 @@ enum Command {
     Volume(volumes::Arguments),
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
+    Bench(Box<bench::Arguments>),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     /// Keep a volume's memory for its daemon, which starts this itself.
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Volume(arguments) => volumes::run(&arguments),
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::Hold => Ok(holder::hold()),

@@ -2,16 +2,53 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Where progress is shown.
+fn target() -> ProgressDrawTarget {
+    let terminal = std::io::stderr().is_terminal();
+    if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
+}
+
+/// A bar over the share of a stage that is done; silent where stderr is no terminal, and for the first
+/// two seconds: most is done by then.
+pub(crate) struct Stages {
+    bar: ProgressBar,
+    shown: bool,
+}
+
+impl Stages {
+    pub(crate) fn new() -> Stages {
+        Stages {
+            bar: ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden()),
+            shown: false,
+        }
+    }
+
+    pub(crate) fn set(&mut self, stage: &str, share: f64) {
+        if !self.shown && self.bar.elapsed() > Duration::from_secs(2) {
+            self.shown = true;
+            self.bar.set_draw_target(target());
+            let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %");
+            self.bar.set_style(style.expect("a valid template"));
+        }
+        if self.bar.message() != stage {
+            self.bar.set_message(stage.to_owned());
+        }
+        self.bar.set_position((share * 1000.0) as u64);
+    }
+
+    pub(crate) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
 
 /// A bar over bytes on stderr; silent where that is no terminal.
 pub(crate) struct Bytes(ProgressBar);
 
 impl Bytes {
     pub(crate) fn new(what: &str) -> Bytes {
-        let terminal = std::io::stderr().is_terminal();
-        let target =
-            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
+        let bar = ProgressBar::with_draw_target(None, target());
         let style = "{msg} {bar:30} {binary_bytes}/{binary_total_bytes}";
         bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
         bar.set_message(what.to_owned());

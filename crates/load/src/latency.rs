@@ -1,0 +1,132 @@
+//! Latencies: a histogram, and beside it what a histogram cannot say exactly.
+
+use hdrhistogram::Histogram;
+
+/// The longest latency that has a bucket of its own: an hour. Longer ones count in the last.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Latencies in nanoseconds. Quantiles are right within one percent; count, mean, standard deviation,
+/// least and most are exact.
+///
+/// The buckets are those of G. Tene's HdrHistogram with two significant digits.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    sum: u128,
+    squares: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Latency {
+    /// Nothing counted.
+    pub fn new() -> Latency {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("valid bounds");
+        Latency { histogram, sum: 0, squares: 0, min: u64::MAX, max: 0 }
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns);
+        self.sum += u128::from(ns);
+        self.squares += u128::from(ns) * u128::from(ns);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// Adds what another one has counted.
+    pub fn merge(&mut self, other: &Latency) {
+        self.histogram.add(&other.histogram).expect("the same bounds");
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean; 0 if nothing was counted.
+    pub fn mean_ns(&self) -> f64 {
+        self.sum as f64 / self.count().max(1) as f64
+    }
+
+    /// The standard deviation of all that was counted.
+    pub fn stdev_ns(&self) -> f64 {
+        let count = self.count().max(1) as f64;
+        let mean = self.mean_ns();
+        (self.squares as f64 / count - mean * mean).max(0.0).sqrt()
+    }
+
+    /// The shortest; 0 if nothing was counted.
+    pub fn min_ns(&self) -> u64 {
+        if self.count() == 0 { 0 } else { self.min }
+    }
+
+    /// The longest; 0 if nothing was counted.
+    pub fn max_ns(&self) -> u64 {
+        self.max
+    }
+
+    /// What the share `quantile` (0.5: half) of all did not exceed.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        match self.count() {
+            0 => 0,
+            _ => self.histogram.value_at_quantile(quantile).clamp(self.min, self.max),
+        }
+    }
+
+    /// The share of those that were longer than this, to a bucket's width.
+    pub fn share_above(&self, ns: u64) -> f64 {
+        let all = self.count().max(1) as f64;
+        let below = self.histogram.count_between(0, ns.min(LONGEST_NS));
+        1.0 - below as f64 / all
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Latency {
+        Latency::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lane::Random;
+
+    #[test]
+    fn it_agrees_with_the_sorted_list() {
+        let mut random = Random::new(5);
+        let mut all: Vec<u64> = (0..5000).map(|_| random.next_u64() >> 30).collect();
+        let (mut one, mut two) = (Latency::new(), Latency::new());
+        for (index, ns) in all.iter().enumerate() {
+            if index % 3 == 0 { &mut one } else { &mut two }.record(*ns);
+        }
+        one.merge(&two);
+        all.sort_unstable();
+        let mean = all.iter().sum::<u64>() as f64 / 5000.0;
+        let variance = all.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum::<f64>() / 5000.0;
+        assert_eq!((one.count(), one.min_ns(), one.max_ns()), (5000, all[0], all[4999]));
+        assert!((one.mean_ns() / mean - 1.0).abs() < 1e-12);
+        assert!((one.stdev_ns() / variance.sqrt() - 1.0).abs() < 1e-6);
+        for quantile in [0.5, 0.9, 0.99, 0.999, 1.0] {
+            let exact = all[(quantile * 5000.0f64).ceil() as usize - 1] as f64;
+            assert!((one.quantile_ns(quantile) as f64 / exact - 1.0).abs() < 0.01, "{quantile}");
+        }
+        assert!((one.share_above(all[2499]) - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn nothing_and_too_much() {
+        let mut latency = Latency::new();
+        assert_eq!((latency.count(), latency.min_ns(), latency.quantile_ns(0.5)), (0, 0, 0));
+        latency.record(u64::MAX / 2);
+        assert_eq!(latency.max_ns(), u64::MAX / 2, "exact beyond the buckets");
+        latency.record(0);
+        assert_eq!(latency.quantile_ns(0.5), 0);
+    }
+}

@@ -1,0 +1,207 @@
+//! A load as plain data, and the check at the edge.
+
+use block::{Extent, Limits, SECTOR};
+use std::fmt;
+
+/// Which block comes next.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Order {
+    /// One after the other, from the span's start; beyond its end, again from there.
+    Sequential,
+    /// Any, all equally often.
+    Random,
+    /// Any; shares fall as `1 / rank^exponent`, and which block has which rank is drawn by lot.
+    Zipf {
+        /// Above zero; 1.1 is usual.
+        exponent: f64,
+    },
+}
+
+/// When the next request starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrival {
+    /// As soon as one of so many has been answered.
+    Closed {
+        /// Requests under way.
+        depth: u32,
+    },
+    /// At the times of an absolute clock, whatever became of the earlier ones.
+    Open {
+        /// Nanoseconds from one to the next.
+        interval_ns: u64,
+        /// Requests under way at most; who is due beyond that starts late, and that is counted.
+        depth_max: u32,
+    },
+}
+
+/// When it is enough: whichever comes first. What is under way then is waited for, and counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// Nanoseconds in which requests start.
+    pub time_ns: u64,
+    /// Requests started.
+    pub requests: u64,
+}
+
+impl Limit {
+    /// So many nanoseconds.
+    pub const fn time(time_ns: u64) -> Limit {
+        Limit { time_ns, requests: u64::MAX }
+    }
+
+    /// So many requests.
+    pub const fn requests(requests: u64) -> Limit {
+        Limit { time_ns: u64::MAX, requests }
+    }
+}
+
+/// A load.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Load {
+    /// The first sector of the span that it stays in.
+    pub first: u64,
+    /// The span's length in sectors; what is left of it beyond whole blocks is not touched.
+    pub sectors: u64,
+    /// Sectors of a request.
+    pub block_sectors: u32,
+    /// Which block comes next.
+    pub order: Order,
+    /// How many requests of a hundred are reads, drawn by lot; the others are writes.
+    pub reads_percent: u32,
+    /// When requests start.
+    pub arrival: Arrival,
+    /// When it is enough.
+    pub limit: Limit,
+    /// Whether a flush ends it, whose time is part of the load's.
+    pub flush: bool,
+    /// Completions are counted by intervals of so many nanoseconds.
+    pub interval_ns: u64,
+    /// The time is noted whenever so many bytes more are done; 0: never.
+    pub mark_bytes: u64,
+    /// What every choice follows from.
+    pub seed: u64,
+}
+
+impl Load {
+    /// Requests of `block_bytes` bytes, in order or not, over the first `span_bytes` of a device.
+    pub fn new(order: Order, block_bytes: u32, span_bytes: u64) -> Load {
+        Load {
+            first: 0,
+            sectors: span_bytes / SECTOR,
+            block_sectors: block_bytes / SECTOR as u32,
+            order,
+            reads_percent: 0,
+            arrival: Arrival::Closed { depth: 1 },
+            limit: Limit::time(1_000_000_000),
+            flush: false,
+            interval_ns: 1_000_000_000,
+            mark_bytes: 0,
+            seed: 0,
+        }
+    }
+
+    /// The same with so many requests under way.
+    pub fn depth(self, depth: u32) -> Load {
+        Load { arrival: Arrival::Closed { depth }, ..self }
+    }
+
+    /// Blocks in the span.
+    pub fn blocks(&self) -> u64 {
+        self.sectors / u64::from(self.block_sectors.max(1))
+    }
+
+    /// Bytes of a request.
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.block_sectors) * SECTOR
+    }
+
+    /// Requests under way at most.
+    pub fn depth_max(&self) -> u32 {
+        match self.arrival {
+            Arrival::Closed { depth } => depth,
+            Arrival::Open { depth_max, .. } => depth_max,
+        }
+    }
+
+    /// Where block `number` is.
+    pub(crate) fn at(&self, number: u64) -> Extent {
+        Extent::new(self.first + number * u64::from(self.block_sectors), self.block_sectors)
+    }
+
+    /// Whether a device with these limits can take it.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn check(&self, limits: &Limits) -> Result<(), LoadError> {
+        let unit = u64::from(limits.block_logical_bytes);
+        let aligned = |sectors: u64| (sectors * SECTOR).is_multiple_of(unit);
+        if self.block_sectors == 0
+            || !aligned(u64::from(self.block_sectors))
+            || self.block_bytes() > u64::from(limits.io_max_bytes)
+        {
+            return Err(LoadError::Block { unit: limits.block_logical_bytes });
+        }
+        let ends = self.first.checked_add(self.sectors).is_some_and(|end| end <= limits.sectors);
+        if self.blocks() == 0 || !ends || !aligned(self.first) {
+            return Err(LoadError::Span { sectors: limits.sectors });
+        }
+        let writes = self.reads_percent < 100;
+        if writes && limits.read_only {
+            return Err(LoadError::ReadOnly);
+        }
+        let interval = match self.arrival {
+            Arrival::Closed { .. } => true,
+            Arrival::Open { interval_ns, .. } => interval_ns > 0,
+        };
+        let exponent = match self.order {
+            Order::Zipf { exponent } => exponent > 0.0 && exponent.is_finite(),
+            _ => true,
+        };
+        if !(1..=DEPTH_MAX).contains(&self.depth_max()) || !interval || !exponent {
+            return Err(LoadError::Arrival);
+        }
+        Ok(())
+    }
+}
+
+/// The most requests under way: a lane has 4,096 tasks, and the layers need some of their own.
+const DEPTH_MAX: u32 = 2048;
+
+/// Why a device cannot take a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoadError {
+    /// A request is empty, too large, or not a multiple of the device's block.
+    Block {
+        /// The device's block in bytes.
+        unit: u32,
+    },
+    /// The span is empty, or reaches beyond the device.
+    Span {
+        /// The device's size in sectors.
+        sectors: u64,
+    },
+    /// It writes to what refuses that.
+    ReadOnly,
+    /// Depth, interval or exponent are out of their ranges.
+    Arrival,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Block { unit } => {
+                write!(f, "requests must be multiples of {unit} bytes, and not too large")
+            }
+            LoadError::Span { sectors } => {
+                let bytes = u128::from(*sectors) * u128::from(SECTOR);
+                write!(f, "the span must hold a request and lie in the device's {bytes} bytes")
+            }
+            LoadError::ReadOnly => write!(f, "the device refuses writes"),
+            LoadError::Arrival => {
+                write!(f, "the depth must be 1 to {DEPTH_MAX}, interval and exponent above 0")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}

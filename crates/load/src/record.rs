@@ -1,0 +1,95 @@
+//! What became of a load.
+
+use crate::latency::Latency;
+use block::Error;
+
+/// How a load ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// By its limit.
+    Limit,
+    /// It was stopped.
+    Stopped,
+    /// The device answered with an error.
+    Failed(Error),
+    /// The device takes no time: the clock stood still over millions of answers.
+    Timeless,
+}
+
+/// What became of a load. Times are of the lane's clock.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// When it began.
+    pub start_ns: u64,
+    /// When the last answer came, the final flush's included.
+    pub end_ns: u64,
+    /// What of that the final flush took.
+    pub flush_ns: u64,
+    /// Bytes of a request.
+    pub block_bytes: u64,
+    /// Latencies of reads, from when they were due.
+    pub reads: Latency,
+    /// Latencies of writes, from when they were due.
+    pub writes: Latency,
+    /// Latencies of all requests of an open load from when they really started; of a closed one that
+    /// is the same as from when they were due, and this is empty.
+    pub served: Latency,
+    /// Requests of an open load that started after they were due, as too many were under way.
+    pub late_starts: u64,
+    /// Answers by intervals of the load's `interval_ns`, from its start.
+    pub by_interval: Vec<u32>,
+    /// When each further `mark_bytes` were done, from the load's start.
+    pub marks_ns: Vec<u64>,
+    /// How it ended.
+    pub end: End,
+}
+
+impl Record {
+    pub(crate) fn new(start_ns: u64, block_bytes: u64) -> Record {
+        Record {
+            start_ns,
+            end_ns: start_ns,
+            flush_ns: 0,
+            block_bytes,
+            reads: Latency::new(),
+            writes: Latency::new(),
+            served: Latency::new(),
+            late_starts: 0,
+            by_interval: Vec::new(),
+            marks_ns: Vec::new(),
+            end: End::Limit,
+        }
+    }
+
+    /// Requests answered.
+    pub fn requests(&self) -> u64 {
+        self.reads.count() + self.writes.count()
+    }
+
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.requests() * self.block_bytes
+    }
+
+    /// Nanoseconds from the start to the last answer, the final flush's included.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+
+    /// Requests a second, over the whole time.
+    pub fn per_second(&self) -> f64 {
+        self.requests() as f64 * 1e9 / self.elapsed_ns().max(1) as f64
+    }
+
+    /// Bytes a second, over the whole time.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes() as f64 * 1e9 / self.elapsed_ns().max(1) as f64
+    }
+
+    /// Latencies of reads and writes together.
+    pub fn all(&self) -> Latency {
+        let mut all = self.reads.clone();
+        all.merge(&self.writes);
+        all
+    }
+}

@@ -1,0 +1,215 @@
+//! `overdrive bench`: the suites of the lab on modelled drives, bare or behind the cache.
+
+mod output;
+mod prices;
+mod watch;
+
+use block::{CacheSpec, Size, WriteMode};
+use clap::ValueEnum;
+use lane::Prices;
+use modelled::State;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use suites::{Halt, Plan, Target};
+use volume::{Exit, Failure, units};
+
+/// Run a test suite on a modelled drive, in virtual time, bare or behind the cache.
+///
+/// With --cache, the very engine that serves stands in front of the drive, and each piece of its work
+/// is charged what it takes on this machine. That is measured once and kept; see --prices. The same
+/// seed and prices give the same bytes of output.
+///
+/// Ctrl-C ends a suite with what it has; the exit status is then 1.
+///
+/// Examples:
+///   overdrive bench consistency model:samsung-840-evo-250 --report consistency.html
+///   overdrive bench qd1 model:samsung-840-evo-250 --cache 1G
+///   overdrive bench corners model:samsung-840-evo-250?seed=7 --state steady --json
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    /// What is tested.
+    suite: Suite,
+
+    /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow.
+    target: String,
+
+    /// Put a cache of so much memory in front.
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    cache: Option<Size>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// Also write a page with plots.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+
+    /// What was done to the drive before (corners, seqfill, qd1).
+    #[arg(long, value_enum, default_value_t = Before::Fresh)]
+    state: Before,
+
+    /// Leave so many percent of the drive unused, as if it had more spare area.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    spare: u32,
+
+    /// Work on the first so many bytes only [default: 8 GiB for corners and qd1, else all].
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    span: Option<Size>,
+
+    /// How long the timed parts take [default: corners 5s, qd1 60s, trim 1200s, consistency 2000s].
+    #[arg(long, value_name = "TIME", value_parser = units::time_us)]
+    time: Option<u64>,
+
+    /// What the cache does with writes.
+    #[arg(long, value_enum, requires = "cache")]
+    write: Option<Mode>,
+
+    /// The most dirty data there may be [default: a quarter of the cache; qd1: three quarters].
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "cache")]
+    dirty_bytes: Option<Size>,
+
+    /// How long dirty data may wait; 0: as long as it likes [default: 5s; qd1: 0].
+    #[arg(long, value_name = "TIME", value_parser = units::time_ms, requires = "cache")]
+    dirty_age: Option<u64>,
+
+    /// How long writing out all dirty data may take, as predicted; 0: no limit [default: 500ms;
+    /// qd1: 0].
+    #[arg(long, value_name = "TIME", value_parser = units::time_ms, requires = "cache")]
+    flush_target: Option<u64>,
+
+    /// What the cache's work costs: a price list (as in the JSON), or 'measure' to measure it anew.
+    #[arg(long, value_name = "FILE", requires = "cache")]
+    prices: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// Sequential and random, reads and writes, one at a time and many.
+    Corners,
+    /// Random writes over a full drive for 2,000 s: requests answered in each second.
+    Consistency,
+    /// Sequential writes: the drive clean, tortured, trimmed.
+    Trim,
+    /// Sequential writes from the first byte to the last: the rate by position.
+    Seqfill,
+    /// Random requests of 4 KiB one at a time.
+    Qd1,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Before {
+    /// Nothing: new, or erased.
+    #[value(alias = "purged")]
+    Fresh,
+    /// All of it written once, in order.
+    Filled,
+    /// Filled, then as much again written in random 4 KiB.
+    Used,
+    /// Filled, then four times as much written in random 4 KiB.
+    Steady,
+    /// Used, then all of it trimmed.
+    Trimmed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Absorbed, once a flush has come.
+    Back,
+    /// Absorbed from the first on.
+    BackNow,
+    /// Written to the drive, and kept for reading.
+    Through,
+    /// Not cached, nor are reads.
+    None,
+}
+
+impl Suite {
+    fn suite(self) -> suites::Suite {
+        match self {
+            Suite::Corners => suites::Suite::Corners,
+            Suite::Consistency => suites::Suite::Consistency,
+            Suite::Trim => suites::Suite::Trim,
+            Suite::Seqfill => suites::Suite::Seqfill,
+            Suite::Qd1 => suites::Suite::Qd1,
+        }
+    }
+}
+
+impl Arguments {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let usage = |message: String| Failure::new(Exit::Usage, message);
+        let target = Target::parse(&self.target).map_err(|error| usage(error.to_string()))?;
+        let suite = self.suite.suite();
+        let usual = Plan::new(suite, target);
+        let plan = Plan {
+            cache: self.cache.map(|memory| self.cache_of(suite.cache(memory))),
+            state: match self.state {
+                Before::Fresh => State::Purged,
+                Before::Filled => State::Filled,
+                Before::Used => State::Used,
+                Before::Steady => State::Steady,
+                Before::Trimmed => State::Trimmed,
+            },
+            spare_percent: self.spare,
+            span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
+            time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
+            ..usual
+        };
+        plan.check().map_err(usage)?;
+        Ok(plan)
+    }
+
+    /// The suite's cache with what was asked for in place of the usual.
+    fn cache_of(&self, usual: CacheSpec) -> CacheSpec {
+        let write = self.write.map_or(usual.write, |mode| match mode {
+            Mode::Back => WriteMode::Back,
+            Mode::BackNow => WriteMode::BackNow,
+            Mode::Through => WriteMode::Through,
+            Mode::None => WriteMode::None,
+        });
+        let age = |ms| if ms == 0 { suites::AGE_OFF_MS } else { ms };
+        CacheSpec {
+            write,
+            dirty_bytes: self.dirty_bytes.or(usual.dirty_bytes),
+            dirty_age_ms: self.dirty_age.map_or(usual.dirty_age_ms, age),
+            flush_target_ms: self.flush_target.unwrap_or(usual.flush_target_ms),
+            ..usual
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut plan = arguments.plan()?;
+    let report = arguments.report.as_deref().map(output::Report::open).transpose()?;
+    plan.prices = match plan.cache {
+        Some(_) => prices::find(arguments.prices.as_deref())?,
+        None => Prices::default(),
+    };
+    let mut watch = watch::Watch::new()?;
+    let (outcome, ended) = suites::run(&plan, &mut watch);
+    watch.finish();
+    // What there is, is told, however it ended; nobody need read it.
+    output::print(&outcome, arguments.json);
+    if let Some(report) = report {
+        report.write(&suites::report::page(&outcome))?;
+    }
+    match ended {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(halt) => Err(failure(&plan, &halt)),
+    }
+}
+
+fn failure(plan: &Plan, halt: &Halt) -> Failure {
+    let (exit, what) = match halt {
+        Halt::Interrupted => (Exit::Negative, "interrupted; what was measured is not complete"),
+        Halt::Failed(_) => (Exit::Io, "the drive failed"),
+        Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested so"),
+    };
+    let message = match halt {
+        Halt::Interrupted => format!("{}: {what}", plan.suite.name()),
+        told => format!("{}: {what}: {told}", plan.target.text),
+    };
+    Failure::new(exit, message)
+}

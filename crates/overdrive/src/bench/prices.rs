@@ -1,0 +1,75 @@
+//! Where the price list comes from: a file, what was measured here before, or a measurement.
+
+use lane::Prices;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use suites::prices;
+use volume::{Exit, Failure};
+
+/// The prices: from the file that was named, or of this machine.
+pub(super) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
+    match asked {
+        None => Ok(kept().unwrap_or_else(measure)),
+        Some("measure") => Ok(measure()),
+        Some(path) => read(Path::new(path))
+            .map_err(|what| Failure::new(Exit::Usage, format!("--prices {path}: {what}"))),
+    }
+}
+
+/// A list as such, or as part of a suite's JSON.
+fn read(path: &Path) -> Result<Prices, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| format!("not a JSON object: {error}"))?;
+    prices::from_json(&value)
+}
+
+/// What was measured on this machine before, by this version.
+fn kept() -> Option<Prices> {
+    let text = std::fs::read_to_string(place()?).ok()?;
+    let value: Value = serde_json::from_str(&text).ok()?;
+    (value.get("machine")? == &machine()).then(|| prices::from_json(&value).ok()).flatten()
+}
+
+/// Measures, which takes a second or two, and keeps what was found.
+fn measure() -> Prices {
+    let measured = prices::measure(&prices::Measure::default(), &mut cpu_ns);
+    let mut document = prices::document(&measured);
+    document["machine"] = machine();
+    let kept = place().and_then(|path| {
+        std::fs::create_dir_all(path.parent()?).ok()?;
+        std::fs::write(&path, format!("{document}\n")).ok()?;
+        Some(path)
+    });
+    let list = prices::to_json(&measured);
+    match kept {
+        Some(path) => eprintln!(
+            "overdrive: measured what the cache's work costs here, {list}; kept in {}",
+            path.display()
+        ),
+        None => eprintln!("overdrive: measured what the cache's work costs here, {list}"),
+    }
+    measured
+}
+
+/// What a list is good for: this processor, and this version of the engine.
+fn machine() -> Value {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map(|rest| rest.trim_start_matches([' ', '\t', ':']));
+    json!({ "processor": model, "version": env!("CARGO_PKG_VERSION") })
+}
+
+fn place() -> Option<PathBuf> {
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("overdrive").join("prices.json"))
+}
+
+/// Nanoseconds that this thread has had a processor for.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,157 @@
+//! `overdrive bench` as it is called: what it prints, where, and with which status.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// The tests' small drive.
+const SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../suites/tests/small.toml");
+const PRICES: &str = r#"{"prices":{"hit_ns":300,"miss_ns":500,"fill_ns":400,"absorb_ns":500,
+    "pass_ns":400,"write_out_ns":300,"flush_ns":500}}"#;
+
+fn target() -> String {
+    format!("model:{SMALL}?seed=5")
+}
+
+fn bench(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    command.arg("bench").args(arguments).env("XDG_CACHE_HOME", home).stdin(Stdio::null());
+    command
+}
+
+fn run(home: &Path, arguments: &[&str]) -> Output {
+    bench(home, arguments).output().expect("the command runs")
+}
+
+fn told(output: &Output) -> (Value, String) {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let object = serde_json::from_slice(&output.stdout);
+    (object.unwrap_or_else(|error| panic!("{error}: {errors}")), errors)
+}
+
+#[test]
+fn json_is_one_object_and_the_same_every_time() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (prices, target) = (home.path().join("prices.json"), target());
+    std::fs::write(&prices, PRICES).expect("written");
+    let arguments = [
+        "qd1",
+        &target,
+        "--cache",
+        "64M",
+        "--span",
+        "256M",
+        "--time",
+        "500ms",
+        "--json",
+        "--prices",
+        prices.to_str().expect("plain"),
+    ];
+    let once = run(home.path(), &arguments);
+    let (object, errors) = told(&once);
+    assert_eq!(
+        (once.status.code(), errors.as_str()),
+        (Some(0), ""),
+        "nothing on stderr, no terminal"
+    );
+    assert_eq!(object["schema"], "overdrive.bench/1");
+    assert_eq!((&object["suite"], &object["target"]), (&"qd1".into(), &target.as_str().into()));
+    assert_eq!((&object["cached"], &object["complete"]), (&true.into(), &true.into()));
+    assert_eq!(object["prices"]["absorb_ns"], 500);
+    assert_eq!(object["cache"]["flush_target_ms"], 0, "qd1's own");
+    assert!(object["rows"][0]["p99_9_ns"].is_number());
+    assert_eq!(run(home.path(), &arguments).stdout, once.stdout);
+}
+
+#[test]
+fn prices_are_measured_once_and_kept() {
+    let home = tempfile::tempdir().expect("a directory");
+    let target = target();
+    let arguments =
+        ["qd1", &target, "--cache", "64M", "--span", "64M", "--time", "100ms", "--json"];
+    let (first, errors) = told(&run(home.path(), &arguments));
+    assert!(errors.contains("measured what the cache's work costs here"), "{errors}");
+    let (second, errors) = told(&run(home.path(), &arguments));
+    assert_eq!(errors, "");
+    assert_eq!(first, second);
+    assert!(first["prices"]["hit_ns"].as_u64().is_some_and(|ns| ns > 0));
+    // A file of another machine is not used.
+    let kept = home.path().join("overdrive/prices.json");
+    let text = std::fs::read_to_string(&kept).expect("kept");
+    let mut value: Value = serde_json::from_str(&text).expect("an object");
+    value["machine"]["processor"] = "another one".into();
+    std::fs::write(&kept, value.to_string()).expect("written");
+    let (_, errors) = told(&run(home.path(), &arguments));
+    assert!(errors.contains("measured"), "{errors}");
+}
+
+#[test]
+fn without_a_cache_nothing_is_measured_and_the_page_is_written() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (page, target) = (home.path().join("page.html"), target());
+    std::fs::write(&page, "what was there before, and longer than nothing").expect("written");
+    let arguments =
+        ["consistency", &target, "--time", "3s", "--report", page.to_str().expect("plain")];
+    let output = run(home.path(), &arguments);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("random 4 KiB write, QD32") && table.contains("IOPS"), "{table}");
+    let page = std::fs::read_to_string(page).expect("written");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
+    assert!(!home.path().join("overdrive").exists(), "no prices");
+}
+
+#[test]
+fn what_is_wrong_gets_one_sentence_and_a_status() {
+    let home = tempfile::tempdir().expect("a directory");
+    let target = target();
+    let bad = home.path().join("bad.json");
+    std::fs::write(&bad, "{\"prices\":{\"hit_ns\":1}}").expect("written");
+    let bad = bad.to_str().expect("plain");
+    for (arguments, says) in [
+        (vec!["qd1", "disk.img"], "write model:NAME"),
+        (vec!["qd1", "model:samsung-841"], "no model of this name"),
+        (vec!["qd1", "model:samsung-840-evo-250?size=x"], "not a size"),
+        (vec!["trim", &target, "--state", "steady"], "--state steady"),
+        (vec!["qd1", &target, "--cache", "4K"], "at least 1 MiB"),
+        (vec!["qd1", &target, "--cache", "64M", "--prices", "/no/such"], "--prices /no/such"),
+        (vec!["qd1", &target, "--cache", "64M", "--prices", bad], "miss_ns"),
+        (vec!["qd1", &target, "--report", "/no/such/page.html"], "--report /no/such/page.html"),
+        (vec!["qd1", &target, "--time", "0"], "--time 0"),
+    ] {
+        let output = run(home.path(), &arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains(says) && errors.lines().count() == 1, "{arguments:?}: {errors}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    let unknown = run(home.path(), &["corner", &target]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("corners"), "it names the nearest");
+    let mode = run(home.path(), &["qd1", &target, "--write", "back"]);
+    assert_eq!(mode.status.code(), Some(2), "--write is the cache's");
+}
+
+#[test]
+fn an_interrupt_leaves_a_valid_partial_result() {
+    let home = tempfile::tempdir().expect("a directory");
+    let target = target();
+    // Hours of virtual time: it cannot end by itself before the signal.
+    let mut command = bench(home.path(), &["consistency", &target, "--time", "400000s", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let id = rustix::process::Pid::from_child(&child);
+    // Until the signals are its own, one would kill it: that shows as an output that is no object.
+    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
+    std::thread::sleep(Duration::from_secs(3));
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
+    let output = child.wait_with_output().expect("it ends");
+    let (object, errors) = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("interrupted") && errors.lines().count() == 1, "{errors}");
+    assert_eq!(
+        (&object["complete"], &object["schema"]),
+        (&false.into(), &"overdrive.bench/1".into())
+    );
+    assert!(object["rows"].is_array());
+}

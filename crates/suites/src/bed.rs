@@ -1,0 +1,314 @@
+//! The bed of a suite: a world in virtual time, a modelled drive, and the cache in front of it.
+
+use crate::plan::Plan;
+use block::{CacheSpec, Error, Extent, Request, SECTOR, Stack};
+use cache::{Arena, Cache, Geometry, Settings};
+use drives::Random;
+use lane::{Lane, World};
+use load::{End, Load, LoadError, Record, Running};
+use modelled::{Keep, Modelled, Shared, State};
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Hears how far a suite has come, and may end it.
+pub trait Watch {
+    /// Called every few milliseconds: what is being done, and the share of it that is done. False
+    /// ends the suite with what it has.
+    fn look(&mut self, stage: &str, share: f64) -> bool;
+}
+
+/// Nobody looks.
+impl Watch for () {
+    fn look(&mut self, _: &str, _: f64) -> bool {
+        true
+    }
+}
+
+/// Why a suite ends before its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// Whoever watches wanted it.
+    Interrupted,
+    /// The device answered with an error.
+    Failed(Error),
+    /// The device cannot take a load of the suite.
+    Load(LoadError),
+    /// What was asked for does not fit together.
+    Plan(String),
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Halt::Interrupted => write!(f, "interrupted"),
+            Halt::Failed(error) => write!(f, "{error}"),
+            Halt::Load(error) => write!(f, "{error}"),
+            Halt::Plan(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+impl From<LoadError> for Halt {
+    fn from(error: LoadError) -> Halt {
+        Halt::Load(error)
+    }
+}
+
+/// Steps of the world between two looks at the watch.
+const STEPS: u32 = 1 << 14;
+/// Slots that are written without time between two looks.
+const AGED: u64 = 1 << 20;
+
+/// A modelled drive in virtual time, with or without the cache that ships in front.
+pub struct Bed<'a> {
+    world: World,
+    lane: Lane,
+    drive: Arc<Shared>,
+    below: Stack,
+    top: Stack,
+    spec: Option<CacheSpec>,
+    cache: Option<Cache>,
+    watch: &'a mut dyn Watch,
+    interrupted: bool,
+    /// Of the last load's time, the share in which the cache's own work kept the processor busy.
+    busy: f64,
+}
+
+impl<'a> Bed<'a> {
+    /// A new drive, and an empty cache where the plan wants one.
+    ///
+    /// # Errors
+    /// The options do not fit the model.
+    pub fn new(plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
+        let target = &plan.target;
+        let drive = Shared::new(&target.model, &target.options, Keep::Nothing);
+        let drive = drive.map_err(|error| Halt::Plan(error.to_string()))?;
+        let mut world = World::timed(plan.prices);
+        let lane = world.lane();
+        let below = Stack::new(&lane, Modelled::attach(&drive, &lane));
+        let mut bed = Bed {
+            world,
+            lane,
+            drive,
+            top: below.clone(),
+            below,
+            spec: plan.cache.clone(),
+            cache: None,
+            watch,
+            interrupted: false,
+            busy: 0.0,
+        };
+        bed.empty_cache()?;
+        Ok(bed)
+    }
+
+    /// What the suite's requests go to.
+    pub fn top(&self) -> &Stack {
+        &self.top
+    }
+
+    /// The drive.
+    pub fn drive(&self) -> &Arc<Shared> {
+        &self.drive
+    }
+
+    /// Whether there is a cache.
+    pub fn is_cached(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// What the cache has counted: names and values; nothing without one.
+    pub fn cache_counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all = Vec::new();
+        if let Some(cache) = &self.cache {
+            let counters = cache.shared().counters(self.lane.now());
+            counters.each(|name, value| all.push((name, value)));
+        }
+        all
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> u64 {
+        self.lane.now()
+    }
+
+    /// Drives the world until `done`, and looks at the watch now and then. `stop` is called once if
+    /// that wants the end.
+    fn drive_until(
+        &mut self,
+        stage: &str,
+        done: impl Fn() -> bool,
+        share: impl Fn(u64) -> f64,
+        mut stop: impl FnMut(),
+    ) {
+        loop {
+            for _ in 0..STEPS {
+                if done() {
+                    return;
+                }
+                assert!(self.world.step(), "{stage}: nothing can happen any more");
+            }
+            if !self.interrupted && !self.watch.look(stage, share(self.lane.now())) {
+                self.interrupted = true;
+                stop();
+            }
+        }
+    }
+
+    /// Runs a load to its end. If that is the watch's end, the record is of what was done until then,
+    /// and the next call is refused.
+    ///
+    /// # Errors
+    /// The device cannot take the load, or failed; or the suite was interrupted before.
+    pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
+        self.go_on()?;
+        let charged = self.lane.charged();
+        let running = Running::start(&self.top, load)?;
+        let seen = running.clone();
+        self.drive_until(
+            stage,
+            || running.is_done(),
+            |now| running.share_done(now),
+            || running.stop(),
+        );
+        let record = seen.record();
+        let charged = self.lane.charged() - charged;
+        self.busy = charged as f64 / record.elapsed_ns().max(1) as f64;
+        match record.end {
+            End::Failed(error) => Err(Halt::Failed(error)),
+            _ => Ok(record),
+        }
+    }
+
+    /// What the last load could have reached at most, had the drive taken no time at all: its figure
+    /// over the share of the time in which the cache's own work kept the processor busy. None without
+    /// a cache: the generator itself takes no virtual time.
+    pub fn ceiling(&self, reached: f64) -> Option<f64> {
+        (self.busy > 0.0).then(|| reached / self.busy)
+    }
+
+    /// Whether the suite was interrupted.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    fn go_on(&self) -> Result<(), Halt> {
+        if self.interrupted { Err(Halt::Interrupted) } else { Ok(()) }
+    }
+
+    /// Runs one task to its end.
+    fn task(
+        &mut self,
+        stage: &str,
+        task: impl Future<Output = block::Result> + 'static,
+    ) -> Result<(), Halt> {
+        self.go_on()?;
+        let ended = Rc::new(Cell::new(None));
+        let told = ended.clone();
+        let task = async move { told.set(Some(task.await)) };
+        self.lane.spawn(task).expect("the lane has room for a task");
+        self.drive_until(stage, || ended.get().is_some(), |_| 0.0, || ());
+        match ended.get() {
+            Some(Err(error)) => Err(Halt::Failed(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Flushes the drive, and then leaves it alone for so long: a drive's time begins with its first
+    /// command, so that one which was only aged would not have noticed.
+    ///
+    /// # Errors
+    /// The drive failed; or the suite was interrupted.
+    pub fn idle(&mut self, ns: u64) -> Result<(), Halt> {
+        let (lane, below) = (self.lane.clone(), self.below.clone());
+        let sleep = async move {
+            below.run(Request::Flush).await?;
+            lane.sleep_until(lane.now() + ns).await;
+            Ok(())
+        };
+        self.task("idle", sleep)
+    }
+
+    /// Trims the first bytes of the device, through the cache, and flushes.
+    ///
+    /// # Errors
+    /// The device failed; or the suite was interrupted.
+    pub fn trim(&mut self, bytes: u64) -> Result<(), Halt> {
+        let top = self.top.clone();
+        let trim = async move {
+            const AT_ONCE: u64 = 1 << 21;
+            let sectors = bytes / SECTOR;
+            for first in (0..sectors).step_by(AT_ONCE as usize) {
+                let count = (sectors - first).min(AT_ONCE) as u32;
+                top.run(Request::Discard { at: Extent::new(first, count) }).await?;
+            }
+            top.run(Request::Flush).await
+        };
+        self.task("trim", trim)
+    }
+
+    /// Puts an empty cache in the place of the one that is there, if the plan has one.
+    ///
+    /// # Errors
+    /// The device failed under what had to be written out; or the suite was interrupted.
+    pub fn empty_cache(&mut self) -> Result<(), Halt> {
+        let Some(spec) = self.spec.clone() else { return Ok(()) };
+        if let Some(old) = self.cache.take() {
+            let draining = old.clone();
+            self.task("drain", async move { draining.drain().await })?;
+            old.shared().stop();
+            let lane = self.lane.clone();
+            self.drive_until("drain", || lane.tasks() == 0, |_| 0.0, || ());
+        }
+        let cache = cache(&spec, &self.lane, self.below.clone())?;
+        self.top = Stack::new(&self.lane, cache.clone());
+        self.cache = Some(cache);
+        Ok(())
+    }
+
+    /// Brings the drive into a state by really writing to its first bytes, without time and past the
+    /// cache: what [`State`] says of all of it is done to these.
+    ///
+    /// # Errors
+    /// The suite was interrupted.
+    pub fn age(&mut self, state: State, bytes: u64, seed: u64) -> Result<(), Halt> {
+        let slots = bytes / drives::SLOT_BYTES;
+        let overwrites = match state {
+            State::Purged => return Ok(()),
+            State::Filled => 0,
+            State::Used | State::Trimmed => slots,
+            State::Steady => 4 * slots,
+        };
+        let mut random = Random::new(seed);
+        let all = slots + overwrites;
+        for done in (0..all).step_by(AGED as usize) {
+            self.go_on()?;
+            let count = AGED.min(all - done);
+            let in_order = slots.saturating_sub(done).min(count);
+            self.drive.precondition(|fast| {
+                fast.write_sequential(done as u32, in_order);
+                fast.write_random(slots as u32, count - in_order, &mut random);
+            });
+            let share = (done + count) as f64 / all as f64;
+            self.interrupted |= !self.watch.look("writing the drive's state", share);
+        }
+        if state == State::Trimmed {
+            self.drive.precondition(|fast| (0..slots as u32).for_each(|slot| _ = fast.trim(slot)));
+        }
+        self.go_on()
+    }
+}
+
+/// The cache that ships, without data: in virtual time a sector is no bytes.
+fn cache(spec: &CacheSpec, lane: &Lane, below: Stack) -> Result<Cache, Halt> {
+    let bytes = below.limits().bytes();
+    // A block may have two versions while an epoch closes; more than that would stay empty.
+    let geometry = Geometry::for_memory(spec.memory.0.min(bytes + bytes / 4), 1);
+    let settings = Settings::from_spec(spec, &geometry);
+    let memory = Arc::new(block::Memory::heap(Arena::bytes(&geometry, below.limits().grain)));
+    let shared = cache::Shared::new(below.limits(), geometry, settings, 0, memory);
+    let shared = shared.map_err(|error| Halt::Plan(error.to_string()))?;
+    Ok(Cache::attach(&shared, lane, below))
+}

@@ -1,0 +1,126 @@
+//! What came of a suite: rows and series, as plain data.
+
+use crate::plan::Plan;
+use load::{Latency, Record};
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was done.
+    pub test: String,
+    /// The unit of the value; MB are 10^6 bytes.
+    pub unit: &'static str,
+    /// The figure.
+    pub value: f64,
+    /// How long requests took, from when they were due.
+    pub latency: Option<Latency>,
+    /// With a cache, for reads: whether it held nothing of what was read.
+    pub cold: Option<bool>,
+    /// With a cache: what its own work would have allowed at most, had the drive taken no time, in the
+    /// unit of the value.
+    pub ceiling: Option<f64>,
+    /// What of the measured time the final flush took, in nanoseconds.
+    pub flush_ns: Option<u64>,
+    /// It was interrupted: the value is of what was done until then.
+    pub partial: bool,
+}
+
+impl Row {
+    /// A figure without latencies.
+    pub fn plain(test: impl Into<String>, unit: &'static str, value: f64) -> Row {
+        Row {
+            test: test.into(),
+            unit,
+            value,
+            latency: None,
+            cold: None,
+            ceiling: None,
+            flush_ns: None,
+            partial: false,
+        }
+    }
+
+    /// Requests a second of a load, over its whole time, the final flush included.
+    pub fn rate(test: impl Into<String>, record: &Record) -> Row {
+        let row = Row::plain(test, "IOPS", record.per_second());
+        Row {
+            latency: Some(record.all()),
+            flush_ns: (record.flush_ns > 0).then_some(record.flush_ns),
+            partial: record.end == load::End::Stopped,
+            ..row
+        }
+    }
+
+    /// The same in MB a second.
+    pub fn throughput(test: impl Into<String>, record: &Record) -> Row {
+        let value = record.bytes_per_second() / 1e6;
+        Row { unit: "MB/s", value, ..Row::rate(test, record) }
+    }
+
+    /// Whether the figure says more of the cache's own work than of the drive: it is above seven
+    /// tenths of the ceiling.
+    pub fn is_near_ceiling(&self) -> bool {
+        self.ceiling.is_some_and(|ceiling| self.value > 0.7 * ceiling)
+    }
+}
+
+/// Values at equal distances.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// What they are.
+    pub name: String,
+    /// Their unit.
+    pub unit: &'static str,
+    /// What lies along: `s`, `GB`.
+    pub along: &'static str,
+    /// The distance from one to the next.
+    pub step: f64,
+    /// The values; the first is of 0 to `step`.
+    pub values: Vec<f64>,
+}
+
+/// What came of a suite.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was to be done.
+    pub plan: Plan,
+    /// What was done to the drive, sentence by sentence.
+    pub method: Vec<String>,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// Curves.
+    pub series: Vec<Series>,
+    /// What the drive says of itself at the end: names and values.
+    pub drive: Vec<(&'static str, f64)>,
+    /// What the cache has counted.
+    pub counters: Vec<(&'static str, u64)>,
+    /// The suite ran to its end.
+    pub complete: bool,
+    /// Virtual time that it took, in nanoseconds.
+    pub virtual_ns: u64,
+}
+
+impl Outcome {
+    /// Nothing yet.
+    pub fn new(plan: &Plan) -> Outcome {
+        Outcome {
+            plan: plan.clone(),
+            method: Vec::new(),
+            rows: Vec::new(),
+            series: Vec::new(),
+            drive: Vec::new(),
+            counters: Vec::new(),
+            complete: false,
+            virtual_ns: 0,
+        }
+    }
+
+    /// The first row of this name.
+    pub fn row(&self, test: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.test == test)
+    }
+
+    pub(crate) fn say(&mut self, sentence: impl Into<String>) {
+        self.method.push(sentence.into());
+    }
+}

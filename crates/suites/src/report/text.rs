@@ -1,0 +1,139 @@
+//! An outcome as a table for a terminal.
+
+use crate::outcome::{Outcome, Row};
+use std::fmt::Write;
+
+/// A value with as many digits as say something.
+pub(super) fn figure(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => thousands(value.round() as i64),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn thousands(value: i64) -> String {
+    let digits = value.abs().to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if value < 0 { format!("-{grouped}") } else { grouped }
+}
+
+/// A time in the unit that suits it.
+pub(super) fn time(ns: f64) -> String {
+    match ns {
+        long if long >= 1e9 => format!("{:.2} s", long / 1e9),
+        middle if middle >= 1e6 => format!("{:.2} ms", middle / 1e6),
+        short => format!("{:.1} us", short / 1e3),
+    }
+}
+
+/// What is to be known of a row besides its figure.
+pub(super) fn notes(row: &Row) -> String {
+    let mut notes = Vec::new();
+    match row.cold {
+        Some(true) => notes.push("cold".to_owned()),
+        Some(false) => notes.push("warm".to_owned()),
+        None => {}
+    }
+    if let Some(flush_ns) = row.flush_ns {
+        notes.push(format!("flush {}", time(flush_ns as f64)));
+    }
+    if row.is_near_ceiling() {
+        notes.push("near the ceiling".to_owned());
+    }
+    if row.partial {
+        notes.push("interrupted".to_owned());
+    }
+    notes.join(", ")
+}
+
+/// The latencies that a table shows.
+pub(super) fn latencies(row: &Row) -> [String; 5] {
+    let Some(latency) = row.latency.as_ref().filter(|latency| latency.count() > 0) else {
+        return Default::default();
+    };
+    [
+        time(latency.mean_ns()),
+        time(latency.quantile_ns(0.5) as f64),
+        time(latency.quantile_ns(0.99) as f64),
+        time(latency.quantile_ns(0.9999) as f64),
+        time(latency.max_ns() as f64),
+    ]
+}
+
+/// The table, the method above it.
+pub fn text(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let mut text = format!("{} on {}", plan.suite.name(), plan.target.model.title);
+    match &plan.cache {
+        Some(cache) => _ = write!(text, " behind {} of cache", cache.memory),
+        None => text.push_str(", bare"),
+    }
+    text.push_str(", in virtual time\n");
+    outcome.method.iter().for_each(|sentence| _ = writeln!(text, "{}", wrapped(sentence)));
+    text.push('\n');
+    let heads = ["test", "", "", "mean", "p50", "p99", "p99.99", "max", ""];
+    let mut lines = vec![heads.map(str::to_owned)];
+    lines.extend(outcome.rows.iter().map(|row| {
+        let [mean, p50, p99, p9999, max] = latencies(row);
+        let (test, unit) = (row.test.clone(), row.unit.to_owned());
+        [test, figure(row.value), unit, mean, p50, p99, p9999, max, notes(row)]
+    }));
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    for line in &lines {
+        let mut told = String::new();
+        for (column, cell) in line.iter().enumerate() {
+            let width = widths[column];
+            _ = match column {
+                0 | 2 | 8 => write!(told, "{cell:<width$}  "),
+                _ => write!(told, "{cell:>width$}  "),
+            };
+        }
+        _ = writeln!(text, "{}", told.trim_end());
+    }
+    text
+}
+
+/// Lines of at most a hundred characters.
+fn wrapped(sentence: &str) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in sentence.split(' ') {
+        if length + word.len() > 99 {
+            lines.push('\n');
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word.chars().count();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_times_read_well() {
+        assert_eq!(figure(1_234_567.4), "1,234,567");
+        assert_eq!(
+            (figure(-1234.0), figure(12.34), figure(3.0)),
+            ("-1,234".into(), "12.3".into(), "3.00".into())
+        );
+        assert_eq!(
+            (time(43_500.0), time(2.5e6), time(3e9)),
+            ("43.5 us".into(), "2.50 ms".into(), "3.00 s".into())
+        );
+    }
+}

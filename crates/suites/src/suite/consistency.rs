@@ -1,0 +1,72 @@
+//! Consistency: what becomes of random writes once a drive is full.
+//!
+//! AnandTech's test of 2012 to 2015: secure erase, a sequential fill of all addresses, then 4 KiB
+//! random writes over all of them, incompressible, 32 at a time, for 2,000 s; answers a second. More
+//! spare area is imitated by leaving the last addresses alone.
+
+use super::{with_ceiling, writes};
+use crate::bed::{Bed, Halt};
+use crate::outcome::{Outcome, Row, Series};
+use crate::plan::Plan;
+use load::Order;
+use modelled::State;
+
+/// From when on drives of that time are taken to be steady, in seconds.
+pub(crate) const STEADY_SECONDS: usize = 1400;
+
+pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    let seconds = plan.time_ns.div_ceil(1_000_000_000) as usize;
+    bed.age(State::Filled, plan.span(), plan.target.options.seed)?;
+    outcome.say(format!(
+        "The drive was purged, {} of it written once in order, then written in random 4 KiB over the \
+         same, 32 at a time, for {seconds} s; {} % of it was never written.",
+        block::Size(plan.span()),
+        plan.spare_percent
+    ));
+    let load = writes(plan, Order::Random, 4096, 32, 1);
+    let record = bed.load("random writes", load)?;
+    let whole = Row::rate("random 4 KiB write, QD32", &record);
+    let partial = whole.partial;
+    outcome.rows.push(with_ceiling(bed, whole));
+    // Whole seconds only: what is answered after the last is the rest of the queue.
+    let mut rates: Vec<f64> = record.by_interval.iter().map(|&count| f64::from(count)).collect();
+    let elapsed = ((record.elapsed_ns() - record.flush_ns) / 1_000_000_000) as usize;
+    rates.truncate(seconds.min(elapsed));
+    for (name, rates) in [
+        ("all seconds", rates.as_slice()),
+        ("from 1,400 s", rates.get(STEADY_SECONDS..).unwrap_or_default()),
+    ] {
+        rows(outcome, name, rates, partial);
+    }
+    outcome.series.push(Series {
+        name: "answers in each second".to_owned(),
+        unit: "IOPS",
+        along: "s",
+        step: 1.0,
+        values: rates,
+    });
+    Ok(())
+}
+
+/// The least, the first percent, the mean and the spread of the seconds.
+fn rows(outcome: &mut Outcome, name: &str, rates: &[f64], partial: bool) {
+    if rates.is_empty() {
+        return;
+    }
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let first = sorted[(rates.len().div_ceil(100) - 1).min(rates.len() - 1)];
+    for (what, value) in [
+        ("least", sorted[0]),
+        ("1st percentile", first),
+        ("mean", mean),
+        ("standard deviation", variance.sqrt()),
+        ("most", sorted[rates.len() - 1]),
+    ] {
+        let row = Row::plain(format!("{name}, {what} of a second"), "IOPS", value);
+        outcome.rows.push(Row { partial, ..row });
+    }
+}

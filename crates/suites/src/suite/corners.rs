@@ -1,0 +1,94 @@
+//! Corners: sequential and random, reads and writes, shallow and deep.
+//!
+//! The tests are those of CrystalDiskMark 8 and AS SSD with a queue depth of 4 between theirs; unlike
+//! there, no run is thrown away and none is chosen for being the best. First all reads, then all
+//! writes, so that no write has changed the drive under a read.
+
+use super::{lay_out, reads, with_ceiling, writes};
+use crate::bed::{Bed, Halt};
+use crate::outcome::{Outcome, Row};
+use crate::plan::Plan;
+use load::{Load, Order};
+
+/// A corner: its name, the order, bytes of a request, requests under way.
+type Corner = (&'static str, Order, u32, u32);
+
+const CORNERS: [Corner; 7] = [
+    ("sequential 1 MiB, QD1", Order::Sequential, 1 << 20, 1),
+    ("sequential 1 MiB, QD32", Order::Sequential, 1 << 20, 32),
+    ("sequential 128 KiB, QD1", Order::Sequential, 128 << 10, 1),
+    ("sequential 128 KiB, QD32", Order::Sequential, 128 << 10, 32),
+    ("random 4 KiB, QD1", Order::Random, 4096, 1),
+    ("random 4 KiB, QD4", Order::Random, 4096, 4),
+    ("random 4 KiB, QD32", Order::Random, 4096, 32),
+];
+
+/// Nanoseconds between two tests.
+const PAUSE_NS: u64 = 5_000_000_000;
+
+pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    lay_out(bed, plan, outcome)?;
+    outcome.say(format!(
+        "Each test took {} s; the drive was left alone for 5 s between two.",
+        plan.time_ns as f64 / 1e9
+    ));
+    if bed.is_cached() {
+        outcome.say(
+            "Each read was made twice: cold, with an empty cache, and warm, with other addresses \
+             after the whole span had been read once in order.",
+        );
+    }
+    for (part, corner) in CORNERS.iter().enumerate() {
+        read(bed, plan, outcome, corner, part as u64)?;
+    }
+    bed.empty_cache()?;
+    for (part, (name, order, bytes, depth)) in CORNERS.iter().enumerate() {
+        let load = writes(plan, *order, *bytes, *depth, 100 + part as u64);
+        measure(bed, outcome, format!("write, {name}"), load, None)?;
+        bed.idle(PAUSE_NS)?;
+    }
+    let mixed = writes(plan, Order::Random, 4096, 32, 200);
+    let mixed = Load { reads_percent: 70, ..mixed };
+    measure(bed, outcome, "70 % read, random 4 KiB, QD32".to_owned(), mixed, None)
+}
+
+fn read(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    (name, order, bytes, depth): &Corner,
+    part: u64,
+) -> Result<(), Halt> {
+    let test = format!("read, {name}");
+    let load = reads(plan, *order, *bytes, *depth, part);
+    if !bed.is_cached() {
+        measure(bed, outcome, test, load, None)?;
+        return bed.idle(PAUSE_NS);
+    }
+    bed.empty_cache()?;
+    measure(bed, outcome, test.clone(), load, Some(true))?;
+    bed.idle(PAUSE_NS)?;
+    let whole = reads(plan, Order::Sequential, 128 << 10, 4, 0);
+    let limit = load::Limit::requests(whole.blocks());
+    bed.load("warming", Load { limit, ..whole })?;
+    let other = reads(plan, *order, *bytes, *depth, 50 + part);
+    measure(bed, outcome, test, other, Some(false))?;
+    bed.idle(PAUSE_NS)
+}
+
+fn measure(
+    bed: &mut Bed,
+    outcome: &mut Outcome,
+    test: String,
+    load: Load,
+    cold: Option<bool>,
+) -> Result<(), Halt> {
+    let order = load.order;
+    let record = bed.load(&test, load)?;
+    let row = match order {
+        Order::Sequential => Row::throughput(test, &record),
+        _ => Row::rate(test, &record),
+    };
+    outcome.rows.push(Row { cold, ..with_ceiling(bed, row) });
+    Ok(())
+}

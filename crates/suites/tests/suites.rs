@@ -1,0 +1,275 @@
+//! The suites on a small drive: what must be seen there is seen, and the same seed gives the same bytes.
+
+use block::{Size, WriteMode};
+use lane::Prices;
+use modelled::State;
+use std::cell::Cell;
+use suites::{Halt, Outcome, Plan, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch, report};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn small() -> Target {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.toml");
+    Target::parse(&format!("model:{file}?seed=3")).expect("the tests' drive")
+}
+
+/// The suite on the small drive, short.
+fn plan(suite: Suite) -> Plan {
+    let time_ns = match suite {
+        Suite::Corners => SECOND / 10,
+        Suite::Qd1 => SECOND * 4 / 10,
+        Suite::Consistency => 12 * SECOND,
+        Suite::Trim => 20 * SECOND,
+        Suite::Seqfill => 0,
+    };
+    let span_bytes = matches!(suite, Suite::Corners | Suite::Qd1).then_some(128 << 20);
+    Plan { time_ns, span_bytes, ..Plan::new(suite, small()) }
+}
+
+fn cached(suite: Suite, memory: u64) -> Plan {
+    // About what a processor of today takes.
+    let prices = Prices { ns: [300, 500, 400, 500, 400, 300, 500] };
+    Plan { cache: Some(suite.cache(Size(memory))), prices, ..plan(suite) }
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let (outcome, ended) = suites::run(plan, &mut ());
+    assert_eq!(ended, Ok(()));
+    assert!(outcome.complete);
+    outcome
+}
+
+fn row<'a>(outcome: &'a Outcome, test: &str) -> &'a Row {
+    let known = outcome.rows.iter().map(|row| row.test.as_str()).collect::<Vec<_>>();
+    outcome.row(test).unwrap_or_else(|| panic!("no row '{test}' among {known:?}"))
+}
+
+fn value(outcome: &Outcome, test: &str) -> f64 {
+    row(outcome, test).value
+}
+
+#[test]
+fn seqfill_shows_where_turbowrite_ends() {
+    let outcome = run(&plan(Suite::Seqfill));
+    // A superblock of the SLC area is 1.4 MB: the area is that much larger at most, and the curve
+    // counts in steps of 8.4 MB.
+    let knee = value(&outcome, "knee");
+    assert!((0.115..0.130).contains(&knee), "{knee} GB");
+    let (before, after) = (value(&outcome, "before the knee"), value(&outcome, "after the knee"));
+    assert!(before > 2.0 * after, "{before}, {after}");
+    // Four dies program 16 KiB in 890 us and 41 us of transfer: 70 MB/s.
+    assert!((60.0..75.0).contains(&after), "{after}");
+    let curve = &outcome.series[0];
+    let bytes = curve.values.len() as f64 * curve.step * 1e9;
+    assert!((bytes / outcome.plan.span() as f64 - 1.0).abs() < 0.02, "the curve covers the span");
+}
+
+#[test]
+fn what_was_done_to_the_drive_before_shows() {
+    let rate = |state| {
+        let outcome = run(&Plan { state, ..plan(Suite::Seqfill) });
+        assert!(outcome.method[0].starts_with("The drive was purged"), "{:?}", outcome.method);
+        assert_eq!(report::json(&outcome)["state"], state.name());
+        outcome.rows[0].value
+    };
+    let (fresh, filled, steady) = (rate(State::Purged), rate(State::Filled), rate(State::Steady));
+    // Overwriting in order what was written in order costs nothing; what lies scattered is moved.
+    assert!((filled / fresh - 1.0).abs() < 0.05, "{fresh}, {filled}");
+    assert!(steady < 0.9 * fresh, "{fresh}, {steady}");
+}
+
+#[test]
+fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
+    let outcome = run(&plan(Suite::Consistency));
+    let curve = &outcome.series[0].values;
+    assert_eq!(curve.len(), 12);
+    let steady = curve[8..].iter().sum::<f64>() / 4.0;
+    assert!(curve[0] > 2.0 * steady, "{} at first, {steady} at last", curve[0]);
+    let least = value(&outcome, "all seconds, least of a second");
+    assert!(least > 0.0 && least <= value(&outcome, "all seconds, 1st percentile of a second"));
+    let spared = run(&Plan { spare_percent: 25, ..plan(Suite::Consistency) });
+    assert!(spared.plan.span() <= outcome.plan.span() * 3 / 4);
+    let raised = spared.series[0].values[8..].iter().sum::<f64>() / 4.0;
+    assert!(raised > 1.3 * steady, "{raised} with spare area, {steady} without");
+    let amplification = |outcome: &Outcome| {
+        outcome
+            .drive
+            .iter()
+            .find(|(name, _)| *name == "write_amplification")
+            .map(|(_, value)| *value)
+    };
+    assert!(amplification(&spared) < amplification(&outcome));
+}
+
+#[test]
+fn trim_brings_back_what_torture_took() {
+    let outcome = run(&plan(Suite::Trim));
+    let pass = |name: &str| value(&outcome, &format!("{name}: sequential 128 KiB write"));
+    let (clean, dirty, trimmed) = (pass("clean"), pass("dirty"), pass("trimmed"));
+    assert!(dirty < 0.8 * clean, "{clean} clean, {dirty} dirty");
+    assert!(trimmed > 0.9 * clean, "{clean} clean, {trimmed} trimmed");
+    assert_eq!(outcome.series.len(), 3);
+}
+
+#[test]
+fn one_at_a_time_is_faster_behind_the_cache() {
+    let bare = run(&plan(Suite::Qd1));
+    let behind = run(&cached(Suite::Qd1, 64 << 20));
+    // The real drive's figure, which the model was given: 43.5 us.
+    let mean = row(&bare, QD1_WRITE).latency.as_ref().expect("latencies").mean_ns();
+    assert!((mean / 43_500.0 - 1.0).abs() < 0.1, "{mean}");
+    assert!(value(&behind, QD1_WRITE) > 1.2 * value(&bare, QD1_WRITE));
+    // The final flush is in the result: what was written is on the drive, but for what was
+    // overwritten in memory before.
+    let written = |outcome: &Outcome| outcome.drive[0].1 / 4096.0;
+    let requests =
+        |outcome: &Outcome, test| row(outcome, test).latency.as_ref().expect("some").count();
+    let asked = requests(&behind, QD1_WRITE) + requests(&behind, QD1_SATURATING);
+    let laid_out = behind.plan.span() as f64 / 4096.0;
+    let reached = written(&behind) - laid_out;
+    let counted = |name: &str| {
+        behind.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    };
+    assert_eq!(counted("blocks_dirty").unwrap_or(0), 0, "{:?}", behind.counters);
+    assert!(reached > 0.7 * asked as f64 && reached < asked as f64, "{reached} of {asked}");
+    assert!(row(&behind, QD1_WRITE).flush_ns > row(&bare, QD1_WRITE).flush_ns);
+}
+
+#[test]
+fn corners_show_depth_and_warmth() {
+    let bare = run(&plan(Suite::Corners));
+    assert_eq!(bare.rows.len(), 15);
+    let read = |outcome: &Outcome, depth| value(outcome, &format!("read, random 4 KiB, QD{depth}"));
+    assert!(read(&bare, 4) > 1.5 * read(&bare, 1), "dies work at the same time");
+    assert!(bare.rows.iter().all(|row| row.cold.is_none() && row.ceiling.is_none()));
+    // All of the span fits: warm reads come from memory, cold ones from the drive.
+    let behind = run(&cached(Suite::Corners, 256 << 20));
+    let test = "read, random 4 KiB, QD1";
+    let twice: Vec<&Row> = behind.rows.iter().filter(|row| row.test == test).collect();
+    assert_eq!(twice.iter().map(|row| row.cold).collect::<Vec<_>>(), [Some(true), Some(false)]);
+    assert!(twice[1].value > 50.0 * read(&bare, 1), "{} warm", twice[1].value);
+    // The cold run warms itself; its slowest reads are the drive's.
+    let slowest = |row: &Row| row.latency.as_ref().expect("latencies").max_ns();
+    assert!(slowest(twice[0]) > 50_000 && slowest(twice[1]) < 10_000);
+    // A hit costs its price and no more: nothing but the generator's path bounds it.
+    assert!(twice[1].is_near_ceiling() && !twice[0].is_near_ceiling());
+    assert_eq!(slowest(twice[1]), 300);
+}
+
+#[test]
+fn write_modes_reach_the_engine() {
+    let through = |mode| {
+        let mut plan = cached(Suite::Qd1, 64 << 20);
+        plan.cache.as_mut().expect("cached").write = mode;
+        value(&run(&plan), QD1_WRITE)
+    };
+    assert!(through(WriteMode::Through) < 0.9 * through(WriteMode::BackNow));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+    for plan in [plan(Suite::Consistency), cached(Suite::Qd1, 64 << 20)] {
+        let told = |plan: &Plan| {
+            let outcome = run(plan);
+            (report::json(&outcome).to_string(), report::text(&outcome), report::page(&outcome))
+        };
+        let mut other = plan.clone();
+        other.target.options.seed = 4;
+        let once = told(&plan);
+        assert_eq!(once, told(&plan));
+        assert_ne!(once.0.replace("\"seed\":3", ""), told(&other).0.replace("\"seed\":4", ""));
+    }
+}
+
+#[test]
+fn the_object_has_the_keys_that_are_promised() {
+    let outcome = run(&cached(Suite::Corners, 64 << 20));
+    let told = report::json(&outcome);
+    assert_eq!(told["schema"], "overdrive.bench/1");
+    assert_eq!((&told["suite"], &told["cached"]), (&"corners".into(), &true.into()));
+    assert_eq!(told["target"], outcome.plan.target.text);
+    assert_eq!((&told["state"], &told["seed"]), (&"purged".into(), &3.into()));
+    assert_eq!(told["prices"]["hit_ns"], 300);
+    assert_eq!(told["cache"]["memory"], 64 << 20);
+    let rows = told["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), outcome.rows.len());
+    for row in rows {
+        assert!(row["test"].is_string() && row["unit"].is_string() && row["value"].is_number());
+        let names = ["mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns"];
+        let times: Vec<f64> = names.iter().map(|name| row[name].as_f64().expect(name)).collect();
+        assert!(times[1..].windows(2).all(|pair| pair[0] <= pair[1]), "{row}");
+        assert!(times[0] > 0.0 && row["stdev_ns"].is_number(), "{row}");
+        assert!(row["ceiling"].is_number(), "{row}");
+    }
+    assert!(
+        rows.iter().any(|row| row["cold"] == true) && rows.iter().any(|row| row["cold"] == false)
+    );
+}
+
+#[test]
+fn the_page_stands_alone_and_its_plots_are_those_of_the_reviews() {
+    let mut outcome = run(&Plan { time_ns: SECOND, ..plan(Suite::Consistency) });
+    // Drawn from the series alone, so a long run need not be run for it.
+    outcome.series[0].values = (0..1500).map(|second| f64::from(second % 7) * 1000.0).collect();
+    let page = report::page(&outcome);
+    assert_eq!(page.matches("<svg").count(), 4);
+    for title in
+        ["whole run, logarithmic", "whole run, linear", "1,400 s, logarithmic", "1,400 s, linear"]
+    {
+        assert!(page.contains(title), "{title}");
+    }
+    for outside in ["http:", "https:", "<script", "<link", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(!page.contains("NaN"));
+}
+
+/// Ends the suite at the n-th look.
+struct Impatient(Cell<u32>);
+
+impl Watch for Impatient {
+    fn look(&mut self, _: &str, share: f64) -> bool {
+        assert!((0.0..=1.0).contains(&share), "{share}");
+        self.0.set(self.0.get().saturating_sub(1));
+        self.0.get() > 0
+    }
+}
+
+#[test]
+fn an_interrupted_suite_tells_what_it_has() {
+    let whole = run(&plan(Suite::Trim));
+    // Nobody is that patient: it counts the looks.
+    let mut patient = Impatient(Cell::new(u32::MAX));
+    assert_eq!(suites::run(&plan(Suite::Trim), &mut patient).1, Ok(()));
+    let looks = u32::MAX - patient.0.get();
+    let soon = Impatient(Cell::new(looks * 2 / 3));
+    let (outcome, ended) = suites::run(&plan(Suite::Trim), &mut { soon });
+    assert_eq!(ended, Err(Halt::Interrupted));
+    assert!(!outcome.complete && !outcome.rows.is_empty() && outcome.rows.len() < whole.rows.len());
+    assert!(outcome.rows.last().is_some_and(|row| row.partial));
+    let told = report::json(&outcome);
+    assert_eq!((&told["complete"], &told["schema"]), (&false.into(), &"overdrive.bench/1".into()));
+    assert!(report::text(&outcome).contains("interrupted"));
+    assert!(report::page(&outcome).contains("Interrupted"));
+    // At the first look there is nothing yet, and that is told as well.
+    let steady = Plan { state: State::Steady, ..plan(Suite::Qd1) };
+    let (nothing, ended) = suites::run(&steady, &mut Impatient(Cell::new(0)));
+    assert_eq!((ended, nothing.rows.len()), (Err(Halt::Interrupted), 0));
+    assert!(report::page(&nothing).contains("0 tests"));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (wrong, says) in [
+        (Plan { spare_percent: 91, ..plan(Suite::Consistency) }, "--spare 91"),
+        (Plan { state: State::Steady, ..plan(Suite::Trim) }, "--state steady"),
+        (Plan { span_bytes: Some(1 << 20), ..plan(Suite::Corners) }, "64 MiB"),
+        (Plan { time_ns: 0, ..plan(Suite::Qd1) }, "--time 0"),
+        (cached(Suite::Qd1, 4096), "at least 1 MiB"),
+    ] {
+        let (outcome, ended) = suites::run(&wrong, &mut ());
+        assert!(outcome.rows.is_empty());
+        let Err(Halt::Plan(what)) = ended else { panic!("{says}: {ended:?}") };
+        assert!(what.contains(says), "{what}");
+    }
+}
