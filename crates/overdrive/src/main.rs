@@ -2,6 +2,7 @@
 
 mod demo;
 mod doctor;
+mod pool;
 mod progress;
 mod serve;
 mod tools;
@@ -27,6 +28,7 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Volume(volumes::Arguments),
     Upgrade(volumes::UpgradeArguments),
+    Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     /// Keep a volume's memory for its daemon, which starts this itself.
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Volume(arguments) => volumes::run(&arguments),
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
+        Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::Hold => Ok(holder::hold()),

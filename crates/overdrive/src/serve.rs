@@ -29,7 +29,8 @@ use volume::{
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// An image, a block device, ram:SIZE or null:SIZE; with --config, a volume of that.
+    /// An image, a block device, ram:SIZE or null:SIZE; pool:PATH,PATH... (see 'overdrive pool');
+    /// stripe:PATH,PATH...; with --config, a volume of that.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
@@ -232,8 +233,15 @@ impl Arguments {
 
 /// A volume's name, from its backing's.
 fn name_of(backing: &str) -> String {
+    let (kind, backing) = match backing.split_once(':') {
+        Some((kind @ ("pool" | "stripe"), list)) => {
+            (Some(kind), list.split(',').next().unwrap_or(list))
+        }
+        _ => (None, backing),
+    };
     let stem = Path::new(backing).file_stem().map(|stem| stem.to_string_lossy());
-    stem.map_or("volume".into(), |stem| stem.replace(':', "-"))
+    let stem = stem.map_or("volume".into(), |stem| stem.replace(':', "-"));
+    kind.map_or(stem.clone(), |kind| format!("{kind}-{stem}"))
 }
 
 fn file_name(name: &str) -> String {

@@ -143,7 +143,6 @@ impl Core {
         core::mem::swap(&mut self.open, &mut self.closing);
         (self.commit.running, self.commit.disturbed) = (true, false);
         self.commit.open += 1;
-        self.armed = false;
         let records = self.closing.records.len() as u32;
         let blocks = records.div_ceil(self.layout.records_a_block());
         self.begin_pass();
@@ -280,9 +279,12 @@ impl Core {
     /// One journal block behind the newest; what is left of its room tells of the members' wear.
     pub(crate) fn write_block(&mut self, records: &[Record], into: &Buf) {
         let state = &mut self.commit;
-        let absent = !self.members.iter().enumerate().fold(0, |alive, (number, member)| {
-            alive | u32::from(!member.failed) << number
-        }) & ((1 << self.layout.members) - 1);
+        let absent = !self
+            .members
+            .iter()
+            .enumerate()
+            .fold(0, |alive, (number, member)| alive | u32::from(!member.failed) << number)
+            & ((1 << self.layout.members) - 1);
         let mut all = [Record { slot: 0, place: 0, count: 0 }; RECORDS];
         let mut used = records.len();
         all[..used].copy_from_slice(records);
@@ -319,7 +321,9 @@ impl Core {
             self.commit.unheard = true;
         }
         self.closing.records.clear();
-        for (list, discarded) in [(&mut self.closing.old, false), (&mut self.closing.discarded, true)] {
+        for (list, discarded) in
+            [(&mut self.closing.old, false), (&mut self.closing.discarded, true)]
+        {
             for place in list.drain(..) {
                 let (member, place) = self.layout.owner(place);
                 self.members[member].waiting.set(place);

@@ -47,7 +47,8 @@ pub(crate) fn check_blocks<'a>(
 ) -> Result<(), Refusal> {
     for (number, member) in members {
         let limits = member.limits();
-        if limits.grain != grain || limits.block_logical_bytes > 4096 || limits.io_max_bytes < 4096 {
+        if limits.grain != grain || limits.block_logical_bytes > 4096 || limits.io_max_bytes < 4096
+        {
             return Err(Refusal::of(number, Reason::Blocks));
         }
     }

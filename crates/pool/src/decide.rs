@@ -130,7 +130,7 @@ pub(crate) struct Core {
     pub(crate) turn: usize,
     pub(crate) releasing: bool,
     pub(crate) commit: State,
-    /// A commit has been arranged for what is open.
+    /// Somebody will commit what is open before long.
     pub(crate) armed: bool,
     /// Pages that the journal's tail must wait for, after and in the pass over the map.
     pub(crate) dirty: Bits,
@@ -307,6 +307,12 @@ impl Core {
     /// Whether a commit of what is open has to be arranged; if so, the caller does.
     pub(crate) fn arm(&mut self) -> bool {
         !self.open.is_empty() && !core::mem::replace(&mut self.armed, true)
+    }
+
+    /// Who had arranged a commit makes it, or gives it up; the batch to commit.
+    pub(crate) fn disarm(&mut self) -> u64 {
+        self.armed = false;
+        self.flush_target()
     }
 
     fn found(&self, slot: u32) -> Found {

@@ -283,7 +283,8 @@ mod tests {
     fn a_journal_block_is_read_as_written_and_no_flipped_bit_is_missed() {
         let layout = layout();
         let records = [Record { slot: 5, place: 7, count: 3 }; 4];
-        let mut head = Head { life: 2, sequence: 35, tail: 30, previous: 9, absent: 1, ..Head::default() };
+        let mut head =
+            Head { life: 2, sequence: 35, tail: 30, previous: 9, absent: 1, ..Head::default() };
         let mut bytes = vec![0; 128];
         head.sum = head.encode(POOL, &records, &mut bytes);
         head.count = 4;

@@ -78,7 +78,10 @@ impl Found {
         let entries = layout.entries_a_page() as usize;
         let first = self.map.len().min(page as usize * entries);
         let end = self.map.len().min(first + entries);
-        self.map[first..end].iter_mut().zip(places(bytes)).for_each(|(entry, place)| *entry = place);
+        self.map[first..end]
+            .iter_mut()
+            .zip(places(bytes))
+            .for_each(|(entry, place)| *entry = place);
     }
 
     /// Applies the journal blocks `first` to `last` of a member. False: they make no sense.

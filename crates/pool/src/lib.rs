@@ -36,8 +36,8 @@ extern crate std;
 
 mod bits;
 mod commit;
-mod decide;
 mod create;
+mod decide;
 mod format;
 mod found;
 mod gone;

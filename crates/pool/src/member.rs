@@ -122,7 +122,7 @@ impl Member {
             if count > best.count {
                 best = Run { first, count };
             }
-            if count == want || want < TRIM_SLOTS {
+            if count == want {
                 break;
             }
             from = first + count;

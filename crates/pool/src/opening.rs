@@ -12,8 +12,8 @@
 //! A member that is not there is one that has failed: what lies on it cannot be read.
 
 use crate::commit::State;
-use crate::decide::Core;
 use crate::create::check_blocks;
+use crate::decide::Core;
 use crate::format::{First, Superblock};
 use crate::found::Found;
 use crate::journal::Journal;

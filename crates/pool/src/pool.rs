@@ -187,7 +187,10 @@ impl Pool {
         while done < total {
             let seen = self.0.shared.changed.seen();
             match self.section(|core| core.forget(slot + done, total - done)).await {
-                Place::Go(count) => done += count,
+                Place::Go(count) => {
+                    done += count;
+                    self.0.lane.rest().await;
+                }
                 other => self.make_room(other, seen).await?,
             }
         }
@@ -204,11 +207,13 @@ impl Pool {
         let later = async move {
             let lane = &pool.0.lane;
             lane.sleep_until(lane.now().saturating_add(COMMIT_AGE_NS)).await;
-            let target = pool.section(|core| core.flush_target()).await;
+            let target = pool.section(Core::disarm).await;
             _ = pool.commit(target, false).await;
         };
-        // Without room for a task the next flush does it, or the next write that finds no room.
-        _ = self.0.lane.spawn(later);
+        if self.0.lane.spawn(later).is_err() {
+            // Without room for a task the next change arranges it, or a flush does it.
+            self.section(Core::disarm).await;
+        }
     }
 
     async fn flush(&self) -> Result {

@@ -46,7 +46,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Device(error) => write!(f, "{error}"),
-            Reason::Blank => write!(f, "is not a member of a pool: it is blank; 'overdrive pool create' makes one"),
+            Reason::Blank => write!(
+                f,
+                "is not a member of a pool: it is blank; 'overdrive pool create' makes one"
+            ),
             Reason::Foreign => write!(f, "is not a member of a pool, and holds other data"),
             Reason::NotBlank => write!(
                 f,

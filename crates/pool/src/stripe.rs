@@ -8,9 +8,7 @@
 use crate::joined::Joined;
 use crate::layout::MEMBERS_MAX;
 use alloc::vec::Vec;
-use block::{
-    Block, Discard, Error, Extent, Fua, Kind, Limits, Request, Result, SECTOR, Stack,
-};
+use block::{Block, Discard, Error, Extent, Fua, Kind, Limits, Request, Result, SECTOR, Stack};
 
 /// Chunks of a read or write that are under way together.
 const PIECES: usize = 32;
@@ -27,7 +25,10 @@ impl Stripe {
     ///
     /// # Errors
     /// A sentence: too few or too many members, a chunk that does not do, members that are unlike.
-    pub fn attach(members: Vec<Stack>, chunk_bytes: u32) -> core::result::Result<Stripe, &'static str> {
+    pub fn attach(
+        members: Vec<Stack>,
+        chunk_bytes: u32,
+    ) -> core::result::Result<Stripe, &'static str> {
         let each: Vec<Limits> = members.iter().map(|member| member.limits().clone()).collect();
         let limits = stripe_limits(&each, chunk_bytes)?;
         Ok(Stripe { members, chunk_sectors: u64::from(chunk_bytes) / SECTOR, limits })
@@ -120,7 +121,9 @@ pub fn stripe_limits(
     if chunks == 0 || most(|limits| limits.block_logical_bytes) > chunk_bytes {
         return Err("a member of the stripe is smaller than a chunk");
     }
-    if any(|limits| limits.io_max_bytes < 4096) || members.iter().any(|limits| limits.grain != members[0].grain) {
+    if any(|limits| limits.io_max_bytes < 4096)
+        || members.iter().any(|limits| limits.grain != members[0].grain)
+    {
         return Err("the members of the stripe are unlike each other");
     }
     let io_max = members.iter().map(|limits| limits.io_max_bytes).min().unwrap_or(0);
@@ -155,7 +158,8 @@ impl Block for Stripe {
     async fn run(&self, request: Request) -> Result {
         match request {
             Request::Read { at, into } => {
-                let piece = |done, at: Extent| Request::Read { at, into: into.part(done, at.count) };
+                let piece =
+                    |done, at: Extent| Request::Read { at, into: into.part(done, at.count) };
                 self.by_chunks(at, piece).await
             }
             Request::Write { at, from, fua } => {
@@ -173,9 +177,8 @@ impl Block for Stripe {
                 self.by_members(share).await
             }
             Request::Zero { at, fua, may_unmap } => {
-                let share = |member| {
-                    Some(Request::Zero { at: self.share(member, at)?, fua, may_unmap })
-                };
+                let share =
+                    |member| Some(Request::Zero { at: self.share(member, at)?, fua, may_unmap });
                 self.by_members(share).await
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::keep::{self, Left};
+use crate::pools;
 use crate::volume::{Half, OpenFlags};
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
@@ -43,7 +44,7 @@ fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
             let options = OpenOptions { read_only: *read_only, buffered: *buffered };
             Some((path, options))
         }
-        Spec::Ram { .. } | Spec::Null { .. } => None,
+        Spec::Ram { .. } | Spec::Null { .. } | Spec::Pool { .. } | Spec::Stripe { .. } => None,
         Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Cache { below, .. } => {
             file_of(below)
         }
@@ -119,6 +120,16 @@ impl<'a> Opening<'a> {
                 Half::Ram(Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN))
             }
             Spec::Null { size } => Half::Null(Null::new(size.0 / SECTOR, GRAIN)),
+            Spec::Pool { members } => {
+                let open =
+                    |member: &Option<Spec>| member.as_ref().map(|spec| self.open(spec)).transpose();
+                let members = members.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+                pools::open(members, &mut self.notes)?
+            }
+            Spec::Stripe { members, chunk } => {
+                let members = members.iter().map(|spec| self.open(spec));
+                pools::stripe(members.collect::<Result<_, Failure>>()?, *chunk)?
+            }
             Spec::Delay { delay, below } => {
                 Half::Delay(DelayShared::new(delay), Box::new(self.open(below)?))
             }
@@ -168,6 +179,14 @@ impl<'a> Opening<'a> {
                 "the volume has only {}; that is cached whole",
                 Size(limits.bytes())
             ));
+        }
+        let writes = matches!(spec.write, WriteMode::Back | WriteMode::BackNow);
+        if writes && self.flags.keep.is_some() && below.is_of_several() {
+            self.notes.push(
+                "the memory of a cache over several devices is not kept: if this process is killed, \
+                 what was acknowledged but not flushed is lost (as with --no-holder)"
+                    .to_owned(),
+            );
         }
         let geometry = geometry_for(spec, limits.bytes(), self.flags.lanes);
         let (memory, fence) = self.memory_of(whole, &below, &geometry, limits.grain)?;

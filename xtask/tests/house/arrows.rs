@@ -4,16 +4,17 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("lane", &[]),
     ("block", &["lane"]),
     ("cache", &["lane", "block"]),
     ("layers", &["lane", "block"]),
+    ("pool", &["lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
     ("uring", &["lane", "block"]),
     ("nbd", &["lane", "block"]),
     ("holder", &["lane", "block", "cache", "uring"]),
-    ("crash", &["lane", "block", "cache", "layers"]),
+    ("crash", &["lane", "block", "cache", "layers", "pool"]),
     ("volume", VOLUME),
     ("overdrive", OVERDRIVE),
     ("figures", FIGURES),
@@ -21,9 +22,10 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("xtask", &[]),
 ];
 
-const VOLUME: &[&str] = &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash"];
+const VOLUME: &[&str] =
+    &["lane", "block", "cache", "layers", "pool", "uring", "nbd", "holder", "crash"];
 const OVERDRIVE: &[&str] =
-    &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash", "volume"];
+    &["lane", "block", "cache", "layers", "pool", "uring", "nbd", "holder", "crash", "volume"];
 const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] =
     &["lane", "block", "cache", "layers", "uring", "nbd", "holder", "crash", "volume", "overdrive"];

@@ -3,7 +3,7 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 7] = ["lane", "block", "cache", "layers", "drives", "nbd", "crash"];
+const PURE: [&str; 8] = ["lane", "block", "cache", "layers", "pool", "drives", "nbd", "crash"];
 
 /// Words that may stand nowhere in them.
 const WORDS: [&str; 3] = ["Instant", "SystemTime", "RandomState"];

@@ -2,8 +2,8 @@
 
 use crate::book::{Book, seen_in};
 use crate::scene::{
-    Hardware, Images, after_power_cut, changes, cut_in_recovery, failing, judge, open, read_all,
-    recover, run, stacks,
+    Hardware, Images, after_power_cut, changes, cut_in_recovery, failing, hesitating, judge, open,
+    read_all, recover, run, stacks,
 };
 use block::{Buf, Extent, Request, Stack};
 use crash::{Disk, GRAIN, fill};
@@ -72,6 +72,8 @@ fn life(
         tally.faulty_lives += 1;
         let number = random.below(disks.len() as u64) as usize;
         disks[number] = failing(&disks[number], hardware, number, random);
+    } else if random.one_in(2) {
+        disks = disks.iter().zip(&hardware.models).map(|it| hesitating(it, random)).collect();
     }
     let mut world = World::chosen(random.next_u64());
     let first = world.lane();
@@ -150,8 +152,14 @@ fn cuts(
                 tally.cuts_in_recovery += 1;
                 images = cut_in_recovery(hardware, &images, random);
             }
-            let seen = recover(hardware, &images, random.next_u64())?;
+            let (seen, images) = recover(hardware, &images, random.next_u64())?;
             judge(&stage.book.borrow(), &seen).map_err(|it| format!("after a power cut: {it}"))?;
+            if random.one_in(3) {
+                let (again, _) = recover(hardware, &images, random.next_u64())?;
+                if again != seen {
+                    return Err("what was there after a power cut is not there after two".into());
+                }
+            }
         }
         if !to_the_end && stage.operations.get() >= cut_at {
             break;

@@ -71,17 +71,36 @@ impl Hardware {
     }
 }
 
-/// A disk on which writes, or flushes, fail from some time on.
-pub(crate) fn failing(disk: &Disk, hardware: &Hardware, number: usize, random: &mut Random) -> Disk {
+/// The same disk with faults.
+fn with_faults(disk: &Disk, model: &Model, faults: Faults, random: &mut Random) -> Disk {
     let image = disk.with(|state| state.after_power_cut(&mut Random::new(0)));
+    let mut state = State::new(model.clone(), faults, random.next_u64());
+    state.load(&image);
+    Disk::of(state)
+}
+
+/// A disk of which some reads take much longer than anything else.
+pub(crate) fn hesitating((disk, model): (&Disk, &Model), random: &mut Random) -> Disk {
+    let from = 40 + random.below(400) as u32;
+    let reads = Fault { from, count: 1 + random.below(40) as u32 };
+    let hang = [reads, Fault::default(), Fault::default()];
+    let hang_ns = 5_000 + random.below(40_000);
+    with_faults(disk, model, Faults { hang, hang_ns, ..Faults::default() }, random)
+}
+
+/// A disk on which writes, or flushes, fail from some time on.
+pub(crate) fn failing(
+    disk: &Disk,
+    hardware: &Hardware,
+    number: usize,
+    random: &mut Random,
+) -> Disk {
     let fault = Fault { from: 30 + random.below(80) as u32, count: 0 };
     let faults = match random.one_in(2) {
         true => Faults { write: fault, ..Faults::default() },
         false => Faults { flush: Fault { from: 8 + fault.from / 8, ..fault }, ..Faults::default() },
     };
-    let mut state = State::new(hardware.models[number].clone(), faults, random.next_u64());
-    state.load(&image);
-    Disk::of(state)
+    with_faults(disk, &hardware.models[number], faults, random)
 }
 
 pub(crate) fn stacks(disks: &[Disk], lane: &Lane) -> Vec<Stack> {
@@ -137,12 +156,12 @@ async fn read_slot(stack: &Stack, slot: u32) -> Result<Seen, String> {
     }
 }
 
-/// Power returns: the pool is opened, and every slot is read.
+/// Power returns: the pool is opened, every slot is read, and the power is cut again.
 pub(crate) fn recover(
     hardware: &Hardware,
     images: &Images,
     seed: u64,
-) -> Result<Vec<Seen>, String> {
+) -> Result<(Vec<Seen>, Images), String> {
     let disks = hardware.disks(images, true, seed);
     let mut world = World::chosen(seed);
     let lane = world.lane();
@@ -153,7 +172,8 @@ pub(crate) fn recover(
         let stack = Stack::new(&on, Pool::attach(&shared, &on, members));
         read_all(stack, slots).await
     };
-    run(&mut world, &lane, work).unwrap_or(Err("opening hangs".to_owned()))
+    let seen = run(&mut world, &lane, work).unwrap_or(Err("opening hangs".to_owned()))?;
+    Ok((seen, after_power_cut(&disks, &mut Random::new(seed))))
 }
 
 /// Power is cut again while the pool is being opened.

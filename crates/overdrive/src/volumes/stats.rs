@@ -69,6 +69,7 @@ fn print(stats: &Value) {
         time(counter("dirty_age_ns")),
         time(counter("flush_predicted_ns")),
     );
+    print_members(stats);
     println!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
     println!();
     println!(
@@ -92,6 +93,27 @@ fn print(stats: &Value) {
     for (name, unit, gauge, _) in Counters::explained() {
         let kind = if gauge { " now" } else { "" };
         println!("{name:<28} {:>16} {unit}{kind}", counter(name));
+    }
+}
+
+/// The members of a pool, if it is one.
+fn print_members(stats: &Value) {
+    let members = stats["members"].as_array().map_or(&[][..], Vec::as_slice);
+    for (number, member) in (1..).zip(members) {
+        let count = |key: &str| member[key].as_u64().unwrap_or(0);
+        println!(
+            "member {number}  {}: {} written, {} free, {} reads, {} writes, {} trims, {} errors, {} in \
+             flight, {} each",
+            member["state"].as_str().unwrap_or("unknown"),
+            Size(count("written_bytes")),
+            Size(count("free_bytes")),
+            count("reads"),
+            count("writes"),
+            count("trims"),
+            count("errors"),
+            count("in_flight"),
+            time(count("latency_ns")),
+        );
     }
 }
 

@@ -24,6 +24,7 @@ mod mistakes;
 mod mounted;
 mod operator;
 mod options;
+mod pools;
 mod pressure;
 mod remote;
 mod upgrade;

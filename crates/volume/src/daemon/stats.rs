@@ -2,6 +2,7 @@
 
 use super::site::Site;
 use cache::Snapshot;
+use pool::{MemberState, MemberStatistics};
 use serde_json::{Map, Value, json};
 
 /// Everything: counters by name, latencies as quantiles.
@@ -18,6 +19,8 @@ pub(crate) fn of(site: &Site) -> Value {
             latencies.insert(name.to_owned(), latency(snapshot));
         });
     }
+    let members = site.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
+    let members: Vec<Value> = members.iter().map(member).collect();
     let faults = uring::faults();
     json!({
         "schema": "overdrive.volume-stats/1",
@@ -27,10 +30,29 @@ pub(crate) fn of(site: &Site) -> Value {
         "held_changes": site.volume.valve().held(),
         "counters": counters,
         "latencies": latencies,
+        "members": members,
         "process": {
             "page_faults_minor": faults.minor,
             "page_faults_major": faults.major,
         },
+    })
+}
+
+fn member(counted: &MemberStatistics) -> Value {
+    json!({
+        "state": match counted.state {
+            MemberState::Good => "good",
+            MemberState::Slow => "slow",
+            MemberState::Failed => "failed",
+        },
+        "reads": counted.reads,
+        "writes": counted.writes,
+        "trims": counted.trims,
+        "errors": counted.errors,
+        "written_bytes": counted.written_bytes,
+        "free_bytes": counted.free_bytes,
+        "in_flight": counted.in_flight,
+        "latency_ns": counted.latency_ns,
     })
 }
 
