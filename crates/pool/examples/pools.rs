@@ -48,6 +48,8 @@ fn zipf(random: &mut Random, count: u64, theta: f64) -> u64 {
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
     Random,
+    /// Within the first quarter of the space.
+    Quarter,
     Zipf,
     /// One in 16 writes is followed by a flush.
     Flushes,
@@ -65,6 +67,7 @@ fn load(world: &mut World, stack: &Stack, load: Load) -> f64 {
             while left.get() > 0 {
                 left.set(left.get() - 1);
                 let slot = match load {
+                    Load::Quarter => random.below(slots / 4),
                     Load::Zipf => zipf(&mut random, slots, 0.99),
                     _ => random.below(slots),
                 };
@@ -132,34 +135,30 @@ fn main() {
     println!(
         "{WRITES} writes of 4 KiB, {DEPTH} at a time; a drive: 4 servers of 200 us, 500 us a flush"
     );
-    println!();
-    for (name, kind) in
-        [("random", Load::Random), ("zipf 0.99", Load::Zipf), ("random, flushes", Load::Flushes)]
-    {
-        let one = single(200, kind);
-        println!("{name:<16} one drive      {one:>8.0} a second   1.00");
-        for members in [2, 4] {
-            let speeds = vec![200; members];
-            let (rate, how) = pooled(&speeds, kind);
-            println!(
-                "{:<16} pool of {members}      {rate:>8.0} a second   {:.2}   {how}",
-                "",
-                rate / one
-            );
-            let rate = striped(&speeds, kind);
-            println!("{:<16} stripe of {members}    {rate:>8.0} a second   {:.2}", "", rate / one);
-        }
-    }
-    println!();
     let one = single(200, Load::Random);
-    for speeds in [&[200, 800][..], &[200, 200, 200, 800]] {
-        let (rate, how) = pooled(speeds, Load::Random);
-        let members = speeds.len();
-        println!(
-            "the last 4x slower: pool of {members}    {rate:>8.0}   {:.2}   {how}",
-            rate / one
-        );
-        let rate = striped(speeds, Load::Random);
-        println!("                    stripe of {members}  {rate:>8.0}   {:.2}", rate / one);
+    println!("one drive: {one:.0} a second");
+    for (name, kind) in [
+        ("random", Load::Random),
+        ("zipf 0.99", Load::Zipf),
+        ("random, one write in 16 flushed", Load::Flushes),
+    ] {
+        println!("{name}: {:.2} of one drive's rate with one", single(200, kind) / one);
+        compare(&[200; 2], kind, one);
+        compare(&[200; 4], kind, one);
     }
+    for (name, kind) in
+        [("a quarter of it is used", Load::Quarter), ("all of it is used", Load::Random)]
+    {
+        println!("the last member 4x slower, {name}:");
+        compare(&[200, 800], kind, one);
+        compare(&[200, 200, 200, 800], kind, one);
+    }
+}
+
+/// A pool and a stripe over drives of these write times.
+fn compare(write_us: &[u64], kind: Load, one: f64) {
+    let members = write_us.len();
+    let (rate, how) = pooled(write_us, kind);
+    println!("  pool of {members}    {:.2}   {how}", rate / one);
+    println!("  stripe of {members}  {:.2}", striped(write_us, kind) / one);
 }

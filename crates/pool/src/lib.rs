@@ -6,7 +6,9 @@
 //!
 //! - The member is the one with the fewest requests in flight; a member that was written more than the
 //!   others counts as having more. Members of one speed are so written evenly, in proportion to their
-//!   sizes; a member that is slower gets less rather than slow all others down, and is reported.
+//!   sizes; a member that is slower gets less rather than slow all others down, and is reported. (Only while
+//!   the others have free places: nothing is moved, so a pool that is full of data writes to each member
+//!   as much as it frees there.)
 //! - Every write goes to a free place. The older place is free once the map's change is durable, so a
 //!   power cut leaves each slot old or new, never torn, whatever the members' own unit is.
 //! - A request stays together where free places do: reads of it then go to one member. Reads that lie

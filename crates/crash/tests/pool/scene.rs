@@ -79,10 +79,9 @@ fn with_faults(disk: &Disk, model: &Model, faults: Faults, random: &mut Random) 
     Disk::of(state)
 }
 
-/// A disk of which some reads take much longer than anything else.
+/// A disk of which reads take much longer than anything else, from some time on.
 pub(crate) fn hesitating((disk, model): (&Disk, &Model), random: &mut Random) -> Disk {
-    let from = 40 + random.below(400) as u32;
-    let reads = Fault { from, count: 1 + random.below(40) as u32 };
+    let reads = Fault { from: 10 + random.below(50) as u32, count: 0 };
     let hang = [reads, Fault::default(), Fault::default()];
     let hang_ns = 5_000 + random.below(40_000);
     with_faults(disk, model, Faults { hang, hang_ns, ..Faults::default() }, random)
@@ -95,10 +94,10 @@ pub(crate) fn failing(
     number: usize,
     random: &mut Random,
 ) -> Disk {
-    let fault = Fault { from: 30 + random.below(80) as u32, count: 0 };
+    let fault = Fault { from: 3 + random.below(24) as u32, count: 0 };
     let faults = match random.one_in(2) {
         true => Faults { write: fault, ..Faults::default() },
-        false => Faults { flush: Fault { from: 8 + fault.from / 8, ..fault }, ..Faults::default() },
+        false => Faults { flush: Fault { from: 3 + fault.from / 3, ..fault }, ..Faults::default() },
     };
     with_faults(disk, &hardware.models[number], faults, random)
 }

@@ -93,6 +93,8 @@ pub(crate) async fn byte_of(stack: &Stack, slot: u64) -> Result<u8> {
 pub(crate) enum Spread {
     /// Each as likely.
     Uniform,
+    /// The first quarter alone.
+    Quarter,
     /// The first tenth gets nine tenths of the requests.
     Hot,
 }
@@ -116,6 +118,7 @@ pub(crate) fn load(
             while left.get() > 0 {
                 left.set(left.get() - 1);
                 let width = match spread {
+                    Spread::Quarter => slots / 4,
                     Spread::Hot if !random.one_in(10) => slots / 10,
                     _ => slots,
                 };

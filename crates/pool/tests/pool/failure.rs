@@ -45,8 +45,8 @@ fn writes_that_a_member_refuses_go_to_another() {
 #[test]
 fn a_flush_that_a_member_refuses_is_told_once_and_what_it_lost_is_never_shown_as_good() {
     let (mut world, lane) = world();
-    // The first flush is that of the new life.
-    let faults = FaultsSpec { flush_from: 2, ..FaultsSpec::default() };
+    // The first two are those of the opening.
+    let faults = FaultsSpec { flush_from: 3, ..FaultsSpec::default() };
     let (sound, bad) = two(&lane, &faults);
     pool_of(&mut world, &lane, &sound);
     let on = lane.clone();
