@@ -78,6 +78,11 @@ impl State {
 }
 
 impl State {
+    /// Whether a commit could begin.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.running && !self.tidying
+    }
+
     /// What is copied from now on is newer than what was.
     pub(crate) fn next_pages(&mut self) {
         self.pages += 1;
@@ -133,7 +138,7 @@ impl Core {
             }
             return Step::Done(if failed { Err(LOST_WRITES) } else { Ok(()) });
         }
-        if state.running || state.tidying {
+        if !state.is_idle() {
             return Step::Wait;
         }
         Step::Lead(self.close())

@@ -84,6 +84,15 @@ pub(crate) enum Place<T> {
     Fail(Error),
 }
 
+/// When a commit has to be made.
+pub(crate) enum Arrange {
+    Nothing,
+    /// Before long, for its age.
+    Later,
+    /// Of this batch, so that the next one has room before it is needed.
+    Now(u64),
+}
+
 /// Slots that are read in one piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
@@ -304,9 +313,17 @@ impl Core {
         Place::Go(count)
     }
 
-    /// Whether a commit of what is open has to be arranged; if so, the caller does.
-    pub(crate) fn arm(&mut self) -> bool {
-        !self.open.is_empty() && !core::mem::replace(&mut self.armed, true)
+    /// When what is open has to be committed, as far as nobody else sees to it.
+    pub(crate) fn arrange(&mut self) -> Arrange {
+        let half_full = self.open.records.len() as u32 > self.layout.records_max() / 2
+            || self.open.places() > self.layout.slots_max() / 2;
+        if half_full && self.commit.is_idle() {
+            return Arrange::Now(self.commit.open);
+        }
+        match !self.open.is_empty() && !core::mem::replace(&mut self.armed, true) {
+            true => Arrange::Later,
+            false => Arrange::Nothing,
+        }
     }
 
     /// Who had arranged a commit makes it, or gives it up; the batch to commit.

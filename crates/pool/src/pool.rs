@@ -1,7 +1,7 @@
 //! The pool as a block device.
 
 use crate::commit::{After, Blocks, Step};
-use crate::decide::{Core, Found, Look, Place, Placed, READ_PIECES, WRITE_PIECES};
+use crate::decide::{Arrange, Core, Found, Look, Place, Placed, READ_PIECES, WRITE_PIECES};
 use crate::joined::Joined;
 use crate::layout::{MEMBERS_MAX, SLOT_SECTORS};
 use crate::member::{MemberStatistics, fastest_ns};
@@ -175,8 +175,11 @@ impl Pool {
             Place::Go(_) => unreachable!("there is room"),
             Place::Fail(error) => return Err(error),
             Place::Wait => self.0.shared.changed.after(seen).await,
-            // What it could lose is told to whoever flushes.
-            Place::Commit(target) => _ = self.commit(target, false).await,
+            Place::Commit(target) => {
+                if !self.begin_commit(target).await {
+                    self.0.shared.changed.after(seen).await;
+                }
+            }
         }
         Ok(())
     }
@@ -200,8 +203,13 @@ impl Pool {
 
     /// Has what is open committed before long, also if nobody flushes.
     async fn arrange_commit(&self) {
-        if !self.section(Core::arm).await {
-            return;
+        match self.section(Core::arrange).await {
+            Arrange::Nothing => return,
+            Arrange::Now(target) => {
+                self.begin_commit(target).await;
+                return;
+            }
+            Arrange::Later => (),
         }
         let pool = self.clone();
         let later = async move {
@@ -214,6 +222,33 @@ impl Pool {
             // Without room for a task the next change arranges it, or a flush does it.
             self.section(Core::disarm).await;
         }
+    }
+
+    /// Begins the commit of a batch, and does not wait for its end. False: one is under way. What it
+    /// may lose is told to whoever flushes.
+    async fn begin_commit(&self, target: u64) -> bool {
+        match self.step(target, false).await {
+            Step::Done(_) => true,
+            Step::Wait => false,
+            Step::Lead(members) => {
+                let pool = self.clone();
+                if self.0.lane.spawn(async move { pool.lead(members).await }).is_err() {
+                    self.lead(members).await;
+                }
+                true
+            }
+        }
+    }
+
+    async fn step(&self, target: u64, hears: bool) -> Step {
+        let step = |core: &mut Core| {
+            let step = core.step(target, hears);
+            if matches!(step, Step::Lead(_)) {
+                core.copy_slice(&self.0.shared.slice);
+            }
+            step
+        };
+        self.section(step).await
     }
 
     async fn flush(&self) -> Result {
@@ -229,14 +264,7 @@ impl Pool {
         let shared = &self.0.shared;
         loop {
             let seen = shared.changed.seen();
-            let step = |core: &mut Core| {
-                let step = core.step(target, hears);
-                if matches!(step, Step::Lead(_)) {
-                    core.copy_slice(&shared.slice);
-                }
-                step
-            };
-            match self.section(step).await {
+            match self.step(target, hears).await {
                 Step::Done(result) => return result,
                 Step::Wait => shared.changed.after(seen).await,
                 Step::Lead(members) => self.lead(members).await,

@@ -3,9 +3,11 @@
 
 mod book;
 mod history;
+mod readers;
 mod scene;
 
-use crate::history::{Scale, Tally, history};
+use crate::history::{Scale, Tally};
+use crate::readers::slow_read;
 use pool::Bug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +22,7 @@ fn histories(usual: u64) -> u64 {
 fn a_pool_keeps_its_promises_through_power_cuts() {
     let mut tally = Tally::default();
     for seed in 0..histories(24) {
-        if let Err(finding) = history(seed, SCALE, &mut tally) {
+        if let Err(finding) = trial(seed, &mut tally) {
             panic!("seed {seed}: {finding}");
         }
     }
@@ -29,12 +31,18 @@ fn a_pool_keeps_its_promises_through_power_cuts() {
     assert!(tally.lives > 60 && tally.faulty_lives > 10, "{tally:?}");
 }
 
+/// A history, and a read in the way of all that is written.
+fn trial(seed: u64, tally: &mut Tally) -> Result<(), String> {
+    history::history(seed, SCALE, tally)?;
+    slow_read(seed)
+}
+
 /// Asserts that a planted bug is found.
 fn find(bug: Bug) {
     pool::plant(Some(bug));
     let mut tally = Tally::default();
     let found = (0..histories(600)).find_map(|seed| {
-        let result = catch_unwind(AssertUnwindSafe(|| history(seed, SCALE, &mut tally)));
+        let result = catch_unwind(AssertUnwindSafe(|| trial(seed, &mut tally)));
         let finding = result.unwrap_or_else(|_| Err("it panicked".to_owned())).err()?;
         Some((seed, finding))
     });

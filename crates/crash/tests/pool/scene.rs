@@ -79,11 +79,12 @@ fn with_faults(disk: &Disk, model: &Model, faults: Faults, random: &mut Random) 
     Disk::of(state)
 }
 
-/// A disk of which reads take much longer than anything else, from some time on.
+/// A disk of which a few reads take much longer than anything else.
 pub(crate) fn hesitating((disk, model): (&Disk, &Model), random: &mut Random) -> Disk {
-    let reads = Fault { from: 10 + random.below(50) as u32, count: 0 };
+    let count = 1 + random.below(3) as u32;
+    let reads = Fault { from: 5 + random.below(60) as u32, count };
     let hang = [reads, Fault::default(), Fault::default()];
-    let hang_ns = 5_000 + random.below(40_000);
+    let hang_ns = 10_000 + random.below(80_000);
     with_faults(disk, model, Faults { hang, hang_ns, ..Faults::default() }, random)
 }
 
