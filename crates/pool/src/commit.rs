@@ -78,6 +78,11 @@ impl State {
 }
 
 impl State {
+    /// Where the next journal block goes.
+    pub(crate) fn next_position(&self, layout: &Layout) -> u32 {
+        ((self.newest.sequence + 1) % u64::from(layout.journal)) as u32
+    }
+
     /// Whether a commit could begin.
     pub(crate) fn is_idle(&self) -> bool {
         !self.running && !self.tidying
@@ -255,7 +260,7 @@ impl Core {
         if let Some(tail) = self.commit.ended.take() {
             self.commit.tail = tail;
         }
-        let position = ((self.commit.newest.sequence + 1) % u64::from(self.layout.journal)) as u32;
+        let position = self.commit.next_position(&self.layout);
         let records = core::mem::take(&mut self.closing.records);
         let count = self.closing_chunks(&records, into);
         self.closing.records = records;
@@ -279,6 +284,17 @@ impl Core {
         let used = self.commit.newest.sequence + 1 - self.commit.tail;
         assert!(used <= u64::from(self.layout.journal), "the journal has run over: {used} blocks");
         count
+    }
+
+    /// The block that says of a member that it is being given everything anew, in the place of the
+    /// block that comes next.
+    pub(crate) fn write_renewal(&mut self, number: usize, into: &Buf) {
+        let state = &mut self.commit;
+        let sequence = state.newest.sequence + 1;
+        let absent = 1 << number;
+        let head = Head { life: state.life, sequence, tail: sequence, absent, ..Head::default() };
+        head.encode(self.pool, &[], &mut state.scratch);
+        into.write(&state.scratch);
     }
 
     /// One journal block behind the newest; what is left of its room tells of the members' wear.

@@ -17,7 +17,13 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub(crate) async fn scan(member: &Stack, pool: u128, layout: &Layout) -> Result<Journal> {
+    /// Reads the journal of the member `number`.
+    pub(crate) async fn scan(
+        member: &Stack,
+        number: usize,
+        pool: u128,
+        layout: &Layout,
+    ) -> Result<Journal> {
         let mut heads = vec![None; layout.journal as usize];
         let note = |slot: u32, bytes: &[u8]| {
             let position = slot - 1;
@@ -25,12 +31,14 @@ impl Journal {
             true
         };
         Slots::of(member).read(1, layout.journal, note).await?;
-        Ok(Journal::of(heads))
+        Ok(Journal::of(heads, number))
     }
 
-    fn of(heads: Vec<Option<Head>>) -> Journal {
+    fn of(heads: Vec<Option<Head>>, number: usize) -> Journal {
         let newest = heads.iter().flatten().max_by_key(|head| (head.life, head.sequence)).copied();
         let mut journal = Journal { heads, chain: None, life: newest.map_or(0, |head| head.life) };
+        // A member that its own newest block calls absent was being given everything anew.
+        let newest = newest.filter(|newest| newest.absent >> number & 1 == 0);
         journal.chain = newest.and_then(|newest| journal.follow(newest.tail));
         journal
     }
@@ -70,7 +78,7 @@ mod tests {
     fn journal(blocks: &[Head]) -> Journal {
         let mut heads = vec![None; 16];
         blocks.iter().for_each(|block| heads[(block.sequence % 16) as usize] = Some(*block));
-        Journal::of(heads)
+        Journal::of(heads, 3)
     }
 
     #[test]
@@ -83,6 +91,8 @@ mod tests {
         let gone_on = journal(&[a, b, again, behind_gap]);
         assert_eq!(gone_on.chain, Some((22, again)), "23 follows on another 22");
         assert!(!gone_on.contains(&b) && torn.contains(&a) && !torn.contains(&behind_gap));
+        let renewed = Head { absent: 1 << 3, ..head(30, 3, 0, 30) };
+        assert_eq!(journal(&[a, b, again, renewed]).chain, None, "it was being renewed");
         assert_eq!(journal(&[]).chain, None);
         assert_eq!(journal(&[behind_gap]).chain, None, "its tail is not there");
     }

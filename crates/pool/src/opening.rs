@@ -75,7 +75,7 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
     let limits = limits_over(core.layout.sectors(), &limits);
     if !limits.read_only {
         for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 1) {
-            renew(&mut core, member).await.map_err(device(number))?;
+            renew(&mut core, member, number).await.map_err(device(number))?;
         }
         write_touched(&mut core, members, stale, &touched).await?;
         begin_life(&mut core, members).await?;
@@ -129,7 +129,7 @@ async fn scan(
     for (number, member) in members.iter().enumerate() {
         journals.push(match member {
             Some(member) => {
-                Some(Journal::scan(member, pool, layout).await.map_err(device(number))?)
+                Some(Journal::scan(member, number, pool, layout).await.map_err(device(number))?)
             }
             None => None,
         });
@@ -190,11 +190,17 @@ fn core_of(
     core.ok_or(Refusal::whole(Reason::BadMap))
 }
 
-/// Gives a member that has missed something the whole map, and an empty journal.
-async fn renew(core: &mut Core, member: &Stack) -> block::Result {
+/// Gives a member that has missed something the whole map, and an empty journal. A block that says so
+/// goes first: of a journal that is half empty, what is left would say something else than all of it.
+async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result {
     let layout = core.layout.clone();
     let mut slots = Slots::of(member);
-    slots.write(1, layout.journal, |_, slot| slot.zero()).await?;
+    let position = core.commit.next_position(&layout);
+    slots.write(1 + position, 1, |_, slot| core.write_renewal(number, slot)).await?;
+    slots.flush().await?;
+    slots.write(1, position, |_, slot| slot.zero()).await?;
+    let behind = layout.journal - position - 1;
+    slots.write(1 + position + 1, behind, |_, slot| slot.zero()).await?;
     slots.flush().await?;
     for home in [0, 1] {
         let first = layout.page_slot(0, home);
