@@ -33,8 +33,8 @@ fn a_pool_keeps_its_promises_through_power_cuts() {
 
 /// A history, and a read in the way of all that is written.
 fn trial(seed: u64, tally: &mut Tally) -> Result<(), String> {
-    history::history(seed, SCALE, tally)?;
-    slow_read(seed)
+    slow_read(seed)?;
+    history::history(seed, SCALE, tally)
 }
 
 /// Asserts that a planted bug is found.
