@@ -191,6 +191,6 @@ pub(crate) fn cut_in_recovery(hardware: &Hardware, images: &Images, random: &mut
 
 /// Every slot as the book allows it after a power cut.
 pub(crate) fn judge(book: &Book, seen: &[Seen]) -> Result<(), String> {
-    let each = seen.iter().enumerate();
-    each.map(|(slot, seen)| book.judge_crash(slot as u32, *seen)).collect()
+    let mut each = seen.iter().enumerate();
+    each.try_for_each(|(slot, seen)| book.judge_crash(slot as u32, *seen))
 }
