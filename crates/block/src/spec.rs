@@ -282,6 +282,18 @@ pub enum Spec {
         /// Which, and in what state.
         model: ModelSpec,
     },
+    /// Several devices as one: each write goes to the one that suits it best.
+    Pool {
+        /// In their order; None for one that is gone.
+        members: Vec<Option<Spec>>,
+    },
+    /// Several devices side by side, as RAID-0 has them.
+    Stripe {
+        /// In their order.
+        members: Vec<Spec>,
+        /// Bytes on one before the next one's turn.
+        chunk: Size,
+    },
     /// A slower device.
     Delay {
         /// How slow.

@@ -192,6 +192,12 @@ impl Survivors {
         }
     }
 
+    /// One choice, without a look at those before: a corner or a random one.
+    fn draw_one(&mut self, random: &mut Random) {
+        self.drawn = random.below(16) as u32;
+        self.draw(random);
+    }
+
     /// The open units: number, and the candidates' numbers.
     pub(crate) fn open_units(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
         self.open.iter().map(|open| (open.unit, open.first..open.first + open.count))
@@ -232,6 +238,23 @@ impl Survivors {
         let parts =
             parts.map(|(open, index)| format!("{}:{}/{}", open.unit, index, open.count - 1));
         parts.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl State {
+    /// Rises with every change of what a crash could leave.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What a power cut leaves now: one of the many possible contents of the disk, drawn at random.
+    pub fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
+        let mut survivors = Survivors::default();
+        survivors.collect(self, 1);
+        survivors.draw_one(random);
+        let mut image = survivors.base.clone();
+        survivors.render(&mut image);
+        image
     }
 }
 

@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod doctor;
 mod drive;
+mod pool;
 mod progress;
 mod serve;
 mod tools;
@@ -31,6 +32,7 @@ enum Command {
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
+    Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     /// Keep a volume's memory for its daemon, which starts this itself.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::Hold => Ok(holder::hold()),

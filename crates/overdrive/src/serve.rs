@@ -29,8 +29,9 @@ use volume::{
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// An image, a block device, ram:SIZE, null:SIZE or model:NAME[?size=SIZE&seed=N&state=STATE], a
-    /// modelled drive; with --config, a volume of that.
+    /// An image, a block device, ram:SIZE, null:SIZE; model:NAME[?size=SIZE&seed=N&state=STATE], a
+    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; with --config, a
+    /// volume of that.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
@@ -243,8 +244,15 @@ fn name_of(backing: &str) -> String {
     // Of a modelled drive: without what sets it apart from others of its model.
     let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
     let backing = drive.unwrap_or(backing);
+    let (kind, backing) = match backing.split_once(':') {
+        Some((kind @ ("pool" | "stripe"), list)) => {
+            (Some(kind), list.split(',').next().unwrap_or(list))
+        }
+        _ => (None, backing),
+    };
     let stem = Path::new(backing).file_stem().map(|stem| stem.to_string_lossy());
-    stem.map_or("volume".into(), |stem| stem.replace(':', "-"))
+    let stem = stem.map_or("volume".into(), |stem| stem.replace(':', "-"));
+    kind.map_or(stem.clone(), |kind| format!("{kind}-{stem}"))
 }
 
 fn file_name(name: &str) -> String {

@@ -20,6 +20,7 @@ mod failure;
 mod fleet;
 mod keep;
 mod opening;
+mod pools;
 mod rescue;
 mod runtime;
 mod sampled;
@@ -36,6 +37,7 @@ pub use daemon::{
 };
 pub use failure::{Exit, Failure};
 pub use keep::Keep;
+pub use pools::create_pool;
 pub use rescue::{Rescued, rescue};
 pub use runtime::runtime_directory;
 pub use target::{Plan, target};

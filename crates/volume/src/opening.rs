@@ -4,6 +4,7 @@
 use crate::drive;
 use crate::failure::{Exit, Failure};
 use crate::keep::{self, Left};
+use crate::pools;
 use crate::volume::{Half, OpenFlags};
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
@@ -47,7 +48,11 @@ fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
             let options = OpenOptions { read_only: *read_only, buffered: *buffered };
             Some((path, options))
         }
-        Spec::Ram { .. } | Spec::Null { .. } | Spec::Model { .. } => None,
+        Spec::Ram { .. }
+        | Spec::Null { .. }
+        | Spec::Model { .. }
+        | Spec::Pool { .. }
+        | Spec::Stripe { .. } => None,
         Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Cache { below, .. } => {
             file_of(below)
         }
@@ -128,6 +133,16 @@ impl<'a> Opening<'a> {
                 self.notes.push(note);
                 Half::Model(shared)
             }
+            Spec::Pool { members } => {
+                let open =
+                    |member: &Option<Spec>| member.as_ref().map(|spec| self.open(spec)).transpose();
+                let members = members.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+                pools::open(members, &mut self.notes)?
+            }
+            Spec::Stripe { members, chunk } => {
+                let members = members.iter().map(|spec| self.open(spec));
+                pools::stripe(members.collect::<Result<_, Failure>>()?, *chunk)?
+            }
             Spec::Delay { delay, below } => {
                 Half::Delay(DelayShared::new(delay), Box::new(self.open(below)?))
             }
@@ -173,6 +188,14 @@ impl<'a> Opening<'a> {
                 "the volume has only {}; that is cached whole",
                 Size(limits.bytes())
             ));
+        }
+        let writes = matches!(spec.write, WriteMode::Back | WriteMode::BackNow);
+        if writes && self.flags.keep.is_some() && below.is_of_several() {
+            self.notes.push(
+                "the memory of a cache over several devices is not kept: if this process is killed, \
+                 what was acknowledged but not flushed is lost (as with --no-holder)"
+                    .to_owned(),
+            );
         }
         let geometry = geometry_for(spec, limits.bytes(), self.flags.lanes);
         let (memory, fence) = self.memory_of(whole, &below, &geometry, limits.grain)?;

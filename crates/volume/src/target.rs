@@ -20,7 +20,11 @@ pub struct Plan {
     pub buffered: bool,
 }
 
-/// The stack for a backing: a path, `ram:SIZE`, `null:SIZE` or `model:NAME[?KEY=VALUE&...]`.
+/// Bytes of a stripe's chunk.
+const CHUNK: Size = Size(64 << 10);
+
+/// The stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`, or several paths
+/// as `pool:PATH,PATH` or `stripe:PATH,PATH`.
 ///
 /// # Errors
 /// Usage, with the mend, for anything else.
@@ -34,7 +38,25 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         }
         Ok(size)
     };
-    let mut spec = if let Some(rest) = backing.strip_prefix("ram:") {
+    let file = |path: &str| Spec::File {
+        path: PathBuf::from(path),
+        read_only: plan.read_only,
+        buffered: plan.buffered,
+    };
+    let several = |list: &str| -> Result<Vec<String>, Failure> {
+        let members: Vec<String> = list.split(',').map(str::to_owned).collect();
+        if members.len() < 2 || members.iter().any(|member| member.is_empty()) {
+            let message = "name two members or more, by their paths, with commas between them";
+            return Err(usage(format!("{backing}: {message}")));
+        }
+        Ok(members)
+    };
+    let mut spec = if let Some(list) = backing.strip_prefix("pool:") {
+        let member = |path: &String| (path != "missing").then(|| file(path));
+        Spec::Pool { members: several(list)?.iter().map(member).collect() }
+    } else if let Some(list) = backing.strip_prefix("stripe:") {
+        Spec::Stripe { members: several(list)?.iter().map(|it| file(it)).collect(), chunk: CHUNK }
+    } else if let Some(rest) = backing.strip_prefix("ram:") {
         Spec::Ram { size: size(rest)? }
     } else if let Some(rest) = backing.strip_prefix("null:") {
         Spec::Null { size: size(rest)? }
@@ -52,8 +74,7 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     } else if backing.is_empty() {
         return Err(usage("the backing is empty; name an image, a device, or ram:SIZE".into()));
     } else {
-        let (read_only, buffered) = (plan.read_only, plan.buffered);
-        Spec::File { path: PathBuf::from(backing), read_only, buffered }
+        file(backing)
     };
     if let Some(delay) = &plan.delay {
         spec = Spec::Delay { delay: delay.clone(), below: Box::new(spec) };
@@ -76,7 +97,18 @@ mod tests {
         let plan = Plan::default();
         let ram = target("ram:1M", &plan).expect("a good backing");
         assert_eq!(ram, Spec::Ram { size: Size(1 << 20) });
-        for bad in ["ram:", "ram:x", "null:100", "ram:0", "", "nbd://host", "model:x"] {
+        for bad in [
+            "ram:",
+            "ram:x",
+            "null:100",
+            "ram:0",
+            "",
+            "nbd://host",
+            "model:x",
+            "pool:",
+            "pool:a",
+            "stripe:a,",
+        ] {
             let failure = target(bad, &plan).expect_err(bad);
             assert_eq!(failure.exit, Exit::Usage, "{bad}");
         }
@@ -84,6 +116,9 @@ mod tests {
         assert!(matches!(model, Spec::Model { model } if model.size == Some(Size(1 << 30))));
         let read_only = Plan { read_only: true, ..Plan::default() };
         assert!(target("model:samsung-840-evo-250", &read_only).is_err());
+        let pool = target("pool:a.img,missing,b.img", &plan).expect("three members");
+        let Spec::Pool { members } = &pool else { panic!("{pool:?}") };
+        assert_eq!(members.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
         let cached = Plan { cache: Some(CacheSpec::default()), ..Plan::default() };
         let spec = target("disk.img", &cached).expect("a path");
         assert!(matches!(spec, Spec::Cache { below, .. } if matches!(*below, Spec::File { .. })));

@@ -3,12 +3,14 @@
 use crate::failure::{Exit, Failure};
 use crate::keep::Keep;
 use crate::opening::Opening;
+use crate::pools;
 use crate::sampled::Sampled;
-use block::{Null, Ram, Size, Spec, Stack, WriteMode};
+use block::{Limits, Null, Ram, Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
 use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
 use modelled::Modelled;
+use pool::PoolShared;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ pub(crate) enum Half {
     Ram(Ram),
     Null(Null),
     Model(Arc<modelled::Shared>),
+    Pool { shared: Arc<PoolShared>, members: Vec<Option<Half>> },
+    Stripe { limits: Limits, chunk_bytes: u32, members: Vec<Half> },
     Delay(Arc<DelayShared>, Box<Half>),
     Faults(Arc<FaultsShared>, Box<Half>),
     Cache { shared: Arc<Shared>, memory: SharedMemory, fence: Option<Fence>, below: Box<Half> },
@@ -123,18 +127,14 @@ impl Volume {
 
     /// What has become of the backing while it was served: None if all is well, else a sentence.
     pub fn damage(&self) -> Option<String> {
-        let file = self.half.file()?;
-        let bytes = file.limits().bytes();
-        let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
-        (now < bytes).then(|| {
-            format!(
-                "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also \
-                 where it is made larger again",
-                file.path().display(),
-                Size(bytes),
-                Size(now)
-            )
-        })
+        let mut damage = None;
+        self.half.each_file(&mut |file| damage = damage.take().or_else(|| damage_of(file)));
+        damage
+    }
+
+    /// The shared half of the pool, if there is one.
+    pub(crate) fn pool(&self) -> Option<&Arc<PoolShared>> {
+        self.half.pool()
     }
 
     /// What holds changes while a snapshot is taken.
@@ -244,6 +244,8 @@ impl Half {
             Half::Ram(ram) => block::Block::limits(ram).clone(),
             Half::Null(null) => block::Block::limits(null).clone(),
             Half::Model(model) => model.limits().clone(),
+            Half::Pool { shared, .. } => shared.limits().clone(),
+            Half::Stripe { limits, .. } => limits.clone(),
             // These layers show what is below them.
             Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
                 below.limits()
@@ -255,7 +257,11 @@ impl Half {
     pub(crate) fn file(&self) -> Option<&Arc<FileVolume>> {
         match self {
             Half::File(file) => Some(file),
-            Half::Ram(_) | Half::Null(_) | Half::Model(_) => None,
+            Half::Ram(_)
+            | Half::Null(_)
+            | Half::Model(_)
+            | Half::Pool { .. }
+            | Half::Stripe { .. } => None,
             Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
                 below.file()
             }
@@ -266,14 +272,54 @@ impl Half {
     fn model(&self) -> Option<&Arc<modelled::Shared>> {
         match self {
             Half::Model(model) => Some(model),
-            Half::File(_) | Half::Ram(_) | Half::Null(_) => None,
+            Half::File(_)
+            | Half::Ram(_)
+            | Half::Null(_)
+            | Half::Pool { .. }
+            | Half::Stripe { .. } => None,
             Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
                 below.model()
             }
         }
     }
 
-    fn attach(&self, ring: &Ring) -> Attached {
+    /// Calls `each` with every file that it uses.
+    fn each_file(&self, each: &mut dyn FnMut(&FileVolume)) {
+        match self {
+            Half::File(file) => each(file),
+            Half::Ram(_) | Half::Null(_) | Half::Model(_) => (),
+            Half::Pool { members, .. } => {
+                members.iter().flatten().for_each(|member| member.each_file(each));
+            }
+            Half::Stripe { members, .. } => members.iter().for_each(|it| it.each_file(each)),
+            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
+                below.each_file(each);
+            }
+        }
+    }
+
+    /// Whether it lies on several devices.
+    pub(crate) fn is_of_several(&self) -> bool {
+        match self {
+            Half::Pool { .. } | Half::Stripe { .. } => true,
+            Half::File(_) | Half::Ram(_) | Half::Null(_) | Half::Model(_) => false,
+            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
+                below.is_of_several()
+            }
+        }
+    }
+
+    fn pool(&self) -> Option<&Arc<PoolShared>> {
+        match self {
+            Half::Pool { shared, .. } => Some(shared),
+            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
+                below.pool()
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn attach(&self, ring: &Ring) -> Attached {
         let lane = ring.lane();
         let plain = |stack| Attached { stack, cache: None };
         match self {
@@ -281,6 +327,15 @@ impl Half {
             Half::Ram(ram) => plain(Stack::new(lane, ram.clone())),
             Half::Null(null) => plain(Stack::new(lane, null.clone())),
             Half::Model(model) => plain(Stack::new(lane, Modelled::attach(model, lane))),
+            Half::Pool { shared, members } => {
+                let members = pools::attach(members, ring);
+                plain(Stack::new(lane, pool::Pool::attach(shared, lane, members)))
+            }
+            Half::Stripe { chunk_bytes, members, .. } => {
+                let members = members.iter().map(|member| member.attach(ring).stack).collect();
+                let stripe = pool::Stripe::attach(members, *chunk_bytes);
+                plain(Stack::new(lane, stripe.expect("its limits were found")))
+            }
             Half::Delay(shared, below) => {
                 let below = below.attach(ring).stack;
                 plain(Stack::new(lane, Delay::attach(shared.clone(), lane, below)))
@@ -299,6 +354,20 @@ impl Half {
 
 fn broken(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}"))
+}
+
+fn damage_of(file: &FileVolume) -> Option<String> {
+    let bytes = file.limits().bytes();
+    let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
+    (now < bytes).then(|| {
+        format!(
+            "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also where \
+             it is made larger again",
+            file.path().display(),
+            Size(bytes),
+            Size(now)
+        )
+    })
 }
 
 /// Whether who keeps has not gone: the connection to a holder hangs up when it dies.

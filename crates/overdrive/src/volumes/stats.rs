@@ -70,6 +70,7 @@ fn print(stats: &Value) {
         time(counter("flush_predicted_ns")),
     );
     println!("guard     {}", guard(&stats["guard"]));
+    print_members(stats);
     println!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
     print_model(&stats["model"]);
     println!();
@@ -140,6 +141,27 @@ fn print_model(model: &Value) {
         late("p99_ns"),
         late("max_ns"),
     );
+}
+
+/// The members of a pool, if it is one.
+fn print_members(stats: &Value) {
+    let members = stats["members"].as_array().map_or(&[][..], Vec::as_slice);
+    for (number, member) in (1..).zip(members) {
+        let count = |key: &str| member[key].as_u64().unwrap_or(0);
+        println!(
+            "member {number}  {}: {} written, {} free, {} reads, {} writes, {} trims, {} errors, {} in \
+             flight, {} each",
+            member["state"].as_str().unwrap_or("unknown"),
+            Size(count("written_bytes")),
+            Size(count("free_bytes")),
+            count("reads"),
+            count("writes"),
+            count("trims"),
+            count("errors"),
+            count("in_flight"),
+            time(count("latency_ns")),
+        );
+    }
 }
 
 /// Nanoseconds for people.

@@ -27,6 +27,7 @@ mod operator;
 mod options;
 mod ordered;
 mod ordered_databases;
+mod pools;
 mod power;
 mod pressure;
 mod remote;

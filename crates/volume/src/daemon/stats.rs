@@ -2,6 +2,7 @@
 
 use super::site::Site;
 use cache::Snapshot;
+use pool::{MemberState, MemberStatistics};
 use serde_json::{Map, Value, json};
 
 /// Everything: counters by name, latencies as quantiles.
@@ -29,6 +30,8 @@ pub(crate) fn of(site: &Site) -> Value {
             "aside_ns": standing.aside_ns,
         })
     });
+    let members = site.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
+    let members: Vec<Value> = members.iter().map(member).collect();
     let faults = uring::faults();
     json!({
         "schema": "overdrive.volume-stats/1",
@@ -40,6 +43,7 @@ pub(crate) fn of(site: &Site) -> Value {
         "latencies": latencies,
         "guard": guard,
         "model": site.volume.model().map(|drive| model(drive)),
+        "members": members,
         "process": {
             "page_faults_minor": faults.minor,
             "page_faults_major": faults.major,
@@ -80,6 +84,24 @@ fn model(drive: &modelled::Shared) -> Value {
         told.extend(flash.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
     }
     told
+}
+
+fn member(counted: &MemberStatistics) -> Value {
+    json!({
+        "state": match counted.state {
+            MemberState::Good => "good",
+            MemberState::Slow => "slow",
+            MemberState::Failed => "failed",
+        },
+        "reads": counted.reads,
+        "writes": counted.writes,
+        "trims": counted.trims,
+        "errors": counted.errors,
+        "written_bytes": counted.written_bytes,
+        "free_bytes": counted.free_bytes,
+        "in_flight": counted.in_flight,
+        "latency_ns": counted.latency_ns,
+    })
 }
 
 fn latency(snapshot: &Snapshot) -> Value {

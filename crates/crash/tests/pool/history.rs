@@ -1,0 +1,264 @@
+//! One history: clients on some lanes, power cuts at every moment, and lives that follow.
+
+use crate::book::{Book, seen_in};
+use crate::scene::{
+    Hardware, Images, after_power_cut, changes, cut_in_recovery, failing, hesitating, judge, open,
+    read_all, recover, run, stacks,
+};
+use block::{Buf, Extent, Request, Stack};
+use crash::{Disk, GRAIN, fill};
+use lane::{Lane, Random, World};
+use pool::{Pool, SLOT_SECTORS};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// How much of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    pub(crate) lives: u32,
+    pub(crate) operations: u32,
+    /// Of so many moments one is tried.
+    pub(crate) one_of: u64,
+}
+
+/// What was tried.
+#[derive(Default, Debug)]
+pub(crate) struct Tally {
+    pub(crate) operations: u64,
+    pub(crate) cuts: u64,
+    pub(crate) cuts_in_recovery: u64,
+    pub(crate) lives: u64,
+    pub(crate) faulty_lives: u64,
+}
+
+/// What clients share.
+struct Stage {
+    book: RefCell<Book>,
+    finding: RefCell<Option<String>>,
+    left: Cell<u32>,
+    operations: Cell<u64>,
+    slots: u32,
+    /// Most requests go to the first so many slots.
+    hot: u32,
+}
+
+/// Runs the history of a seed.
+///
+/// # Errors
+/// What broke a promise.
+pub(crate) fn history(seed: u64, scale: Scale, tally: &mut Tally) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let hardware = Hardware::random(&mut random);
+    let mut images = hardware.made(random.next_u64());
+    let mut book = Book::new(hardware.slots());
+    for _ in 0..scale.lives {
+        tally.lives += 1;
+        images = life(&hardware, &images, &mut book, scale, &mut random, tally)?;
+    }
+    Ok(())
+}
+
+fn life(
+    hardware: &Hardware,
+    images: &Images,
+    book: &mut Book,
+    scale: Scale,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<Images, String> {
+    let mut disks = hardware.disks(images, false, random.next_u64());
+    let faulty = random.one_in(3);
+    if faulty {
+        tally.faulty_lives += 1;
+        let number = random.below(disks.len() as u64) as usize;
+        disks[number] = failing(&disks[number], hardware, number, random);
+    } else if random.one_in(2) {
+        disks = disks.iter().zip(&hardware.models).map(|it| hesitating(it, random)).collect();
+    }
+    let mut world = World::chosen(random.next_u64());
+    let first = world.lane();
+    let members = stacks(&disks, &first);
+    let (on, slots) = (first.clone(), hardware.slots());
+    let opened = run(&mut world, &first, async move {
+        let shared = open(members.clone()).await?;
+        let stack = Stack::new(&on, Pool::attach(&shared, &on, members));
+        let seen = read_all(stack.clone(), slots).await?;
+        Ok::<_, String>((shared, stack, seen))
+    });
+    let opened = opened.ok_or("opening hangs")?;
+    if faulty && opened.is_err() {
+        return Ok(images.clone());
+    }
+    let (shared, stack, seen) = opened?;
+    judge(book, &seen)?;
+    book.begin(&seen);
+    book.faulty |= faulty;
+    let mut lanes = vec![(first, stack)];
+    for _ in 0..random.below(3) {
+        let lane = world.lane();
+        let pool = Pool::attach(&shared, &lane, stacks(&disks, &lane));
+        let stack = Stack::new(&lane, pool);
+        lanes.push((lane, stack));
+    }
+    let stage = Rc::new(Stage {
+        book: RefCell::new(book.clone()),
+        finding: RefCell::default(),
+        left: Cell::new(scale.operations),
+        operations: Cell::new(0),
+        slots,
+        hot: 4 + random.below(u64::from(slots) - 4) as u32,
+    });
+    for (lane, stack) in &lanes {
+        for _ in 0..1 + random.below(3) {
+            let client = client(stage.clone(), lane.clone(), stack.clone(), random.fork());
+            lane.spawn(client).expect("room for a task");
+        }
+    }
+    let cut_at = 1 + random.below(u64::from(scale.operations));
+    let images = cuts(hardware, &disks, &mut world, &stage, scale, cut_at, random, tally)?;
+    *book = stage.book.borrow().clone();
+    tally.operations += stage.operations.get();
+    Ok(images)
+}
+
+/// Lets the world run, and cuts the power wherever something has changed. Ends with one that counts.
+#[allow(clippy::too_many_arguments, reason = "a history has many parts")]
+fn cuts(
+    hardware: &Hardware,
+    disks: &[Disk],
+    world: &mut World,
+    stage: &Rc<Stage>,
+    scale: Scale,
+    cut_at: u64,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<Images, String> {
+    let mut before = changes(disks);
+    // Sometimes until everything is over.
+    let to_the_end = random.one_in(3);
+    while world.step() {
+        if let Some(finding) = stage.finding.take() {
+            return Err(finding);
+        }
+        let now = changes(disks);
+        if now == before {
+            continue;
+        }
+        before = now;
+        if random.one_in(scale.one_of) {
+            tally.cuts += 1;
+            let mut images = after_power_cut(disks, random);
+            if random.one_in(4) {
+                tally.cuts_in_recovery += 1;
+                images = cut_in_recovery(hardware, &images, random);
+            }
+            let (seen, images) = recover(hardware, &images, random.next_u64())?;
+            judge(&stage.book.borrow(), &seen).map_err(|it| format!("after a power cut: {it}"))?;
+            if random.one_in(3) {
+                let (again, _) = recover(hardware, &images, random.next_u64())?;
+                if again != seen {
+                    return Err("what was there after a power cut is not there after two".into());
+                }
+            }
+        }
+        if !to_the_end && stage.operations.get() >= cut_at {
+            break;
+        }
+    }
+    if to_the_end && stage.left.get() > 0 {
+        return Err("requests hang".to_owned());
+    }
+    Ok(after_power_cut(disks, random))
+}
+
+async fn client(stage: Rc<Stage>, lane: Lane, stack: Stack, mut random: Random) {
+    while stage.left.get() > 0 {
+        stage.left.set(stage.left.get() - 1);
+        if random.one_in(8) {
+            lane.sleep_until(lane.now() + random.below(4000)).await;
+        }
+        if let Err(finding) = operation(&stage, &stack, &mut random).await {
+            stage.finding.borrow_mut().get_or_insert(finding);
+        }
+        stage.operations.set(stage.operations.get() + 1);
+    }
+}
+
+async fn operation(stage: &Stage, stack: &Stack, random: &mut Random) -> Result<(), String> {
+    let width = if random.one_in(8) { stage.slots } else { stage.hot };
+    let slot = random.below(u64::from(width)) as u32;
+    let longest = if random.one_in(8) { 24 } else { 4 };
+    let count = 1 + random.below(longest.min(u64::from(stage.slots - slot))) as u32;
+    match random.below(20) {
+        0..10 => change(stage, stack, slot, count.min(8), Some(random.one_in(10))).await,
+        10..12 => change(stage, stack, slot, count, None).await,
+        12..17 => read(stage, stack, slot, count.min(8)).await,
+        _ => flush(stage, stack).await,
+    }
+}
+
+fn extent(slot: u32, count: u32) -> Extent {
+    Extent::new(u64::from(slot * SLOT_SECTORS), count * SLOT_SECTORS)
+}
+
+/// A write, with or without FUA; without a word on that, a discard or zeroes.
+async fn change(
+    stage: &Stage,
+    stack: &Stack,
+    slot: u32,
+    count: u32,
+    write: Option<bool>,
+) -> Result<(), String> {
+    let operation = stage.book.borrow_mut().sent(slot, count, write.is_none());
+    let at = extent(slot, count);
+    let fua = write == Some(true);
+    let request = match write {
+        Some(fua) => {
+            let from = Buf::new(at.count, GRAIN as u32);
+            let mut bytes = vec![0; from.bytes()];
+            fill(&mut bytes, operation, at.first as u32);
+            from.write(&bytes);
+            Request::Write { at, from, fua }
+        }
+        None if operation.is_multiple_of(2) => Request::Discard { at },
+        None => Request::Zero { at, fua: false, may_unmap: true },
+    };
+    match stack.run(request).await {
+        Ok(()) => stage.book.borrow_mut().answered(operation, fua),
+        Err(error) if !stage.book.borrow().faulty => return Err(format!("a change: {error}")),
+        // It was told what a flush would have been told.
+        Err(_) => {
+            let now = stage.book.borrow_mut().tick();
+            stage.book.borrow_mut().flushed(now, false);
+        }
+    }
+    Ok(())
+}
+
+async fn read(stage: &Stage, stack: &Stack, slot: u32, count: u32) -> Result<(), String> {
+    let sent = stage.book.borrow_mut().tick();
+    let at = extent(slot, count);
+    let into = Buf::new(at.count, GRAIN as u32);
+    let result = stack.run(Request::Read { at, into: into.clone() }).await;
+    let book = stage.book.borrow();
+    if let Err(error) = result {
+        return if book.faulty { Ok(()) } else { Err(format!("a read: {error}")) };
+    }
+    let bytes = into.to_vec();
+    for (slot, bytes) in (slot..).zip(bytes.chunks_exact(GRAIN * SLOT_SECTORS as usize)) {
+        let seen = seen_in(bytes, slot).map_err(|it| format!("a read: {it}"))?;
+        book.judge_read(slot, Some(seen), sent).map_err(|it| format!("a read: {it}"))?;
+    }
+    Ok(())
+}
+
+async fn flush(stage: &Stage, stack: &Stack) -> Result<(), String> {
+    let sent = stage.book.borrow_mut().tick();
+    let result = stack.run(Request::Flush).await;
+    let mut book = stage.book.borrow_mut();
+    book.flushed(sent, result.is_ok());
+    match result {
+        Err(error) if !book.faulty => Err(format!("a flush: {error}")),
+        _ => Ok(()),
+    }
+}

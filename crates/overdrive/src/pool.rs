@@ -1,0 +1,44 @@
+//! `overdrive pool`: several devices as one.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use volume::Failure;
+
+/// Several devices as one, without stripes.
+///
+/// Each write goes, whole, to the member with the shortest queue; members of one speed wear evenly.
+/// There is no redundancy: what lies on a member that is lost is lost. It is served as
+/// 'pool:PATH,PATH...', the members in the order in which it was made; 'missing' stands for one that is
+/// gone.
+///
+/// Example:
+///   truncate -s 10G a.img b.img && overdrive pool create a.img b.img
+///   overdrive serve pool:a.img,b.img --memory 1G
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Make a pool of files or devices that are blank at their start and end.
+    Create {
+        /// The members, 2 to 16.
+        #[arg(required = true, num_args = 2..)]
+        members: Vec<PathBuf>,
+        /// Also of members that hold something: it is lost then.
+        #[arg(long)]
+        overwrite: bool,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let What::Create { members, overwrite } = &arguments.what;
+    let size = volume::create_pool(members, *overwrite)?;
+    let names: Vec<_> = members.iter().map(|member| member.display().to_string()).collect();
+    println!("pool of {size}; serve it as pool:{}", names.join(","));
+    Ok(ExitCode::SUCCESS)
+}

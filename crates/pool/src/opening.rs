@@ -1,0 +1,274 @@
+//! Opening a pool: whose journal counts, what the map was, and that everyone knows it.
+//!
+//! 1. Superblocks: are these the members, all of them, in their order?
+//! 2. Journals: that of the newest life that reaches furthest counts. All that was acknowledged is in
+//!    it, because a commit ends when it is on every member that has not failed.
+//! 3. Map pages, the newer good copy of each; then the journal's records over them.
+//! 4. A member that has missed something (it had failed, or was not there) gets the whole map anew.
+//! 5. The pages that the journal has changed are written to their other homes, and flushed; then a
+//!    block that begins a new life and needs nothing before it, on every member, durably. Until that
+//!    is there, a crash finds what this opening found.
+//!
+//! A member that is not there is one that has failed: what lies on it cannot be read.
+
+use crate::commit::State;
+use crate::create::check_blocks;
+use crate::decide::Core;
+use crate::format::{First, Superblock};
+use crate::found::Found;
+use crate::journal::Journal;
+use crate::layout::{Layout, MEMBERS_MAX, SLOT_SECTORS, slots_of};
+use crate::member::{Member, settle_wear};
+use crate::planted::{Bug, planted};
+use crate::pool::{PoolShared, limits_over};
+use crate::refusal::{Reason, Refusal};
+use crate::slots::Slots;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Buf, Discard, Fua, Limits, Stack};
+use lane::{Event, Lock};
+
+type Members<'a> = &'a [Option<Stack>];
+
+fn device(member: usize) -> impl Fn(block::Error) -> Refusal {
+    move |error| Refusal::of(member, Reason::Device(error))
+}
+
+fn present<'a>(members: Members<'a>) -> impl Iterator<Item = (usize, &'a Stack)> {
+    let each = members.iter().enumerate();
+    each.filter_map(|(number, member)| Some((number, member.as_ref()?)))
+}
+
+/// Opens the pool of these members, in their order; None stands for one that is gone.
+///
+/// Members that can only be read are not written, and show what was committed last.
+///
+/// # Errors
+/// A [`Refusal`]: members that are missing, foreign or in the wrong order, damage, devices' errors.
+pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal> {
+    let Superblock { layout, pool, .. } = read_superblocks(members).await?;
+    let journals = scan(members, pool, &layout).await?;
+    let chosen = choose(&journals).ok_or(Refusal::whole(Reason::NoJournal))?;
+    let stale = stale(&journals, chosen)?;
+    let mut found = Found::new(&layout);
+    let others = (0..layout.members).filter(|number| *number != chosen);
+    for number in core::iter::once(chosen).chain(others) {
+        let Some(member) = members[number].as_ref() else { continue };
+        if stale >> number & 1 == 0 {
+            found.read_pages(member, pool, &layout).await.map_err(device(number))?;
+        }
+    }
+    if let Some(page) = found.missing.next(0) {
+        return Err(Refusal::whole(Reason::LostPage(page)));
+    }
+    let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
+    let member = members[chosen].as_ref().expect("it has a journal");
+    let replayed = found.replay(member, &layout, first, end.sequence).await;
+    if !replayed.map_err(device(chosen))? {
+        return Err(Refusal::whole(Reason::BadMap));
+    }
+    let life = journals.iter().flatten().map(|journal| journal.life).max().unwrap_or(0) + 1;
+    let state = State::after(end, life, found.sequence + 1, &layout);
+    let touched = core::mem::replace(&mut found.touched, crate::bits::Bits::new(0));
+    let mut core = core_of(members, layout, pool, found, state)?;
+    let limits: Vec<Limits> = present(members).map(|(_, it)| it.limits().clone()).collect();
+    let limits = limits_over(core.layout.sectors(), &limits);
+    if !limits.read_only {
+        for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 1) {
+            renew(&mut core, member, number).await.map_err(device(number))?;
+        }
+        write_touched(&mut core, members, stale, &touched).await?;
+        begin_life(&mut core, members).await?;
+    }
+    Ok(shared_of(members, core, limits))
+}
+
+async fn read_superblocks(members: Members<'_>) -> Result<Superblock, Refusal> {
+    let grain = present(members).next().map(|(_, member)| member.limits().grain);
+    let grain = grain.ok_or(Refusal::whole(Reason::NobodyThere))?;
+    check_blocks(present(members), grain)?;
+    let mut first: Option<Superblock> = None;
+    for (number, member) in present(members) {
+        let refuse = |reason| Err(Refusal::of(number, reason));
+        let mut said = First::Foreign;
+        let look = |_, bytes: &[u8]| {
+            said = Superblock::decode(bytes, grain);
+            true
+        };
+        Slots::of(member).read(0, 1, look).await.map_err(device(number))?;
+        let superblock = match said {
+            First::Member(superblock) => superblock,
+            First::Blank => return refuse(Reason::Blank),
+            First::Foreign => return refuse(Reason::Foreign),
+            First::Damaged => return refuse(Reason::Damaged),
+            First::Version(version) => return refuse(Reason::Version(version)),
+        };
+        if first.as_ref().is_some_and(|first| first.pool != superblock.pool) {
+            return refuse(Reason::OtherPool);
+        }
+        if superblock.layout.members != members.len() {
+            return refuse(Reason::WrongCount(superblock.layout.members));
+        }
+        if superblock.number != number {
+            return refuse(Reason::WrongPlace(superblock.number + 1));
+        }
+        if slots_of(member.limits()) < superblock.layout.sizes[number] {
+            return refuse(Reason::Shrunk);
+        }
+        first.get_or_insert(superblock);
+    }
+    Ok(first.expect("somebody is there"))
+}
+
+async fn scan(
+    members: Members<'_>,
+    pool: u128,
+    layout: &Layout,
+) -> Result<Vec<Option<Journal>>, Refusal> {
+    let mut journals = Vec::new();
+    for (number, member) in members.iter().enumerate() {
+        journals.push(match member {
+            Some(member) => {
+                Some(Journal::scan(member, number, pool, layout).await.map_err(device(number))?)
+            }
+            None => None,
+        });
+    }
+    Ok(journals)
+}
+
+/// The member whose journal counts.
+fn choose(journals: &[Option<Journal>]) -> Option<usize> {
+    let ends = journals.iter().enumerate().filter_map(|(number, journal)| {
+        let (_, end) = journal.as_ref()?.chain?;
+        Some((number, (end.life, end.sequence)))
+    });
+    if planted(Bug::BelieveFailedMember) {
+        return ends.map(|(number, _)| number).next();
+    }
+    // Of equal ones the first.
+    ends.rev().max_by_key(|(_, end)| *end).map(|(number, _)| number)
+}
+
+/// Members that have missed something, a bit for each.
+fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
+    let journal = journals[chosen].as_ref().expect("it was chosen");
+    let (_, end) = journal.chain.expect("it was chosen");
+    let mut stale = 0;
+    for (number, other) in journals.iter().enumerate() {
+        let Some(other) = other else { continue };
+        let was_absent = end.absent >> number & 1 == 1;
+        match other.chain {
+            Some((_, its_end)) if journal.contains(&its_end) && !was_absent => continue,
+            Some((_, its_end)) if was_absent && its_end.absent >> chosen & 1 == 1 => {
+                return Err(Refusal::of(number, Reason::Split));
+            }
+            _ => stale |= 1 << number,
+        }
+    }
+    Ok(stale)
+}
+
+fn core_of(
+    members: Members<'_>,
+    layout: Layout,
+    pool: u128,
+    found: Found,
+    state: State,
+) -> Result<Core, Refusal> {
+    let mut all = Vec::new();
+    for (number, member) in members.iter().enumerate() {
+        let mut its = Member::new(layout.data(number));
+        its.written = found.written[number];
+        its.failed = member.is_none();
+        let discard = member.as_ref().map(|member| member.limits().discard);
+        its.can_trim = discard == Some(Discard::Zeroes);
+        all.push(its);
+    }
+    settle_wear(&mut all);
+    let core = Core::new(layout, pool, found.map, all, found.home, state);
+    core.ok_or(Refusal::whole(Reason::BadMap))
+}
+
+/// Gives a member that has missed something the whole map, and an empty journal. A block that says so
+/// goes first: of a journal that is half empty, what is left would say something else than all of it.
+async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result {
+    let layout = core.layout.clone();
+    let mut slots = Slots::of(member);
+    let position = core.commit.next_position(&layout);
+    slots.write(1 + position, 1, |_, slot| core.write_renewal(number, slot)).await?;
+    slots.flush().await?;
+    slots.write(1, position, |_, slot| slot.zero()).await?;
+    let behind = layout.journal - position - 1;
+    slots.write(1 + position + 1, behind, |_, slot| slot.zero()).await?;
+    slots.flush().await?;
+    for home in [0, 1] {
+        let first = layout.page_slot(0, home);
+        slots.write(first, layout.pages, |at, slot| core.copy_page(at - first, slot)).await?;
+    }
+    slots.flush().await
+}
+
+/// Writes the pages that the journal has changed to their other homes.
+async fn write_touched(
+    core: &mut Core,
+    members: Members<'_>,
+    stale: u32,
+    touched: &crate::bits::Bits,
+) -> Result<(), Refusal> {
+    for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 0) {
+        let mut slots = Slots::of(member);
+        let mut next = touched.next(0);
+        while let Some(page) = next {
+            let home = usize::from(!core.home[page as usize]);
+            let alike = |ahead: &u32| {
+                let page = page + ahead;
+                touched.has(page) && usize::from(!core.home[page as usize]) == home
+            };
+            let most = core.layout.pages - page;
+            let count = (0..most).take_while(alike).count() as u32;
+            let first = core.layout.page_slot(page, home);
+            let copy = |at: u32, slot: &Buf| core.copy_page(page + at - first, slot);
+            slots.write(first, count, copy).await.map_err(device(number))?;
+            next = touched.next(page + count);
+        }
+        slots.flush().await.map_err(device(number))?;
+    }
+    let mut next = touched.next(0);
+    while let Some(page) = next {
+        core.home[page as usize] = !core.home[page as usize];
+        next = touched.next(page + 1);
+    }
+    core.commit.next_pages();
+    Ok(())
+}
+
+/// Begins a new life, in which nothing of the journal before is needed.
+async fn begin_life(core: &mut Core, members: Members<'_>) -> Result<(), Refusal> {
+    let block = Buf::new(SLOT_SECTORS, core.layout.grain);
+    core.write_block(&[], &block);
+    let position = core.commit.newest.sequence % u64::from(core.layout.journal);
+    for (number, member) in present(members) {
+        let mut slots = Slots::of(member);
+        let copy = |_, slot: &Buf| slot.copy_from_buf(&block);
+        slots.write(1 + position as u32, 1, copy).await.map_err(device(number))?;
+        slots.flush().await.map_err(device(number))?;
+    }
+    Ok(())
+}
+
+fn shared_of(members: Members<'_>, core: Core, limits: Limits) -> Arc<PoolShared> {
+    let layout = &core.layout;
+    let native = present(members).filter(|(_, member)| member.limits().fua == Fua::Native);
+    debug_assert!(layout.members <= MEMBERS_MAX);
+    Arc::new(PoolShared {
+        changed: Event::new(),
+        quiet: Event::new(),
+        limits,
+        journal: Buf::new(layout.commit_blocks() * SLOT_SECTORS, layout.grain),
+        slice: Buf::new(layout.slice_max() * SLOT_SECTORS, layout.grain),
+        fua: native.fold(0, |bits, (number, _)| bits | 1 << number),
+        data_first: layout.data_first(),
+        core: Lock::new(core),
+    })
+}

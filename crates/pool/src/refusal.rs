@@ -1,0 +1,112 @@
+//! Why a pool is not made, or not opened.
+
+use block::Error;
+use core::fmt;
+
+/// What is wrong, as a sentence to put behind the name of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// It did not answer well.
+    Device(Error),
+    /// It is empty.
+    Blank,
+    /// It holds something else.
+    Foreign,
+    /// It holds something, and was to be made a member.
+    NotBlank,
+    /// Its superblock is damaged.
+    Damaged,
+    /// It was made by another version.
+    Version(u16),
+    /// It is smaller than it was.
+    Shrunk,
+    /// It is a member in another place, counted from 1.
+    WrongPlace(usize),
+    /// It belongs to another pool.
+    OtherPool,
+    /// Its pool has more members, or fewer.
+    WrongCount(usize),
+    /// It and another member were each used without the other.
+    Split,
+    /// Its blocks are larger than 4 KiB, or its sectors are not those of the others.
+    Blocks,
+    /// No member has a journal that can be followed.
+    NoJournal,
+    /// No member has a good copy of this page of the map.
+    LostPage(u32),
+    /// The map contradicts itself.
+    BadMap,
+    /// The sizes do not do.
+    Sizes(&'static str),
+    /// No member is there.
+    NobodyThere,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Device(error) => write!(f, "{error}"),
+            Reason::Blank => write!(
+                f,
+                "is not a member of a pool: it is blank; 'overdrive pool create' makes one"
+            ),
+            Reason::Foreign => write!(f, "is not a member of a pool, and holds other data"),
+            Reason::NotBlank => write!(
+                f,
+                "is not blank at its start or end; --overwrite makes it a member all the same, what \
+                 it holds is lost then"
+            ),
+            Reason::Damaged => write!(f, "its superblock is damaged"),
+            Reason::Version(version) => {
+                write!(f, "was made by another version (format {version}, this one reads 1)")
+            }
+            Reason::Shrunk => write!(f, "is smaller than when the pool was made"),
+            Reason::WrongPlace(number) => {
+                write!(f, "is member {number} of its pool; name the members in their order")
+            }
+            Reason::OtherPool => write!(f, "belongs to another pool than the first member"),
+            Reason::WrongCount(count) => {
+                write!(f, "its pool has {count} members; name all, 'missing' for one that is gone")
+            }
+            Reason::Split => write!(
+                f,
+                "was used without the others, and they without it: they cannot become one again; \
+                 open the side to keep with 'missing' in place of the other"
+            ),
+            Reason::Blocks => write!(f, "its blocks are larger than 4 KiB, or unlike the others'"),
+            Reason::NoJournal => write!(f, "no member has a journal that can be followed"),
+            Reason::LostPage(page) => write!(f, "page {page} of the map is damaged on all members"),
+            Reason::BadMap => write!(f, "the map contradicts itself"),
+            Reason::Sizes(sentence) => write!(f, "{sentence}"),
+            Reason::NobodyThere => write!(f, "no member is there"),
+        }
+    }
+}
+
+/// A pool that is not made, or not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The member it is about, counted from 0; None: the pool as a whole.
+    pub member: Option<usize>,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Refusal {
+    pub(crate) fn of(member: usize, reason: Reason) -> Refusal {
+        Refusal { member: Some(member), reason }
+    }
+
+    pub(crate) fn whole(reason: Reason) -> Refusal {
+        Refusal { member: None, reason }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.member {
+            Some(member) => write!(f, "member {} of the pool: {}", member + 1, self.reason),
+            None => write!(f, "the pool: {}", self.reason),
+        }
+    }
+}
