@@ -60,8 +60,6 @@ pub enum Bug {
     CleanTooEarly,
     /// C8: what was written early while the backing was being flushed counts as durable, too.
     SettleTooMuch,
-    /// C8: what was under way while a flush of the backing failed counts as written.
-    ForgiveUnderWay,
     /// C8: a process forgives the backing a failed flush before its own first good one, though an
     /// earlier life may have answered what is lost.
     ForgiveFirstFlush,
@@ -69,8 +67,6 @@ pub enum Bug {
     OverlapFlushes,
     /// C8: recovery forgets that the volume had failed.
     ForgetFailure,
-    /// C8: a flush that waited while the volume failed is answered once the error was cleared.
-    ForgetWaiters,
     /// C8: what hangs in the backing is offered to it again.
     AbandonStalled,
     /// C8: a discard of what is dirty leaves some of it behind.
@@ -111,7 +107,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 50] = [
+    pub const ALL: [Bug; 48] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -139,11 +135,9 @@ impl Bug {
         Bug::SwallowError,
         Bug::CleanTooEarly,
         Bug::SettleTooMuch,
-        Bug::ForgiveUnderWay,
         Bug::ForgiveFirstFlush,
         Bug::OverlapFlushes,
         Bug::ForgetFailure,
-        Bug::ForgetWaiters,
         Bug::AbandonStalled,
         Bug::DiscardKeepsVersions,
         Bug::AdmitLeftBehind,

@@ -311,6 +311,26 @@ fn a_failed_volume_starts_failed_and_goes_on_when_the_error_is_cleared() {
 }
 
 #[test]
+fn a_flush_that_waited_while_the_volume_failed_fails_although_the_error_is_cleared_at_once() {
+    let mut scene = scene();
+    assert_eq!(scene.write(1, 7), Ok(()));
+    assert_eq!(scene.flush(), Ok(()));
+    scene.backing.mood.set(Mood::Fails);
+    assert_eq!(scene.write(1, 8), Ok(()));
+    let flush = scene.begin(Request::Flush);
+    let shared = scene.cache.shared().clone();
+    assert!(scene.world.run_until(|| shared.has_failed()));
+    assert!(flush.get().is_none(), "nobody has come to tell it");
+    scene.backing.mood.set(Mood::Well);
+    shared.clear_error();
+    scene.pass_ns(1_000_000_000);
+    // What had gone past the cache might be lost: it was flushed for that, too.
+    assert!(matches!(flush.get(), Some(Err(_))), "{:?}", flush.get());
+    assert_eq!(scene.flush(), Ok(()));
+    assert_eq!(scene.on_backing(1), 8);
+}
+
+#[test]
 fn a_cleared_error_comes_back_after_retry_time_if_the_backing_still_fails() {
     let mut scene = scene();
     scene.write(3, 5).expect("absorbed");

@@ -247,11 +247,11 @@ impl Dice {
         setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
     }
 
-    /// One history in eight is about what is written out before its epoch is closed: few flushes, much to
+    /// One history in five is about what is written out before its epoch is closed: few flushes, much to
     /// write, blocks that are rewritten while they are under way, and a disk that now and then fails to
     /// flush.
     fn early(&mut self, setup: &mut Setup) {
-        if !self.0.one_in(8) {
+        if !self.0.one_in(5) {
             return;
         }
         setup.engine.mode = WriteMode::BackNow;
@@ -268,9 +268,17 @@ impl Dice {
         setup.clients = setup.clients.max(2);
         setup.think_ns = self.pick(&[0, 1_000, 20_000]);
         if self.0.one_in(2) {
-            setup.faults.flush = Fault { from: self.within(1, 6), count: self.pick(&[1, 1, 2]) };
-        }
-        if self.0.one_in(4) {
+            setup.faults.flush = Fault { from: self.within(2, 6), count: 1 };
+            setup.mix.flush = 2;
+            setup.mix.read = 0;
+            setup.clears = 0;
+            // What goes past cannot be written again: then a failed flush is the end.
+            setup.engine.slots = 32;
+            setup.engine.dirty_blocks_max = setup.model.sectors / 8 * 3 / 2;
+            setup.engine.absorb_blocks_max = 8;
+            setup.sectors_max = 8;
+            setup.think_ns = self.pick(&[20_000, 200_000]);
+        } else if self.0.one_in(4) {
             setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
         }
     }
