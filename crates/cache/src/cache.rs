@@ -471,7 +471,7 @@ impl Handle {
         let now = self.lane.now();
         let begins = self.shared.turn_of(turns, now);
         if begins > now {
-            let _waiting = self.shared.pace.waits();
+            let _waiting = self.shared.pace.waits(begins - now);
             self.lane.sleep_until(begins).await;
         }
     }

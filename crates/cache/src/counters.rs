@@ -85,6 +85,8 @@ counters! {
     count blocks_saved: "blocks",
     /// Blocks written out from the buffer.
     count blocks_written: "blocks",
+    /// Blocks of those that were written before their epoch was closed.
+    count blocks_early: "blocks",
     /// Write-out requests to the backing.
     count runs_written: "requests",
     /// Zeroed ranges written out.
@@ -92,6 +94,10 @@ counters! {
     /// Write-outs asked for at once, rather than by level, age or a client's flush: a change waited
     /// for room in the buffer, dirty data was found at start, or an error was cleared.
     count writes_urgent: "epochs",
+    /// Changes whose answer waited for its turn, because the write buffer was nearly full (C13).
+    count changes_slowed: "requests",
+    /// How long those waited in all.
+    count slowed_ns: "nanoseconds",
     /// Changes sent straight to the backing, for any reason.
     count passes: "requests",
     /// Changes sent straight to the backing because no client has proved by a flush that it knows a
@@ -151,6 +157,8 @@ counters! {
     gauge hit_ns: "nanoseconds",
     /// Measured write-out rate; 0: not measured yet.
     gauge drain_blocks_per_second: "blocks/s",
+    /// Write-outs that are under way at a time where nobody else wants the backing, as measured.
+    gauge drain_window: "requests",
     /// Predicted time to write out and flush everything dirty.
     gauge flush_predicted_ns: "nanoseconds",
     /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.

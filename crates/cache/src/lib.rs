@@ -18,6 +18,7 @@
 //!   gate.rs    one Lock a volume: the backing's flushes, one at a time (both used by flush.rs)
 //!   sentinel.rs, patience.rs: notice that the backing does not answer
 //!   keeper.rs  one task a volume: writes out in time
+//!   drain.rs, pace.rs: what the backing can take, and how fast writers may fill the buffer
 //!   discard.rs, rescue: what the operator may do with what a failed volume holds
 //! ```
 //!

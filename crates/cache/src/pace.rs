@@ -38,6 +38,9 @@ pub(crate) struct Pace {
     next_ns: AtomicU64,
     /// Writers that wait for theirs.
     waiting: AtomicU32,
+    /// Changes that have waited for it, and how long in all.
+    pub(crate) slowed: AtomicU64,
+    pub(crate) slowed_ns: AtomicU64,
 }
 
 /// How full the buffer is, in blocks.
@@ -61,7 +64,7 @@ pub(crate) struct Level {
 fn used_of_last(level: u32, max: u32) -> u64 {
     let last = u64::from(max / SLOWED);
     let beyond = u64::from(level).saturating_sub(u64::from(max) - last);
-    if last == 0 { 0 } else { (beyond * 1024 / last).min(1024) }
+    (beyond * 1024).checked_div(last).map_or(0, |used| used.min(1024))
 }
 
 impl Level {
@@ -163,8 +166,11 @@ impl Pace {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn waits(&self) -> Waiting<'_> {
+    /// A writer begins to wait for its turn, for so long.
+    pub(crate) fn waits(&self, ns: u64) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.slowed.fetch_add(1, Ordering::Relaxed);
+        self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
         Waiting(self)
     }
 }

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::aside::Watch;
 use crate::counters::Counters;
-use crate::drain::{DRAIN_ASSUMED, Drain};
+use crate::drain::{DRAIN_ASSUMED, Drain, Rivals};
 use crate::gate::Gate;
 use crate::histogram::{Histograms, Latencies};
 use crate::order::{CHAIN_MAX, Order};
@@ -396,6 +396,9 @@ impl Shared {
         all.epochs = load(&self.epochs);
         all.writes_urgent = load(&self.writes_urgent);
         all.hit_ns = load(&self.gauges.hit_ns);
+        all.changes_slowed = load(&self.pace.slowed);
+        all.slowed_ns = load(&self.pace.slowed_ns);
+        all.drain_window = u64::from(self.drain.window(Rivals::default()));
         [all.errors_read, all.errors_write, all.errors_flush] =
             [load(&self.errors[0]), load(&self.errors[1]), load(&self.errors[2])];
         all.blocks_recovered = load(&self.recovered);

@@ -97,6 +97,7 @@ impl Shard {
 
     /// A block of an epoch that is not begun has been written out.
     pub(super) fn note_early(&mut self, gauges: &Gauges, slot: u32) {
+        self.counters.blocks_early += 1;
         gauges.settling.fetch_add(1, Ordering::SeqCst);
         self.links.push_back(&mut self.early.written, slot);
     }
@@ -124,9 +125,8 @@ impl Shard {
             let Some(last) = self.early.settling else { return false };
             let slot =
                 self.links.pop_front(&mut self.early.written).expect("it ends with the last");
-            if slot == last && !planted(Bug::SettleTooMuch) {
-                self.early.settling = None;
-            } else if self.early.written.length == 0 {
+            let is_last = slot == last && !planted(Bug::SettleTooMuch);
+            if is_last || self.early.written.length == 0 {
                 self.early.settling = None;
             }
             gauges.settling.fetch_sub(1, Ordering::SeqCst);
