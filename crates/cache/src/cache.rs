@@ -19,8 +19,6 @@ use lane::{Cost, Lane};
 /// Blocks that are copied in one section: longer work is done in slices, so that nobody waits for
 /// the lock longer than a few microseconds.
 const SLICE: u32 = 32;
-/// Blocks from which a write is as efficient for the backing alone as joined to others: 64 KiB.
-const STREAMED: u32 = 16;
 /// Requests that are prefetched together.
 const WAVE: usize = 16;
 
@@ -325,17 +323,21 @@ impl Handle {
             Some(reason) => Some(reason),
             None if fua => Some(Reason::Fua),
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
-            None if blocks >= STREAMED && self.gains_nothing() => Some(Reason::Large),
+            None if self.gains_nothing(blocks) => Some(Reason::Large),
             None => None,
         };
         Change { at, source, fua, barred, now_ns: self.lane.now() }
     }
 
-    /// Whether writers are slowed down already, and several wait: then a large write gains nothing by being
-    /// absorbed. It is as efficient as what it would be joined to, and somebody has to wait for it anyway.
-    fn gains_nothing(&self) -> bool {
+    /// Whether a write gains nothing by being absorbed: writers are slowed down already, several wait, and it
+    /// is half as large as the largest that are absorbed: as efficient alone as what it would be joined to.
+    /// Not in `ordered` mode, where it would wait for what is closed.
+    fn gains_nothing(&self, blocks: u32) -> bool {
+        if blocks * 2 < self.shared.settings.absorb_blocks_max || self.shared.gauges.is_ordered() {
+            return false;
+        }
         let level = Level::of(&self.shared.gauges, &self.shared.settings.now());
-        level.is_filling() && self.shared.pace.is_awaited() | (self.shared.passing() > 0)
+        level.is_filling() && (self.shared.pace.is_awaited() || self.shared.passing() > 0)
     }
 
     fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
@@ -425,7 +427,7 @@ impl Handle {
             if self.is_left_behind(stalls) {
                 return Err(self.shared.stall.error());
             }
-            let seen = room.changed.seen();
+            let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
             change.now_ns = self.lane.now();
             let settings = self.shared.settings.now();
             let admit = room.shard.with(|shard| {
@@ -452,12 +454,13 @@ impl Handle {
                     return self.pass(room, &change).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
-                Admit::Wait { urgent } => {
+                Admit::Wait => room.changed.after(seen).await,
+                Admit::WaitForRoom { urgent } => {
                     if urgent {
                         self.shared.gauges.urgent.store(true, Ordering::SeqCst);
                         self.shared.kick.notify();
                     }
-                    room.changed.after(seen).await;
+                    self.shared.freed.after(freed).await;
                 }
             }
         }

@@ -104,6 +104,7 @@ impl Shared {
         self.kick.notify();
         // Writers that wait for room must hear that there will be none.
         self.rooms.iter().for_each(|room| room.changed.notify());
+        self.freed.notify();
     }
 }
 
@@ -359,7 +360,6 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         }
     }
     handle.lane.turn().await;
-    let ordered = shared.gauges.is_ordered();
     shared.order.with(|order| {
         order.durable(epoch);
         shared.show_closed(order);
@@ -373,10 +373,8 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.order_changed.notify();
     // The keeper does nothing about the open epoch while another one is being written out.
     shared.kick.notify();
-    if ordered {
-        // Who waits for room may have looked between two rooms' releases; it asks for no write-out.
-        shared.rooms.iter().for_each(|room| room.changed.notify());
-    }
+    // Not before: who waits may have looked between two rooms' releases, and asks for no write-out.
+    shared.freed.notify();
 }
 
 /// Makes durable what was written out early, without closing its epoch: flush, release. False: not now.
@@ -405,6 +403,7 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
     handle.lane.turn().await;
     shared.order.with(Order::settled);
     shared.order_changed.notify();
+    shared.freed.notify();
     true
 }
 
@@ -487,6 +486,8 @@ pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
     handle.lane.turn().await;
     shared.order.with(Order::walked);
     shared.order_changed.notify();
+    // The open epoch is empty: there is room in it.
+    shared.freed.notify();
 }
 
 /// Walks the shards: the oldest closed epoch is the one to be written out.

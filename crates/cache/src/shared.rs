@@ -48,6 +48,9 @@ pub struct Shared {
     /// An epoch has become durable, everything of the closing one is written, or the volume has
     /// failed.
     pub(crate) order_changed: Event,
+    /// An epoch has been closed or become durable, or what was written early has: there may be room. Apart
+    /// from the rooms' own events: many may wait for this, and every run that ends rings those.
+    pub(crate) freed: Event,
     /// The crew may find work.
     pub(crate) work: Event,
     /// The keeper should look at the levels.
@@ -167,6 +170,7 @@ impl Shared {
             gauges,
             order: Lock::new(Order::new(recovery::FIRST, 0, 0)),
             order_changed: Event::new(),
+            freed: Event::new(),
             work: Event::new(),
             kick: Event::new(),
             drain: Drain::default(),

@@ -200,7 +200,7 @@ fn stride(durability: Durability) {
     // Pools and lists reach their sizes: also with all of the crew at work, which the window allows only
     // after a while.
     for next in PHASES.into_iter().chain(PHASES) {
-        run(next, 10_000);
+        run(next, 20_000);
     }
     for next in PHASES {
         // The first ones still end the last phase.

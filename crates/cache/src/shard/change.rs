@@ -61,8 +61,10 @@ pub(crate) enum Admit {
     Pass,
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,
-    /// Wait until the shard changes. `urgent`: write out, it waits for room.
-    Wait { urgent: bool },
+    /// Wait until the shard changes.
+    Wait,
+    /// Wait until an epoch is durable, or room was made otherwise. `urgent`: write out for that.
+    WaitForRoom { urgent: bool },
 }
 
 /// What a change meets that is not durable yet.
@@ -83,12 +85,12 @@ impl Shard {
     pub(crate) fn admit(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
         if self.passes.meet(first, blocks) && !planted(Bug::BypassInFlight) {
-            return Admit::Wait { urgent: false };
+            return Admit::Wait;
         }
         let blind = change.barred == Some(Reason::Aside) && planted(Bug::AsideIgnoresDirty);
         let met = if blind { Met::default() } else { self.meet(&change.at) };
         if met.early && matches!(change.source, Source::Zeros { .. }) {
-            return Admit::Wait { urgent: false };
+            return Admit::Wait;
         }
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
         let Some(reason) = barred else {
@@ -100,12 +102,12 @@ impl Shard {
         }
         if gauges.is_ordered() && Shard::must_not_pass(gauges) {
             return match reason {
-                Reason::Large => Admit::Cut,
-                _ => Admit::Wait { urgent: false },
+                Reason::Large if blocks > settings.absorb_blocks_max => Admit::Cut,
+                _ => Admit::WaitForRoom { urgent: false },
             };
         }
         if met.writing && !planted(Bug::BypassInFlight) {
-            return Admit::Wait { urgent: false };
+            return Admit::Wait;
         }
         self.count_pass(reason);
         self.begin_pass(gauges, &change.at);
@@ -264,7 +266,7 @@ impl Shard {
             || slots > self.available()
             || self.no_range(change);
         if stuck {
-            return Admit::Wait { urgent: true };
+            return Admit::WaitForRoom { urgent: true };
         }
         let admit = self.absorb(gauges, settings, change, 0);
         if change.fua { Admit::AbsorbedAndFlush } else { admit }
