@@ -72,3 +72,41 @@ impl Window {
 pub(crate) fn quarter(ftl: &Ftl) -> u64 {
     u64::from(ftl.shape().logical_slots / 4).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drives::{Model, Options, Random, predicted};
+
+    const SMALL: &str = "like = \"samsung-840-pro-256\"\ntitle = \"Small\"\n\
+        [capacity]\nuser_bytes = [64000000, \"test\"]\n\
+        [nand]\ndies = [1, \"test\"]\nchannels = [1, \"test\"]\n\
+        blocks = [300, \"test\"]\npages = [16, \"test\"]\n";
+
+    #[test]
+    fn only_cleaning_that_stays_the_same_is_steady() {
+        let model = Model::parse("small", SMALL).expect("sound");
+        let ftl = model.ftl(&Options::default()).expect("sound").expect("flash");
+        let (quarter, all) = (quarter(&ftl), u64::from(ftl.shape().logical_slots));
+        let (mut fast, mut window, mut dice) = (Fast::new(ftl), Window::default(), Random::new(3));
+        for _ in 0..8 {
+            fast.write_sequential(0, quarter);
+            window.note_fast(&fast);
+        }
+        let ordered = window.lately(fast.ftl());
+        assert!(!ordered.is_steady, "{ordered:?}");
+        fast.write_sequential(0, all);
+        for _ in 0..40 {
+            fast.write_random(u32::MAX, quarter, &mut dice);
+            window.note_fast(&fast);
+        }
+        fast.write_random(u32::MAX, quarter / 2, &mut dice);
+        window.note_fast(&fast);
+        let lately = window.lately(fast.ftl());
+        assert!(lately.is_steady, "{lately:?}");
+        assert_eq!(lately.host_written_bytes / SLOT_BYTES, 2 * quarter + quarter / 2);
+        let told = predicted(lately.victims, lately.alpha, lately.superblock_slots);
+        let off = lately.write_amplification / told.expect("a closed form").amplification - 1.0;
+        assert!(off.abs() < 0.06, "{off}");
+    }
+}

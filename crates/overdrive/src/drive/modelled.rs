@@ -13,31 +13,40 @@ use volume::{Exit, Failure};
 /// What the closed forms are about.
 const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full drive, in steady state";
 
+/// What only a model knows of its flash, as the daemon calls it.
+const FLASH: [&str; 4] = ["erases_least", "erases_mean", "erases_most", "free_superblocks"];
+
 /// Prints what the daemon has told of its drive.
 ///
 /// Errors: it has told of none that has SMART.
 pub(super) fn print(row: &Row, model: &Value, as_object: bool) -> Result<(), Failure> {
     let title = model["title"].as_str().unwrap_or(&row.backing);
     if model["attributes"].as_array().is_none() {
-        let message = format!(
-            "{}: its daemon tells no SMART of {title}: a hard disk's is not modelled, and an older \
-             daemon knows none, 'overdrive upgrade' or a restart mends that",
-            row.name
-        );
-        return Err(Failure::new(Exit::Negative, message));
+        let why = if model["host_written_bytes"].is_u64() {
+            "is of a daemon older than this program, which tells no SMART; restart it"
+        } else {
+            "is a hard disk, whose SMART is not modelled; see 'overdrive volume stats'"
+        };
+        return Err(Failure::new(Exit::Negative, format!("{}: {title} {why}", row.name)));
     }
     let report = report(title, model);
     let lately = Lately::of(&model["lately"]);
     if as_object {
         let mut object = as_json(&row.backing, &report);
         object["modelled"] = json!(true);
+        for key in FLASH {
+            object[key] = model[key].clone();
+        }
         object["lately"] = lately.map_or(Value::Null, |lately| lately.as_json());
         println!("{object}");
         return Ok(());
     }
     print!("{}", as_text(&row.backing, &report));
+    let [least, mean, most, free] = FLASH.map(|key| model[key].as_u64().unwrap_or(0));
+    println!("\n{:<20} least {least}, mean {mean}, most {most}", "erases of a block");
+    println!("{:<20} {free}", "free superblocks");
     if let Some(lately) = lately {
-        print!("\n{}", lately.as_text());
+        print!("{}", lately.as_text());
     }
     Ok(())
 }

@@ -220,7 +220,11 @@ fn the_health_of_a_served_model_is_what_was_written_to_it() {
     assert!(text.contains("host writes          8 MiB"), "{text}");
     assert!(text.contains("241 Total_LBAs_Written             100 16384"), "{text}");
     assert!(text.contains("WA, by theory        none yet"), "{text}");
+    assert!(told["free_superblocks"].as_u64() > Some(100) && told["erases_least"] == 0, "{told}");
     server.end().well();
+    let disk = Server::start("model:wd-velociraptor-1000?size=64M", &["--memory", "0"]);
+    health(&disk, &[]).refused(1, &["is a hard disk", "not modelled"]);
+    disk.end().well();
 }
 
 #[test]
