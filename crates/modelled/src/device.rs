@@ -1,5 +1,6 @@
 //! The drive under its lock: its own clock, its power, its data. Plain decisions, nothing waits.
 
+use crate::lately::{Lately, Window};
 use crate::store::{SLOT_SECTORS, Store};
 use crate::versions::Versions;
 use block::{Buf, Error, Extent, Kind, Result};
@@ -74,6 +75,7 @@ pub(crate) struct Device {
     last: u64,
     /// A power cut took something, and no flush has failed for it yet.
     owed: bool,
+    window: Window,
     pub(crate) counts: Counts,
 }
 
@@ -88,6 +90,7 @@ impl Device {
             power: Power::Fresh,
             last: 0,
             owed: false,
+            window: Window::default(),
             counts: Counts::default(),
         }
     }
@@ -130,15 +133,30 @@ impl Device {
             return Err(TAKEN);
         }
         if self.store.is_none() {
-            let now = self.last;
-            return Ok(start + self.drive_mut().submit(now, command.op()));
+            return Ok(start + self.submit(command));
         }
         self.catch_up();
         self.apply(command);
-        let now = self.last;
-        let end = self.drive_mut().submit(now, command.op());
+        let end = self.submit(command);
         self.follow();
         Ok(start + end)
+    }
+
+    fn submit(&mut self, command: &Command<'_>) -> u64 {
+        let now = self.last;
+        let end = self.drive_mut().submit(now, command.op());
+        if let (Command::Write { .. }, Some(Drive::Flash(flash))) = (command, &self.drive) {
+            self.window.note(flash.ftl());
+        }
+        end
+    }
+
+    /// What it amplified lately; none for a hard disk.
+    pub(crate) fn lately(&self) -> Option<Lately> {
+        match self.drive() {
+            Drive::Flash(flash) => Some(self.window.lately(flash.ftl())),
+            Drive::Disk(_) => None,
+        }
     }
 
     fn count(&mut self, command: &Command<'_>) {
@@ -254,7 +272,9 @@ impl Device {
     }
 
     /// Everything under way ends, then `work` ages a flash drive without time; its clock starts anew.
-    pub(crate) fn fast_forward(&mut self, work: impl FnOnce(&mut Fast)) {
+    pub(crate) fn fast_forward(&mut self, work: impl FnOnce(&mut Fast, &mut Window)) {
+        let window = &mut self.window;
+        let work = |fast: &mut Fast| work(fast, window);
         self.drive = match self.drive.take() {
             Some(Drive::Flash(flash)) => {
                 Some(Drive::Flash(alloc::boxed::Box::new(flash.fast_forward(work))))

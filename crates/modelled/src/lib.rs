@@ -20,6 +20,7 @@ extern crate std;
 
 mod device;
 mod handle;
+mod lately;
 mod shared;
 mod state;
 mod store;
@@ -27,4 +28,5 @@ mod versions;
 
 pub use block::DriveState as State;
 pub use handle::Modelled;
+pub use lately::Lately;
 pub use shared::{Keep, Lost, Report, Shared};

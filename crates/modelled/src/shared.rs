@@ -1,6 +1,7 @@
 //! The half of a modelled drive that all lanes share.
 
 use crate::device::{Command, Counts, Device};
+use crate::lately::Lately;
 use crate::state::reach;
 use crate::store::{SLOT_SECTORS, Store};
 use alloc::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Report {
     pub data_bytes: u64,
     /// What it knows of its flash; none for a hard disk.
     pub health: Option<Health>,
+    /// What it amplified lately; none for a hard disk.
+    pub lately: Option<Lately>,
     /// How much later than the model says each command was answered.
     pub lateness: Snapshot,
 }
@@ -127,7 +130,7 @@ impl Shared {
         let drive = self.model.drive(&self.options)?;
         self.device.with(|device| {
             device.replace(drive);
-            device.fast_forward(|fast| reach(state, fast, self.options.seed));
+            device.fast_forward(|fast, window| reach(state, fast, window, self.options.seed));
         });
         Ok(())
     }
@@ -137,7 +140,12 @@ impl Shared {
     ///
     /// One section: not for a lane that serves somebody.
     pub fn precondition(&self, work: impl FnOnce(&mut Fast)) {
-        self.device.with(|device| device.fast_forward(work));
+        self.device.with(|device| {
+            device.fast_forward(|fast, window| {
+                work(fast);
+                window.note_fast(fast);
+            });
+        });
     }
 
     /// Cuts the power at a time of the lanes. What is under way fails; what was answered and had not
@@ -193,9 +201,9 @@ impl Shared {
 
     /// Everything that was counted. One section.
     pub fn report(&self) -> Report {
-        let (counts, is_on, data_bytes, health) = self.device.with(|device| {
+        let (counts, is_on, data_bytes, health, lately) = self.device.with(|device| {
             let data = device.store().map_or(0, Store::bytes);
-            (device.counts, device.is_on(), data, self.health_of(device))
+            (device.counts, device.is_on(), data, self.health_of(device), device.lately())
         });
         let Counts { reads, writes, trims, flushes, refused, power_cuts, slots_lost } = counts;
         Report {
@@ -209,6 +217,7 @@ impl Shared {
             is_on,
             data_bytes,
             health,
+            lately,
             lateness: self.lateness(),
         }
     }

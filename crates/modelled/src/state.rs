@@ -1,10 +1,11 @@
 //! States in which a drive is measured: what was done to it before.
 
+use crate::lately::{Window, quarter};
 use block::DriveState;
 use drives::{Fast, Random};
 
 /// Brings a new drive into this state, by really writing to it.
-pub(crate) fn reach(state: DriveState, fast: &mut Fast, seed: u64) {
+pub(crate) fn reach(state: DriveState, fast: &mut Fast, window: &mut Window, seed: u64) {
     let slots = fast.ftl().shape().logical_slots;
     let all = u64::from(slots);
     let random = match state {
@@ -14,7 +15,14 @@ pub(crate) fn reach(state: DriveState, fast: &mut Fast, seed: u64) {
         DriveState::Steady => 4 * all,
     };
     fast.write_sequential(0, all);
-    fast.write_random(slots, random, &mut Random::new(seed));
+    window.note_fast(fast);
+    let (mut left, mut dice) = (random, Random::new(seed));
+    while left > 0 {
+        let count = left.min(quarter(fast.ftl()));
+        fast.write_random(slots, count, &mut dice);
+        window.note_fast(fast);
+        left -= count;
+    }
     fast.flush();
     if state == DriveState::Trimmed {
         for slot in 0..slots {

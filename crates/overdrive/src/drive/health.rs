@@ -1,5 +1,6 @@
 //! `overdrive drive health`: what a drive says of itself.
 
+use super::served::{self, Under};
 use super::smartctl::{self, Line, Nothing, Report};
 use crate::tools;
 use block::Size;
@@ -9,19 +10,19 @@ use std::fmt::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use volume::control::daemons;
 use volume::{Exit, Failure};
 
-/// What a drive says of its health, as smartctl reads it.
+/// What a drive says of its health, as smartctl reads it, or as its model knows it.
 ///
-/// The status is 1 where the drive says that it fails. Examples:
+/// The status is 1 where a drive says that it fails, or a member of a pool is lost. Examples:
 ///   overdrive drive health sda
 ///   overdrive drive health /dev/nvme0n1 --json
-///   overdrive drive health db           the device behind a volume that is served
+///   overdrive drive health db           what is under a volume that is served: a device, a modelled
+///                                       drive, or each member of a pool or stripe
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Options {
-    /// A device in /dev, its path, or a volume that is served from a device.
+    /// A device in /dev, its path, or a volume that is served.
     name: PathBuf,
     /// Print one JSON object.
     #[arg(long, short = 'J')]
@@ -29,52 +30,40 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let device = device(&options.name)?;
+    let device = match under(&options.name)? {
+        Under::Device(path) => path,
+        Under::Model(served) => return served::run_model(served, options.json),
+        Under::Members(served, paths) => return served::run_members(served, paths, options.json),
+    };
     let report = ask(&device)?;
+    let place = device.display().to_string();
     if options.json {
-        println!("{}", as_json(&device, &report));
+        println!("{}", as_json(&place, &report));
     } else {
-        print!("{}", as_text(&device, &report));
+        print!("{}", as_text(&place, &report));
     }
     let fails = report.passed == Some(false);
     Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
 }
 
-/// The device that is meant.
-fn device(name: &Path) -> Result<PathBuf, Failure> {
+/// What is meant.
+fn under(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
-    let path =
-        if text.to_string().contains('/') { name.to_owned() } else { Path::new("/dev").join(name) };
+    let is_path = text.to_string().contains('/');
+    let path = if is_path { name.to_owned() } else { Path::new("/dev").join(name) };
     match std::fs::metadata(&path).map(|found| found.file_type()) {
-        Ok(kind) if kind.is_block_device() || kind.is_char_device() => return Ok(path),
-        Ok(_) => {
+        Ok(kind) if kind.is_block_device() || kind.is_char_device() => Ok(Under::Device(path)),
+        Ok(_) if is_path => {
             let message = format!("{text}: no device; name one that 'overdrive drive list' shows");
-            return Err(Failure::new(Exit::Usage, message));
+            Err(Failure::new(Exit::Usage, message))
         }
-        Err(_) => {}
+        // /dev has directories, too, and a volume may be called as one of them.
+        _ => served::find(name),
     }
-    let mut rows = Vec::new();
-    for mut daemon in daemons(&volume::runtime_directory()) {
-        rows.extend(daemon.rows().unwrap_or_default());
-    }
-    let Some(row) = rows.into_iter().find(|row| Path::new(&row.name) == name) else {
-        let message = format!("{text}: no such device or volume; see 'overdrive drive list'");
-        return Err(Failure::new(Exit::Negative, message));
-    };
-    let is_device =
-        std::fs::metadata(&row.backing).is_ok_and(|found| found.file_type().is_block_device());
-    if !is_device {
-        let message = format!(
-            "{text}: its backing {} is no device; name the drive that it lies on",
-            row.backing
-        );
-        return Err(Failure::new(Exit::Negative, message));
-    }
-    Ok(row.backing.into())
 }
 
 /// Asks smartctl.
-fn ask(device: &Path) -> Result<Report, Failure> {
+pub(super) fn ask(device: &Path) -> Result<Report, Failure> {
     let place = device.display();
     let Some(smartctl) = tools::find("smartctl") else {
         let install = tools::install(&["smartmontools"]);
@@ -137,11 +126,11 @@ fn line_json(line: &Line) -> Value {
     })
 }
 
-fn as_json(device: &Path, report: &Report) -> Value {
+pub(super) fn as_json(place: &str, report: &Report) -> Value {
     let attributes: Vec<Value> = report.attributes.iter().map(line_json).collect();
     json!({
         "schema": "overdrive.drive.health/1",
-        "device": device.display().to_string(),
+        "device": place,
         "model": report.model,
         "firmware": report.firmware,
         "passed": report.passed,
@@ -159,7 +148,7 @@ fn as_json(device: &Path, report: &Report) -> Value {
     })
 }
 
-fn as_text(device: &Path, report: &Report) -> String {
+pub(super) fn as_text(place: &str, report: &Report) -> String {
     let mut text = String::new();
     let plain = |word: &str| word.chars().filter(|one| !one.is_control()).collect::<String>();
     let known = |value: Option<String>| value.unwrap_or_else(|| "not told".to_owned());
@@ -169,7 +158,7 @@ fn as_text(device: &Path, report: &Report) -> String {
     let verdict = report.passed.map(|passed| if passed { "passed" } else { "FAILING" }.to_owned());
     let temperature = report.temperature_c.map(|degrees| format!("{degrees} C"));
     let lines = [
-        ("device", format!("{} {}", device.display(), plain(&report.model))),
+        ("device", format!("{} {}", plain(place), plain(&report.model))),
         ("its own verdict", known(verdict)),
         ("host writes", size(report.host_written_bytes)),
         ("host reads", size(report.host_read_bytes)),

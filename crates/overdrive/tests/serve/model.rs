@@ -192,3 +192,67 @@ fn a_drives_file_is_read_and_refused_with_what_is_wrong() {
     serve("model:/no/such.toml", &["--run", "exit 99"]).refused(1, &["/no/such.toml"]);
     serve(EVO, &["--read-only", "--run", "exit 99"]).refused(2, &["--read-only"]);
 }
+
+fn health(server: &Server, more: &[&str]) -> crate::common::Ended {
+    let name = stats(server)["volume"].as_str().expect("it has a name").to_owned();
+    server.home.overdrive(&[&["drive", "health", &name], more].concat())
+}
+
+#[test]
+fn the_health_of_a_served_model_is_what_was_written_to_it() {
+    if !have_libnbd() {
+        return;
+    }
+    let server = Server::start(EVO, &["--memory", "0"]);
+    let program = "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
+                   for n in range(128): h.pwrite(bytes([n + 1]) * 65536, n * 65536)\nh.flush()\n";
+    python(program, &[&server.uri]).well();
+    let told = health(&server, &["--json"]).json("overdrive.drive.health/1");
+    assert_eq!(told["host_written_bytes"], 8 << 20, "{told}");
+    assert_eq!((&told["device"], &told["modelled"]), (&EVO.into(), &true.into()));
+    assert!(told["nand_written_bytes"].as_u64() >= Some(8 << 20), "{told}");
+    assert!(told["worn_percent"] == 0 && told["spare_percent"].is_null(), "{told}");
+    let lines = told["attributes"].as_array().expect("a list");
+    let written = lines.iter().find(|line| line["id"] == 241).expect("Samsung's");
+    assert_eq!(written["raw"], (16 << 10).to_string());
+    assert!(told["lately"]["predicted"].is_null(), "a new drive has not been cleaned: {told}");
+    let text = health(&server, &[]).well().stdout;
+    assert!(text.contains("host writes          8 MiB"), "{text}");
+    assert!(text.contains("241 Total_LBAs_Written             100 16384"), "{text}");
+    assert!(text.contains("WA, by theory        none yet"), "{text}");
+    assert!(told["free_superblocks"].as_u64() > Some(100) && told["erases_least"] == 0, "{told}");
+    server.end().well();
+    let disk = Server::start("model:wd-velociraptor-1000?size=64M", &["--memory", "0"]);
+    health(&disk, &[]).refused(1, &["is a hard disk", "not modelled"]);
+    disk.end().well();
+}
+
+#[test]
+fn a_drive_in_steady_use_amplifies_as_its_health_says_that_theory_says() {
+    let place = place();
+    let path = place.path().join("small.toml");
+    let text = "like = \"samsung-840-pro-256\"\ntitle = \"Small\"\n\
+                [capacity]\nuser_bytes = [256000000, \"test\"]\n\
+                [nand]\ndies = [1, \"test\"]\nchannels = [1, \"test\"]\n\
+                blocks = [1200, \"test\"]\npages = [16, \"test\"]\n";
+    std::fs::write(&path, text).expect("a fresh directory");
+    for (state, is_steady) in [("steady", true), ("filled", false)] {
+        let backing = format!("model:{}?state={state}", path.display());
+        let server = Server::start(backing, &["--memory", "0"]);
+        let told = health(&server, &["--json"]).json("overdrive.drive.health/1");
+        let lately = &told["lately"];
+        assert_eq!(lately["steady"], is_steady, "{told}");
+        let text = health(&server, &[]).well().stdout;
+        assert_eq!(text.contains("% off)"), is_steady, "{text}");
+        let (found, by_theory) = (&lately["write_amplification"], &lately["predicted"]);
+        if is_steady {
+            assert!(by_theory.as_f64() > Some(1.5), "it has little to spare: {told}");
+            let off = found.as_f64().unwrap_or(0.0) / by_theory.as_f64().unwrap_or(1.0) - 1.0;
+            assert!(off.abs() < 0.06, "{off}");
+            assert!(lately["predicted_assumes"].as_str().is_some_and(|it| it.contains("random")));
+        } else {
+            assert_eq!((found.as_f64(), by_theory.as_f64()), (Some(1.0), None), "{told}");
+        }
+        server.end().well();
+    }
+}

@@ -125,3 +125,27 @@ fn a_stripe_is_served() {
     let script = format!("/usr/bin/python3 -c '{USE}' \"$uri\" 4 write");
     captive(format!("stripe:{list}"), &["-q", "--memory", "4M"], &script).well();
 }
+
+#[test]
+fn the_health_of_a_pool_is_that_of_its_members() {
+    let place = place();
+    let (names, list) = images(&place, &[64, 64]);
+    create(&names, &[]).well();
+    for (list, status) in [(list, 0), (format!("{},missing", names[0]), 1)] {
+        let server = Server::start(format!("pool:{list}"), &["--memory", "0"]);
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        let ask = ["drive", "health", stats["volume"].as_str().expect("it has a name")];
+        let told = server.home.overdrive(&ask);
+        assert_eq!(told.status, status, "{}{}", told.stdout, told.stderr);
+        assert!(told.stdout.contains(&format!("{}: no device", names[0])), "{}", told.stdout);
+        let json = server.home.overdrive(&[&ask[..], &["--json"]].concat());
+        assert_eq!(json.status, status, "{}", json.stderr);
+        let json: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON object");
+        assert_eq!(json["schema"], "overdrive.drive.health-members/1");
+        let members = json["members"].as_array().expect("a list");
+        assert_eq!((members.len(), &members[0]["state"]), (2, &"good".into()), "{json}");
+        assert!(members[0]["health"].is_null() && members[0]["why"].is_string(), "{json}");
+        assert_eq!(members[1]["fails"], status == 1, "{json}");
+        server.end().well();
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::site::Site;
 use cache::Snapshot;
+use drives::Victims;
 use pool::{MemberState, MemberStatistics};
 use serde_json::{Map, Value, json};
 
@@ -68,6 +69,12 @@ fn model(drive: &modelled::Shared) -> Value {
         "data_bytes": report.data_bytes,
         "lateness": latency(&report.lateness),
     });
+    if let Some(lately) = &report.lately {
+        told["lately"] = amplified(lately);
+    }
+    if let (Some(health), drives::Kind::Flash(flash)) = (&report.health, &drive.model().kind) {
+        told["attributes"] = health.attributes(flash.vendor).iter().map(attribute).collect();
+    }
     if let (Some(health), Some(told)) = (report.health, told.as_object_mut()) {
         let [erases_least, erases_mean, erases_most] = health.erases;
         let flash = json!({
@@ -84,6 +91,36 @@ fn model(drive: &modelled::Shared) -> Value {
         told.extend(flash.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
     }
     told
+}
+
+/// What theory's own word on the amplification follows from: whoever asks works it out, for that takes
+/// longer than a lane has.
+fn amplified(lately: &modelled::Lately) -> Value {
+    let (victims, choices) = match lately.victims {
+        Victims::Greedy => ("greedy", None),
+        Victims::Fifo => ("fifo", None),
+        Victims::Choices(count) => ("choices", Some(count)),
+        Victims::CostBenefit => ("cost-benefit", None),
+    };
+    json!({
+        "host_written_bytes": lately.host_written_bytes,
+        "write_amplification": lately.write_amplification,
+        "steady": lately.is_steady,
+        "alpha": lately.alpha,
+        "victims": victims,
+        "choices": choices,
+        "superblock_slots": lately.superblock_slots,
+    })
+}
+
+/// An attribute as smartctl tells it.
+fn attribute(attribute: &drives::Attribute) -> Value {
+    json!({
+        "id": attribute.id,
+        "name": attribute.name,
+        "normalized": attribute.normalized,
+        "raw": attribute.raw.to_string(),
+    })
 }
 
 fn member(counted: &MemberStatistics) -> Value {

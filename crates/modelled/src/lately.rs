@@ -1,0 +1,112 @@
+//! How much a drive amplifies lately: the amplification of its whole life counts its first fill, and
+//! theory says nothing of that.
+
+use drives::{Counters, Fast, Ftl, SLOT_BYTES, Victims};
+
+/// Quarters of an overwrite whose amplifications differ by less than this share are steady.
+const NEAR: f64 = 0.03;
+
+/// What a drive amplified lately, and what theory needs to say the same.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lately {
+    /// Bytes that the host wrote meanwhile: two to three quarters of the drive, or less if it has not
+    /// written as much.
+    pub host_written_bytes: u64,
+    /// Programs over the host's programs meanwhile, without those of the map.
+    pub write_amplification: f64,
+    /// Whether two quarters of an overwrite, one after the other, amplified alike, and anything had to
+    /// be moved in them.
+    pub is_steady: bool,
+    /// Slots in use over slots that the host sees, now.
+    pub alpha: f64,
+    /// How superblocks are chosen for cleaning.
+    pub victims: Victims,
+    /// Slots of a superblock.
+    pub superblock_slots: u32,
+}
+
+/// The counters as they were, a quarter of an overwrite apart; the latest last.
+#[derive(Default)]
+pub(crate) struct Window {
+    marks: [Counters; 3],
+}
+
+impl Window {
+    /// Looks whether another quarter is full.
+    #[inline]
+    pub(crate) fn note(&mut self, ftl: &Ftl) {
+        let [_, before, last] = self.marks;
+        let now = ftl.counters();
+        if now.host_writes - last.host_writes >= quarter(ftl) {
+            self.marks = [before, last, *now];
+        }
+    }
+
+    /// The same while a drive is aged.
+    pub(crate) fn note_fast(&mut self, fast: &Fast) {
+        self.note(fast.ftl());
+    }
+
+    pub(crate) fn lately(&self, ftl: &Ftl) -> Lately {
+        let now = ftl.counters();
+        let [first, second, third] = &self.marks;
+        let moved = |from: &Counters, to: &Counters| {
+            to.relocations + to.folds > from.relocations + from.folds
+        };
+        let (before, after) =
+            (second.amplification_since(first), third.amplification_since(second));
+        Lately {
+            host_written_bytes: (now.host_writes - first.host_writes) * SLOT_BYTES,
+            write_amplification: now.amplification_since(first),
+            is_steady: moved(first, second)
+                && moved(second, third)
+                && (after / before - 1.0).abs() < NEAR,
+            alpha: ftl.alpha(),
+            victims: ftl.settings().victims,
+            superblock_slots: ftl.shape().superblock_slots(),
+        }
+    }
+}
+
+/// Host writes, in slots, of a quarter of an overwrite.
+pub(crate) fn quarter(ftl: &Ftl) -> u64 {
+    u64::from(ftl.shape().logical_slots / 4).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drives::{Model, Options, Random, predicted};
+
+    const SMALL: &str = "like = \"samsung-840-pro-256\"\ntitle = \"Small\"\n\
+        [capacity]\nuser_bytes = [64000000, \"test\"]\n\
+        [nand]\ndies = [1, \"test\"]\nchannels = [1, \"test\"]\n\
+        blocks = [300, \"test\"]\npages = [16, \"test\"]\n";
+
+    #[test]
+    fn only_cleaning_that_stays_the_same_is_steady() {
+        let model = Model::parse("small", SMALL).expect("sound");
+        let ftl = model.ftl(&Options::default()).expect("sound").expect("flash");
+        let (quarter, all) = (quarter(&ftl), u64::from(ftl.shape().logical_slots));
+        let (mut fast, mut window, mut dice) = (Fast::new(ftl), Window::default(), Random::new(3));
+        for _ in 0..8 {
+            fast.write_sequential(0, quarter);
+            window.note_fast(&fast);
+        }
+        let ordered = window.lately(fast.ftl());
+        assert!(!ordered.is_steady, "{ordered:?}");
+        fast.write_sequential(0, all);
+        for _ in 0..40 {
+            fast.write_random(u32::MAX, quarter, &mut dice);
+            window.note_fast(&fast);
+        }
+        fast.write_random(u32::MAX, quarter / 2, &mut dice);
+        window.note_fast(&fast);
+        let lately = window.lately(fast.ftl());
+        assert!(lately.is_steady, "{lately:?}");
+        assert_eq!(lately.host_written_bytes / SLOT_BYTES, 2 * quarter + quarter / 2);
+        let told = predicted(lately.victims, lately.alpha, lately.superblock_slots);
+        let off = lately.write_amplification / told.expect("a closed form").amplification - 1.0;
+        assert!(off.abs() < 0.06, "{off}");
+    }
+}
