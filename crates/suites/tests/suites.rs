@@ -107,7 +107,9 @@ fn trim_brings_back_what_torture_took() {
     let pass = |name: &str| value(&outcome, &format!("{name}: sequential 128 KiB write"));
     let (clean, dirty, trimmed) = (pass("clean"), pass("dirty"), pass("trimmed"));
     assert!(dirty < 0.8 * clean, "{clean} clean, {dirty} dirty");
-    assert!(trimmed > 0.9 * clean, "{clean} clean, {trimmed} trimmed");
+    // Not all of it at once: a trimmed SLC area waits for idle time.
+    assert!(trimmed > 0.8 * clean, "{clean} clean, {trimmed} trimmed");
+    assert!(trimmed > 1.1 * dirty, "{dirty} dirty, {trimmed} trimmed");
     assert_eq!(outcome.series.len(), 3);
 }
 
