@@ -4,9 +4,9 @@
 //! 2. Journals: that of the newest life that reaches furthest counts. All that was acknowledged is in
 //!    it, because a commit ends when it is on every member that has not failed.
 //! 3. Map pages, the newer good copy of each; then the journal's records over them.
-//! 4. A member that has missed something (it had failed, or was not there) gets the whole map anew.
-//! 5. The pages that the journal has changed are written to their other homes, and flushed; then a
-//!    block that begins a new life and needs nothing before it, on every member, durably. Until that
+//! 4. The pages that the journal has changed are written to their other homes, and flushed.
+//! 5. A member that has missed something (it had failed, or was not there) gets the whole map anew.
+//! 6. A block that begins a new life and needs nothing before it, on every member, durably. Until that
 //!    is there, a crash finds what this opening found.
 //!
 //! A member that is not there is one that has failed: what lies on it cannot be read.
@@ -68,16 +68,19 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
         return Err(Refusal::whole(Reason::BadMap));
     }
     let life = journals.iter().flatten().map(|journal| journal.life).max().unwrap_or(0) + 1;
-    let state = State::after(end, life, found.sequence + 1, &layout);
+    // Newer than any page of any member, also of one whose pages were not read.
+    let pages = (found.sequence + 1).max(u64::from(life) << 32);
+    let state = State::after(end, life, pages, &layout);
     let touched = core::mem::replace(&mut found.touched, crate::bits::Bits::new(0));
     let mut core = core_of(members, layout, pool, found, state)?;
     let limits: Vec<Limits> = present(members).map(|(_, it)| it.limits().clone()).collect();
     let limits = limits_over(core.layout.sectors(), &limits);
     if !limits.read_only {
+        write_touched(&mut core, members, stale, &touched).await?;
         for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 1) {
             renew(&mut core, member, number).await.map_err(device(number))?;
         }
-        write_touched(&mut core, members, stale, &touched).await?;
+        core.commit.next_pages();
         begin_life(&mut core, members).await?;
     }
     Ok(shared_of(members, core, limits))
@@ -154,13 +157,14 @@ fn choose(journals: &[Option<Journal>]) -> Option<usize> {
 fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
     let journal = journals[chosen].as_ref().expect("it was chosen");
     let (_, end) = journal.chain.expect("it was chosen");
-    let mut stale = 0;
+    let (mut stale, everybody) = (0, (1 << journals.len()) - 1);
     for (number, other) in journals.iter().enumerate() {
         let Some(other) = other else { continue };
         let was_absent = end.absent >> number & 1 == 1;
         match other.chain {
             Some((_, its_end)) if journal.contains(&its_end) && !was_absent => continue,
-            Some((_, its_end)) if was_absent && its_end.absent >> chosen & 1 == 1 => {
+            // Somebody who was there both times has carried on what it knows.
+            Some((_, its_end)) if (end.absent | its_end.absent) & everybody == everybody => {
                 return Err(Refusal::of(number, Reason::Split));
             }
             _ => stale |= 1 << number,
@@ -202,9 +206,15 @@ async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result 
     let behind = layout.journal - position - 1;
     slots.write(1 + position + 1, behind, |_, slot| slot.zero()).await?;
     slots.flush().await?;
+    // Only to the home where all others have their newest copy: the next one goes to the other.
     for home in [0, 1] {
         let first = layout.page_slot(0, home);
-        slots.write(first, layout.pages, |at, slot| core.copy_page(at - first, slot)).await?;
+        let copy = |at: u32, slot: &Buf| match usize::from(core.home[(at - first) as usize]) == home
+        {
+            true => core.copy_page(at - first, slot),
+            false => slot.zero(),
+        };
+        slots.write(first, layout.pages, copy).await?;
     }
     slots.flush().await
 }

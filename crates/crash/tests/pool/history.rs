@@ -3,7 +3,7 @@
 use crate::book::{Book, seen_in};
 use crate::scene::{
     Hardware, Images, after_power_cut, changes, cut_in_recovery, failing, hesitating, judge, open,
-    read_all, recover, run, stacks,
+    read_all, recover, recover_without, run, stacks,
 };
 use block::{Buf, Extent, Request, Stack};
 use crash::{Disk, GRAIN, fill};
@@ -27,6 +27,7 @@ pub(crate) struct Tally {
     pub(crate) operations: u64,
     pub(crate) cuts: u64,
     pub(crate) cuts_in_recovery: u64,
+    pub(crate) losses: u64,
     pub(crate) lives: u64,
     pub(crate) faulty_lives: u64,
 }
@@ -40,6 +41,8 @@ struct Stage {
     slots: u32,
     /// Most requests go to the first so many slots.
     hot: u32,
+    /// A member may fail in this life.
+    faulty: bool,
 }
 
 /// Runs the history of a seed.
@@ -87,7 +90,7 @@ fn life(
     });
     let opened = opened.ok_or("opening hangs")?;
     if faulty && opened.is_err() {
-        return Ok(images.clone());
+        return Ok(after_power_cut(&disks, random));
     }
     let (shared, stack, seen) = opened?;
     judge(book, &seen)?;
@@ -101,6 +104,7 @@ fn life(
         lanes.push((lane, stack));
     }
     let stage = Rc::new(Stage {
+        faulty,
         book: RefCell::new(book.clone()),
         finding: RefCell::default(),
         left: Cell::new(scale.operations),
@@ -146,20 +150,7 @@ fn cuts(
         }
         before = now;
         if random.one_in(scale.one_of) {
-            tally.cuts += 1;
-            let mut images = after_power_cut(disks, random);
-            if random.one_in(4) {
-                tally.cuts_in_recovery += 1;
-                images = cut_in_recovery(hardware, &images, random);
-            }
-            let (seen, images) = recover(hardware, &images, random.next_u64())?;
-            judge(&stage.book.borrow(), &seen).map_err(|it| format!("after a power cut: {it}"))?;
-            if random.one_in(3) {
-                let (again, _) = recover(hardware, &images, random.next_u64())?;
-                if again != seen {
-                    return Err("what was there after a power cut is not there after two".into());
-                }
-            }
+            cut(hardware, disks, stage, random, tally)?;
         }
         if !to_the_end && stage.operations.get() >= cut_at {
             break;
@@ -169,6 +160,69 @@ fn cuts(
         return Err("requests hang".to_owned());
     }
     Ok(after_power_cut(disks, random))
+}
+
+/// Cuts the power now; what is there when it returns, and when it is cut once more.
+fn cut(
+    hardware: &Hardware,
+    disks: &[Disk],
+    stage: &Stage,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    tally.cuts += 1;
+    let mut images = after_power_cut(disks, random);
+    if random.one_in(4) {
+        tally.cuts_in_recovery += 1;
+        images = cut_in_recovery(hardware, &images, random);
+    }
+    let book = stage.book.borrow();
+    // Who went on without the one that had failed must not be gone.
+    if !stage.faulty && random.one_in(4) {
+        tally.losses += 1;
+        return lose(hardware, &images, &book, random).map_err(|it| format!("after a loss: {it}"));
+    }
+    let (seen, images) = recover(hardware, &images, random.next_u64())?;
+    judge(&book, &seen).map_err(|it| format!("after a power cut: {it}"))?;
+    if random.one_in(3) {
+        let (again, _) = recover(hardware, &images, random.next_u64())?;
+        if again != seen {
+            return Err("what was there after a power cut is not there after two".into());
+        }
+    }
+    Ok(())
+}
+
+/// A member is gone, then another, and then they are all there again. What can be read is good, and
+/// is the same from then on.
+fn lose(
+    hardware: &Hardware,
+    images: &Images,
+    book: &Book,
+    random: &mut Random,
+) -> Result<(), String> {
+    let members = hardware.models.len() as u64;
+    let first = random.below(members) as usize;
+    let mut gone = vec![Some(first)];
+    if members > 2 && random.one_in(2) {
+        gone.push(Some((first + 1) % members as usize));
+    }
+    gone.push(None);
+    let (mut images, mut known) = (images.clone(), vec![None; hardware.slots() as usize]);
+    for gone in gone {
+        let (seen, after) = recover_without(hardware, &images, gone, random.next_u64())?;
+        for (slot, (seen, known)) in (0..).zip(seen.iter().zip(&mut known)) {
+            if seen.is_none() && gone.is_some() {
+                continue;
+            }
+            book.judge_crash(slot, *seen).map_err(|it| format!("without {gone:?}: {it}"))?;
+            if known.replace(*seen).is_some_and(|known| known != *seen) {
+                return Err(format!("without {gone:?}: slot {slot} has changed"));
+            }
+        }
+        images = after;
+    }
+    Ok(())
 }
 
 async fn client(stage: Rc<Stage>, lane: Lane, stack: Stack, mut random: Random) {
