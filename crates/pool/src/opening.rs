@@ -4,7 +4,7 @@
 //! 2. Journals: that of the newest life that reaches furthest counts. All that was acknowledged is in
 //!    it, because a commit ends when it is on every member that has not failed.
 //! 3. Map pages, the newer good copy of each; then the journal's records over them.
-//! 4. The pages that the journal has changed are written to their other homes, and flushed.
+//! 4. The pages that the journal, or an opening that was interrupted, has changed are written to their other homes, and flushed.
 //! 5. A member that has missed something (it had failed, or was not there) gets the whole map anew.
 //! 6. A block that begins a new life and needs nothing before it, on every member, durably. Until that
 //!    is there, a crash finds what this opening found.
@@ -52,18 +52,18 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
     let journals = scan(members, pool, &layout).await?;
     let chosen = choose(&journals).ok_or(Refusal::whole(Reason::NoJournal))?;
     let stale = stale(&journals, chosen)?;
+    let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
     let mut found = Found::new(&layout);
     let others = (0..layout.members).filter(|number| *number != chosen);
     for number in core::iter::once(chosen).chain(others) {
         let Some(member) = members[number].as_ref() else { continue };
         if stale >> number & 1 == 0 {
-            found.read_pages(member, pool, &layout).await.map_err(device(number))?;
+            found.read_pages(member, pool, &layout, end.life).await.map_err(device(number))?;
         }
     }
     if let Some(page) = found.missing.next(0) {
         return Err(Refusal::whole(Reason::LostPage(page)));
     }
-    let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
     let member = members[chosen].as_ref().expect("it has a journal");
     let replayed = found.replay(member, &layout, first, end.sequence).await;
     if !replayed.map_err(device(chosen))? {
@@ -240,7 +240,7 @@ async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result 
     slots.flush().await
 }
 
-/// Writes the pages that the journal has changed to their other homes. A member whose only good copy
+/// Writes the pages that have changed to their other homes. A member whose only good copy
 /// is there (another one was opened from, before a power cut) first gets one in the home that it leaves.
 async fn write_touched(
     core: &mut Core,

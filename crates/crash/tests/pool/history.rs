@@ -19,6 +19,9 @@ pub(crate) struct Scale {
     pub(crate) operations: u32,
     /// Of so many moments one is tried.
     pub(crate) one_of: u64,
+    /// Two members, of which the second fails, and hardly any flushes: commits are of several blocks,
+    /// and only one member has them.
+    pub(crate) lean: bool,
 }
 
 /// What was tried.
@@ -43,6 +46,7 @@ struct Stage {
     hot: u32,
     /// A member may fail in this life.
     faulty: bool,
+    lean: bool,
 }
 
 /// Runs the history of a seed.
@@ -51,7 +55,8 @@ struct Stage {
 /// What broke a promise.
 pub(crate) fn history(seed: u64, scale: Scale, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
-    let hardware = Hardware::random(&mut random);
+    let members = if scale.lean { 2 } else { 2 + random.below(3) as usize };
+    let hardware = Hardware::random(members, &mut random);
     let mut images = hardware.made(random.next_u64());
     let mut book = Book::new(hardware.slots());
     for _ in 0..scale.lives {
@@ -70,10 +75,10 @@ fn life(
     tally: &mut Tally,
 ) -> Result<Images, String> {
     let mut disks = hardware.disks(images, false, random.next_u64());
-    let faulty = random.one_in(3);
+    let faulty = scale.lean || random.one_in(3);
     if faulty {
         tally.faulty_lives += 1;
-        let number = random.below(disks.len() as u64) as usize;
+        let number = if scale.lean { 1 } else { random.below(disks.len() as u64) as usize };
         disks[number] = failing(&disks[number], hardware, number, random);
     } else if random.one_in(2) {
         disks = disks.iter().zip(&hardware.models).map(|it| hesitating(it, random)).collect();
@@ -105,6 +110,7 @@ fn life(
     }
     let stage = Rc::new(Stage {
         faulty,
+        lean: scale.lean,
         book: RefCell::new(book.clone()),
         finding: RefCell::default(),
         left: Cell::new(scale.operations),
@@ -184,7 +190,7 @@ fn cut(
     }
     let (seen, images) = recover(hardware, &images, random.next_u64())?;
     judge(&book, &seen).map_err(|it| format!("after a power cut: {it}"))?;
-    if random.one_in(3) {
+    if stage.lean || random.one_in(3) {
         let (again, _) = recover(hardware, &images, random.next_u64())?;
         if again != seen {
             return Err("what was there after a power cut is not there after two".into());
@@ -243,7 +249,9 @@ async fn operation(stage: &Stage, stack: &Stack, random: &mut Random) -> Result<
     let slot = random.below(u64::from(width)) as u32;
     let longest = if random.one_in(8) { 24 } else { 4 };
     let count = 1 + random.below(longest.min(u64::from(stage.slots - slot))) as u32;
-    match random.below(20) {
+    let kind = random.below(20);
+    match kind {
+        17.. if stage.lean && !random.one_in(8) => change(stage, stack, slot, 1, Some(false)).await,
         0..10 => change(stage, stack, slot, count.min(8), Some(random.one_in(10))).await,
         10..12 => change(stage, stack, slot, count, None).await,
         12..17 => read(stage, stack, slot, count.min(8)).await,

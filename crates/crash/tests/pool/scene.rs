@@ -22,8 +22,7 @@ pub(crate) struct Hardware {
 
 impl Hardware {
     /// Members of two kinds of torn units, with and without FUA and discards.
-    pub(crate) fn random(random: &mut Random) -> Hardware {
-        let members = 2 + random.below(3) as usize;
+    pub(crate) fn random(members: usize, random: &mut Random) -> Hardware {
         let pick = |random: &mut Random| Model {
             sectors: (85 + 8 * members as u32 + random.below(12) as u32) * SLOT_SECTORS,
             unit_sectors: if random.one_in(2) { 1 } else { 8 },
