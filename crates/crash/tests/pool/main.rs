@@ -47,7 +47,7 @@ fn a_pool_keeps_its_promises_through_power_cuts() {
 /// Histories that have found something once.
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    for seed in [4, 27, 47, 75, 115, 141, 150, 161, 218, 10198] {
+    for seed in [4, 27, 47, 75, 115, 141, 150, 161, 218, 334, 10198] {
         if let Err(finding) = history::history(seed, SCALE, &mut Tally::default()) {
             panic!("seed {seed}: {finding}");
         }
