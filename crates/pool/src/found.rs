@@ -38,12 +38,14 @@ impl Found {
         }
     }
 
-    /// Takes the pages that are still missing from a member.
+    /// Takes the pages that are still missing from a member. Pages of a later life than `life` were
+    /// written by an opening that did not come to its end: perhaps not to all members.
     pub(crate) async fn read_pages(
         &mut self,
         member: &Stack,
         pool: u128,
         layout: &Layout,
+        life: u32,
     ) -> Result {
         if self.missing.count() == 0 {
             return Ok(());
@@ -67,8 +69,9 @@ impl Found {
             slots.read(first, layout.pages, take).await?;
         }
         for (page, sequence) in sequences.iter().enumerate() {
-            if sequence.is_some() {
-                self.missing.clear(page as u32);
+            let Some(sequence) = sequence else { continue };
+            if self.missing.clear(page as u32) && sequence >> 32 > u64::from(life) {
+                self.touched.set(page as u32);
             }
         }
         Ok(())

@@ -58,9 +58,13 @@ impl Journal {
         Some((first, last))
     }
 
-    /// Whether `end`, the end of another member's chain, is a block of this one's.
+    /// Whether `end`, the end of another member's chain, is a block of this one's, or the one right
+    /// before it: what that one's first block does not need is in everybody's map pages.
     pub(crate) fn contains(&self, end: &Head) -> bool {
         let Some((first, last)) = self.chain else { return false };
+        if end.sequence + 1 == first {
+            return self.at(first).is_some_and(|head| head.previous == end.sum);
+        }
         let inside = (first..=last.sequence).contains(&end.sequence);
         inside && self.at(end.sequence).is_some_and(|head| head.sum == end.sum)
     }
@@ -90,7 +94,10 @@ mod tests {
         let again = head(22, 2, 21_001, 22);
         let gone_on = journal(&[a, b, again, behind_gap]);
         assert_eq!(gone_on.chain, Some((22, again)), "23 follows on another 22");
-        assert!(!gone_on.contains(&b) && torn.contains(&a) && !torn.contains(&behind_gap));
+        assert!(torn.contains(&a) && !torn.contains(&behind_gap));
+        assert!(gone_on.contains(&b) && !gone_on.contains(&a), "right before it, and earlier");
+        let unlike = Head { sum: 9, ..b };
+        assert!(!gone_on.contains(&unlike), "it did not go on from there");
         let renewed = Head { absent: 1 << 3, ..head(30, 3, 0, 30) };
         assert_eq!(journal(&[a, b, again, renewed]).chain, None, "it was being renewed");
         assert_eq!(journal(&[]).chain, None);

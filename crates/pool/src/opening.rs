@@ -4,17 +4,18 @@
 //! 2. Journals: that of the newest life that reaches furthest counts. All that was acknowledged is in
 //!    it, because a commit ends when it is on every member that has not failed.
 //! 3. Map pages, the newer good copy of each; then the journal's records over them.
-//! 4. A member that has missed something (it had failed, or was not there) gets the whole map anew.
-//! 5. The pages that the journal has changed are written to their other homes, and flushed; then a
-//!    block that begins a new life and needs nothing before it, on every member, durably. Until that
+//! 4. The pages that the journal, or an opening that was interrupted, has changed are written to their other homes, and flushed.
+//! 5. A member that has missed something (it had failed, or was not there) gets the whole map anew.
+//! 6. A block that begins a new life and needs nothing before it, on every member, durably. Until that
 //!    is there, a crash finds what this opening found.
 //!
 //! A member that is not there is one that has failed: what lies on it cannot be read.
 
+use crate::bits::Bits;
 use crate::commit::State;
 use crate::create::check_blocks;
 use crate::decide::Core;
-use crate::format::{First, Superblock};
+use crate::format::{First, Superblock, page_sequence};
 use crate::found::Found;
 use crate::journal::Journal;
 use crate::layout::{Layout, MEMBERS_MAX, SLOT_SECTORS, slots_of};
@@ -24,6 +25,7 @@ use crate::pool::{PoolShared, limits_over};
 use crate::refusal::{Reason, Refusal};
 use crate::slots::Slots;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use block::{Buf, Discard, Fua, Limits, Stack};
 use lane::{Event, Lock};
@@ -50,34 +52,37 @@ pub async fn open(members: &[Option<Stack>]) -> Result<Arc<PoolShared>, Refusal>
     let journals = scan(members, pool, &layout).await?;
     let chosen = choose(&journals).ok_or(Refusal::whole(Reason::NoJournal))?;
     let stale = stale(&journals, chosen)?;
+    let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
     let mut found = Found::new(&layout);
     let others = (0..layout.members).filter(|number| *number != chosen);
     for number in core::iter::once(chosen).chain(others) {
         let Some(member) = members[number].as_ref() else { continue };
         if stale >> number & 1 == 0 {
-            found.read_pages(member, pool, &layout).await.map_err(device(number))?;
+            found.read_pages(member, pool, &layout, end.life).await.map_err(device(number))?;
         }
     }
     if let Some(page) = found.missing.next(0) {
         return Err(Refusal::whole(Reason::LostPage(page)));
     }
-    let (first, end) = journals[chosen].as_ref().and_then(|it| it.chain).expect("it was chosen");
     let member = members[chosen].as_ref().expect("it has a journal");
     let replayed = found.replay(member, &layout, first, end.sequence).await;
     if !replayed.map_err(device(chosen))? {
         return Err(Refusal::whole(Reason::BadMap));
     }
     let life = journals.iter().flatten().map(|journal| journal.life).max().unwrap_or(0) + 1;
-    let state = State::after(end, life, found.sequence + 1, &layout);
-    let touched = core::mem::replace(&mut found.touched, crate::bits::Bits::new(0));
+    // Newer than any page of any member, also of one whose pages were not read.
+    let pages = (found.sequence + 1).max(u64::from(life) << 32);
+    let state = State::after(end, life, pages, &layout);
+    let touched = core::mem::replace(&mut found.touched, Bits::new(0));
     let mut core = core_of(members, layout, pool, found, state)?;
     let limits: Vec<Limits> = present(members).map(|(_, it)| it.limits().clone()).collect();
     let limits = limits_over(core.layout.sectors(), &limits);
     if !limits.read_only {
+        write_touched(&mut core, members, stale, &touched).await?;
         for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 1) {
             renew(&mut core, member, number).await.map_err(device(number))?;
         }
-        write_touched(&mut core, members, stale, &touched).await?;
+        core.commit.next_pages();
         begin_life(&mut core, members).await?;
     }
     Ok(shared_of(members, core, limits))
@@ -147,20 +152,40 @@ fn choose(journals: &[Option<Journal>]) -> Option<usize> {
         return ends.map(|(number, _)| number).next();
     }
     // Of equal ones the first.
-    ends.rev().max_by_key(|(_, end)| *end).map(|(number, _)| number)
+    let mut chosen = ends.rev().max_by_key(|(_, end)| *end).map(|(number, _)| number)?;
+    // Lives are counted by whom they reach: one that a power cut has kept from others may have a
+    // number that they have given again, without this member.
+    for _ in journals {
+        chosen = went_on_without(journals, chosen).unwrap_or(chosen);
+    }
+    Some(chosen)
+}
+
+/// A member that went on without `chosen`, which knows neither that nor of any change since.
+fn went_on_without(journals: &[Option<Journal>], chosen: usize) -> Option<usize> {
+    let journal = journals[chosen].as_ref()?;
+    let (_, end) = journal.chain?;
+    let went_on = |(number, other): (usize, &Option<Journal>)| {
+        let (_, its_end) = other.as_ref()?.chain?;
+        let alone = its_end.absent >> chosen & 1 == 1 && end.absent >> number & 1 == 0;
+        (alone && !journal.contains(&its_end)).then_some((number, (its_end.life, its_end.sequence)))
+    };
+    let others = journals.iter().enumerate().filter_map(went_on);
+    others.max_by_key(|(_, end)| *end).map(|(number, _)| number)
 }
 
 /// Members that have missed something, a bit for each.
 fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
     let journal = journals[chosen].as_ref().expect("it was chosen");
     let (_, end) = journal.chain.expect("it was chosen");
-    let mut stale = 0;
+    let (mut stale, everybody) = (0, (1 << journals.len()) - 1);
     for (number, other) in journals.iter().enumerate() {
         let Some(other) = other else { continue };
         let was_absent = end.absent >> number & 1 == 1;
         match other.chain {
             Some((_, its_end)) if journal.contains(&its_end) && !was_absent => continue,
-            Some((_, its_end)) if was_absent && its_end.absent >> chosen & 1 == 1 => {
+            // Somebody who was there both times has carried on what it knows.
+            Some((_, its_end)) if (end.absent | its_end.absent) & everybody == everybody => {
                 return Err(Refusal::of(number, Reason::Split));
             }
             _ => stale |= 1 << number,
@@ -202,37 +227,33 @@ async fn renew(core: &mut Core, member: &Stack, number: usize) -> block::Result 
     let behind = layout.journal - position - 1;
     slots.write(1 + position + 1, behind, |_, slot| slot.zero()).await?;
     slots.flush().await?;
+    // Only to the home where all others have their newest copy: the next one goes to the other.
     for home in [0, 1] {
         let first = layout.page_slot(0, home);
-        slots.write(first, layout.pages, |at, slot| core.copy_page(at - first, slot)).await?;
+        let copy = |at: u32, slot: &Buf| match usize::from(core.home[(at - first) as usize]) == home
+        {
+            true => core.copy_page(at - first, slot),
+            false => slot.zero(),
+        };
+        slots.write(first, layout.pages, copy).await?;
     }
     slots.flush().await
 }
 
-/// Writes the pages that the journal has changed to their other homes.
+/// Writes the pages that have changed to their other homes. A member whose only good copy
+/// is there (another one was opened from, before a power cut) first gets one in the home that it leaves.
 async fn write_touched(
     core: &mut Core,
     members: Members<'_>,
     stale: u32,
-    touched: &crate::bits::Bits,
+    touched: &Bits,
 ) -> Result<(), Refusal> {
     for (number, member) in present(members).filter(|(number, _)| stale >> number & 1 == 0) {
-        let mut slots = Slots::of(member);
-        let mut next = touched.next(0);
-        while let Some(page) = next {
-            let home = usize::from(!core.home[page as usize]);
-            let alike = |ahead: &u32| {
-                let page = page + ahead;
-                touched.has(page) && usize::from(!core.home[page as usize]) == home
-            };
-            let most = core.layout.pages - page;
-            let count = (0..most).take_while(alike).count() as u32;
-            let first = core.layout.page_slot(page, home);
-            let copy = |at: u32, slot: &Buf| core.copy_page(page + at - first, slot);
-            slots.write(first, count, copy).await.map_err(device(number))?;
-            next = touched.next(page + count);
+        let contrary = contrary(core, member, touched).await.map_err(device(number))?;
+        if contrary.count() > 0 {
+            write_pages(core, member, &contrary, false).await.map_err(device(number))?;
         }
-        slots.flush().await.map_err(device(number))?;
+        write_pages(core, member, touched, true).await.map_err(device(number))?;
     }
     let mut next = touched.next(0);
     while let Some(page) = next {
@@ -241,6 +262,57 @@ async fn write_touched(
     }
     core.commit.next_pages();
     Ok(())
+}
+
+/// The next pages that lie together: the first, how many, and their home.
+fn next_run(core: &Core, pages: &Bits, from: u32) -> Option<(u32, u32, usize)> {
+    let page = pages.next(from)?;
+    let home = core.home[page as usize];
+    let alike = |ahead: &u32| {
+        let page = page + ahead;
+        pages.has(page) && core.home[page as usize] == home
+    };
+    let most = core.layout.pages - page;
+    Some((page, (0..most).take_while(alike).count() as u32, usize::from(home)))
+}
+
+/// Pages of which a member has its newest good copy in the other home than the pool has.
+async fn contrary(core: &Core, member: &Stack, pages: &Bits) -> block::Result<Bits> {
+    let mut contrary = Bits::new(core.layout.pages);
+    let mut slots = Slots::of(member);
+    let mut sequences = vec![None; core.layout.pages as usize];
+    let mut from = 0;
+    while let Some((page, count, home)) = next_run(core, pages, from) {
+        for at_home in [true, false] {
+            let first = core.layout.page_slot(page, if at_home { home } else { 1 - home });
+            let look = |at: u32, bytes: &[u8]| {
+                let page = page + at - first;
+                let sequence = page_sequence(bytes, core.pool, page);
+                if at_home {
+                    sequences[page as usize] = sequence;
+                } else if sequence > sequences[page as usize] {
+                    contrary.set(page);
+                }
+                true
+            };
+            slots.read(first, count, look).await?;
+        }
+        from = page + count;
+    }
+    Ok(contrary)
+}
+
+/// Writes pages as they are now to a member, durably: to their other homes, or to their homes.
+async fn write_pages(core: &mut Core, member: &Stack, pages: &Bits, other: bool) -> block::Result {
+    let mut slots = Slots::of(member);
+    let mut from = 0;
+    while let Some((page, count, home)) = next_run(core, pages, from) {
+        let first = core.layout.page_slot(page, if other { 1 - home } else { home });
+        let copy = |at: u32, slot: &Buf| core.copy_page(page + at - first, slot);
+        slots.write(first, count, copy).await?;
+        from = page + count;
+    }
+    slots.flush().await
 }
 
 /// Begins a new life, in which nothing of the journal before is needed.

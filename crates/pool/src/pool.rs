@@ -387,6 +387,8 @@ impl Pool {
                 self.0.lane.rest().await;
             }
         }
+        // Who waits for a place learns that none will come.
+        self.notify();
     }
 
     /// Tells owners what they need not keep; a bit for each discard that failed.

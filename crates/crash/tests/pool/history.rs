@@ -3,7 +3,7 @@
 use crate::book::{Book, seen_in};
 use crate::scene::{
     Hardware, Images, after_power_cut, changes, cut_in_recovery, failing, hesitating, judge, open,
-    read_all, recover, run, stacks,
+    read_all, recover, recover_without, run, stacks,
 };
 use block::{Buf, Extent, Request, Stack};
 use crash::{Disk, GRAIN, fill};
@@ -19,6 +19,9 @@ pub(crate) struct Scale {
     pub(crate) operations: u32,
     /// Of so many moments one is tried.
     pub(crate) one_of: u64,
+    /// Two members, of which the second fails, and hardly any flushes: commits are of several blocks,
+    /// and only one member has them.
+    pub(crate) lean: bool,
 }
 
 /// What was tried.
@@ -27,6 +30,7 @@ pub(crate) struct Tally {
     pub(crate) operations: u64,
     pub(crate) cuts: u64,
     pub(crate) cuts_in_recovery: u64,
+    pub(crate) losses: u64,
     pub(crate) lives: u64,
     pub(crate) faulty_lives: u64,
 }
@@ -40,6 +44,9 @@ struct Stage {
     slots: u32,
     /// Most requests go to the first so many slots.
     hot: u32,
+    /// A member may fail in this life.
+    faulty: bool,
+    lean: bool,
 }
 
 /// Runs the history of a seed.
@@ -48,7 +55,8 @@ struct Stage {
 /// What broke a promise.
 pub(crate) fn history(seed: u64, scale: Scale, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
-    let hardware = Hardware::random(&mut random);
+    let members = if scale.lean { 2 } else { 2 + random.below(3) as usize };
+    let hardware = Hardware::random(members, &mut random);
     let mut images = hardware.made(random.next_u64());
     let mut book = Book::new(hardware.slots());
     for _ in 0..scale.lives {
@@ -67,10 +75,10 @@ fn life(
     tally: &mut Tally,
 ) -> Result<Images, String> {
     let mut disks = hardware.disks(images, false, random.next_u64());
-    let faulty = random.one_in(3);
+    let faulty = scale.lean || random.one_in(3);
     if faulty {
         tally.faulty_lives += 1;
-        let number = random.below(disks.len() as u64) as usize;
+        let number = if scale.lean { 1 } else { random.below(disks.len() as u64) as usize };
         disks[number] = failing(&disks[number], hardware, number, random);
     } else if random.one_in(2) {
         disks = disks.iter().zip(&hardware.models).map(|it| hesitating(it, random)).collect();
@@ -87,7 +95,7 @@ fn life(
     });
     let opened = opened.ok_or("opening hangs")?;
     if faulty && opened.is_err() {
-        return Ok(images.clone());
+        return Ok(after_power_cut(&disks, random));
     }
     let (shared, stack, seen) = opened?;
     judge(book, &seen)?;
@@ -101,6 +109,8 @@ fn life(
         lanes.push((lane, stack));
     }
     let stage = Rc::new(Stage {
+        faulty,
+        lean: scale.lean,
         book: RefCell::new(book.clone()),
         finding: RefCell::default(),
         left: Cell::new(scale.operations),
@@ -146,20 +156,7 @@ fn cuts(
         }
         before = now;
         if random.one_in(scale.one_of) {
-            tally.cuts += 1;
-            let mut images = after_power_cut(disks, random);
-            if random.one_in(4) {
-                tally.cuts_in_recovery += 1;
-                images = cut_in_recovery(hardware, &images, random);
-            }
-            let (seen, images) = recover(hardware, &images, random.next_u64())?;
-            judge(&stage.book.borrow(), &seen).map_err(|it| format!("after a power cut: {it}"))?;
-            if random.one_in(3) {
-                let (again, _) = recover(hardware, &images, random.next_u64())?;
-                if again != seen {
-                    return Err("what was there after a power cut is not there after two".into());
-                }
-            }
+            cut(hardware, disks, stage, random, tally)?;
         }
         if !to_the_end && stage.operations.get() >= cut_at {
             break;
@@ -169,6 +166,69 @@ fn cuts(
         return Err("requests hang".to_owned());
     }
     Ok(after_power_cut(disks, random))
+}
+
+/// Cuts the power now; what is there when it returns, and when it is cut once more.
+fn cut(
+    hardware: &Hardware,
+    disks: &[Disk],
+    stage: &Stage,
+    random: &mut Random,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    tally.cuts += 1;
+    let mut images = after_power_cut(disks, random);
+    if random.one_in(4) {
+        tally.cuts_in_recovery += 1;
+        images = cut_in_recovery(hardware, &images, random);
+    }
+    let book = stage.book.borrow();
+    // Who went on without the one that had failed must not be gone.
+    if !stage.faulty && random.one_in(4) {
+        tally.losses += 1;
+        return lose(hardware, &images, &book, random).map_err(|it| format!("after a loss: {it}"));
+    }
+    let (seen, images) = recover(hardware, &images, random.next_u64())?;
+    judge(&book, &seen).map_err(|it| format!("after a power cut: {it}"))?;
+    if stage.lean || random.one_in(3) {
+        let (again, _) = recover(hardware, &images, random.next_u64())?;
+        if again != seen {
+            return Err("what was there after a power cut is not there after two".into());
+        }
+    }
+    Ok(())
+}
+
+/// A member is gone, then another, and then they are all there again. What can be read is good, and
+/// is the same from then on.
+fn lose(
+    hardware: &Hardware,
+    images: &Images,
+    book: &Book,
+    random: &mut Random,
+) -> Result<(), String> {
+    let members = hardware.models.len() as u64;
+    let first = random.below(members) as usize;
+    let mut gone = vec![Some(first)];
+    if members > 2 && random.one_in(2) {
+        gone.push(Some((first + 1) % members as usize));
+    }
+    gone.push(None);
+    let (mut images, mut known) = (images.clone(), vec![None; hardware.slots() as usize]);
+    for gone in gone {
+        let (seen, after) = recover_without(hardware, &images, gone, random.next_u64())?;
+        for (slot, (seen, known)) in (0..).zip(seen.iter().zip(&mut known)) {
+            if seen.is_none() && gone.is_some() {
+                continue;
+            }
+            book.judge_crash(slot, *seen).map_err(|it| format!("without {gone:?}: {it}"))?;
+            if known.replace(*seen).is_some_and(|known| known != *seen) {
+                return Err(format!("without {gone:?}: slot {slot} has changed"));
+            }
+        }
+        images = after;
+    }
+    Ok(())
 }
 
 async fn client(stage: Rc<Stage>, lane: Lane, stack: Stack, mut random: Random) {
@@ -189,7 +249,9 @@ async fn operation(stage: &Stage, stack: &Stack, random: &mut Random) -> Result<
     let slot = random.below(u64::from(width)) as u32;
     let longest = if random.one_in(8) { 24 } else { 4 };
     let count = 1 + random.below(longest.min(u64::from(stage.slots - slot))) as u32;
-    match random.below(20) {
+    let kind = random.below(20);
+    match kind {
+        17.. if stage.lean && !random.one_in(8) => change(stage, stack, slot, 1, Some(false)).await,
         0..10 => change(stage, stack, slot, count.min(8), Some(random.one_in(10))).await,
         10..12 => change(stage, stack, slot, count, None).await,
         12..17 => read(stage, stack, slot, count.min(8)).await,

@@ -47,7 +47,8 @@ async fn write(stack: &Stack, slot: u32, operation: u32) {
 /// The read shows what was never in its slot.
 pub(crate) fn slow_read(seed: u64) -> std::result::Result<(), String> {
     let mut random = Random::new(seed);
-    let hardware = Hardware::random(&mut random);
+    let members = 2 + random.below(3) as usize;
+    let hardware = Hardware::random(members, &mut random);
     let images = hardware.made(random.next_u64());
     let disks = hardware.disks(&images, false, random.next_u64());
     let mut world = World::chosen(random.next_u64());

@@ -4,7 +4,7 @@ use crate::book::{Book, Seen, seen_in};
 use block::{Buf, Discard, Extent, Fua, Request, Stack};
 use crash::{Disk, Fault, Faults, GRAIN, Model, State};
 use lane::{Lane, Random, World};
-use pool::{Layout, Pool, PoolShared, SLOT_SECTORS};
+use pool::{Gone, Layout, Pool, PoolShared, SLOT_SECTORS};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -22,8 +22,7 @@ pub(crate) struct Hardware {
 
 impl Hardware {
     /// Members of two kinds of torn units, with and without FUA and discards.
-    pub(crate) fn random(random: &mut Random) -> Hardware {
-        let members = 2 + random.below(3) as usize;
+    pub(crate) fn random(members: usize, random: &mut Random) -> Hardware {
         let pick = |random: &mut Random| Model {
             sectors: (85 + 8 * members as u32 + random.below(12) as u32) * SLOT_SECTORS,
             unit_sectors: if random.one_in(2) { 1 } else { 8 },
@@ -134,7 +133,14 @@ pub(crate) fn run<T: 'static>(
 
 /// Opens a pool on a lane.
 pub(crate) async fn open(members: Vec<Stack>) -> Result<Arc<PoolShared>, String> {
-    let members: Vec<Option<Stack>> = members.into_iter().map(Some).collect();
+    open_without(members, None).await
+}
+
+/// Opens a pool of which one member may be gone.
+async fn open_without(members: Vec<Stack>, gone: Option<usize>) -> Result<Arc<PoolShared>, String> {
+    let each = members.into_iter().enumerate();
+    let members: Vec<Option<Stack>> =
+        each.map(|(number, member)| Some(member).filter(|_| gone != Some(number))).collect();
     pool::open(&members).await.map_err(|refusal| refusal.to_string())
 }
 
@@ -162,13 +168,27 @@ pub(crate) fn recover(
     images: &Images,
     seed: u64,
 ) -> Result<(Vec<Seen>, Images), String> {
+    recover_without(hardware, images, None, seed)
+}
+
+/// The same, while a member may be gone. It is as it was then.
+pub(crate) fn recover_without(
+    hardware: &Hardware,
+    images: &Images,
+    gone: Option<usize>,
+    seed: u64,
+) -> Result<(Vec<Seen>, Images), String> {
     let disks = hardware.disks(images, true, seed);
     let mut world = World::chosen(seed);
     let lane = world.lane();
     let (slots, on) = (hardware.slots(), lane.clone());
-    let members = stacks(&disks, &lane);
+    let mut members = stacks(&disks, &lane);
     let work = async move {
-        let shared = open(members.clone()).await?;
+        let shared = open_without(members.clone(), gone).await?;
+        if let Some(gone) = gone {
+            let limits = members[gone].limits().clone();
+            members[gone] = Stack::new(&on, Gone::new(limits));
+        }
         let stack = Stack::new(&on, Pool::attach(&shared, &on, members));
         read_all(stack, slots).await
     };

@@ -100,6 +100,19 @@ fn sides_that_were_used_apart_do_not_come_together() {
 }
 
 #[test]
+fn members_that_were_gone_in_turn_come_together() {
+    let (mut world, lane) = world();
+    let members = three(&lane);
+    pool_of(&mut world, &lane, &members);
+    let [one, two, three] = &members[..] else { panic!() };
+    let there = |members: [Option<&Stack>; 3]| members.map(|it| it.cloned()).to_vec();
+    // Without the first, then without the second: the third knows of all that was changed.
+    assert_eq!(refusal(&mut world, &lane, there([None, Some(two), Some(three)])), None);
+    assert_eq!(refusal(&mut world, &lane, there([Some(one), None, Some(three)])), None);
+    assert_eq!(refusal(&mut world, &lane, there([Some(one), Some(two), Some(three)])), None);
+}
+
+#[test]
 fn only_the_owner_is_told_of_a_discard_and_only_once_it_is_durable() {
     let (mut world, lane) = world();
     let members = three(&lane);
