@@ -45,15 +45,14 @@ impl Shared {
             // In `flush` mode somebody leads, and rings when it is done.
             return if gauges.is_ordered() { Due::Closed } else { later };
         }
-        let open = u64::from(gauges.open.load(Ordering::Relaxed));
-        let limit = u64::from(gauges.dirty_limit(&self.settings.now()));
+        let limit = gauges.dirty_limit(&self.settings.now());
         let full = gauges.has_much_to_write(&self.settings.now());
         let may = !self.flush_first.load(Ordering::SeqCst)
             && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
         if full && !may {
             return Due::All;
         }
-        self.switch_early(full, open * 4 > limit);
+        self.switch_early(full, limit / 4);
         match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
             true => Due::Settle,
             false => later,
@@ -62,9 +61,12 @@ impl Shared {
 
     /// Lets the crew write out blocks of the open epoch while there are many: from three eighths of the limit
     /// on, down to a quarter. (What is rewritten until then is saved.)
-    fn switch_early(&self, full: bool, some: bool) {
-        let on = full || some && self.gauges.early.load(Ordering::SeqCst);
-        self.gauges.early.store(on, Ordering::SeqCst);
+    fn switch_early(&self, full: bool, floor: u32) {
+        let gauges = &self.gauges;
+        let some = gauges.open.load(Ordering::Relaxed) > floor;
+        let on = full || some && gauges.early.load(Ordering::SeqCst);
+        gauges.early_floor.store(floor, Ordering::Relaxed);
+        gauges.early.store(on, Ordering::SeqCst);
         if on {
             self.muster();
         }

@@ -146,6 +146,7 @@ impl Shared {
             hit_ns: AtomicU64::new(0),
             urgent: AtomicBool::new(false),
             early: AtomicBool::new(false),
+            early_floor: AtomicU32::new(0),
             full: AtomicBool::new(false),
             settling: AtomicU32::new(0),
             has_ranges: AtomicBool::new(false),

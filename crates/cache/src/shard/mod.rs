@@ -83,8 +83,10 @@ pub(crate) struct Gauges {
     pub(crate) urgent: AtomicBool,
     /// The buffer was full, and has not found room since.
     pub(crate) full: AtomicBool,
-    /// The crew may write out blocks of the open epoch.
+    /// The crew may write out blocks of the open epoch ...
     pub(crate) early: AtomicBool,
+    /// ... while it has more than so many.
+    pub(crate) early_floor: AtomicU32,
     /// Blocks that were written out early and are not known to be durable, while their epoch is not begun.
     pub(crate) settling: AtomicU32,
     /// The open epoch may hold ranges of zeros.

@@ -37,7 +37,7 @@ fn a_backing_that_hangs_gives_errors_in_time_and_is_tried_again_when_it_answers(
     let place = place();
     let image = image(&place, 16);
     let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
-    let more = ["--retry-time", "1s", "--faults", "write=5,count=8,hang=15s"];
+    let more = ["--retry-time", "1s", "--faults", "write=5,count=4,hang=15s"];
     let server = Server::start(&image, &[&options[..], &more].concat());
     let before = resident_mib(&server);
     python(HANG, &[&server.uri]).well();

@@ -21,7 +21,7 @@ fn wrong_values_are_named_and_nothing_is_changed() {
         (&["--write", "around"], &["--write", "back-now"]),
         (&["--durability", "scra"], &["--durability", "flush, ordered, scratch"]),
         (&["--dirty-bytes", "0"], &["--dirty-bytes", "--write through"]),
-        (&["--memory", "4M", "--dirty-bytes", "4M"], &["--dirty-bytes 4 MiB", "3 MiB"]),
+        (&["--memory", "4M", "--dirty-bytes", "4M"], &["--dirty-bytes 4 MiB", "3.8 MiB"]),
         (&["--dirty-age", "5"], &["--dirty-age", "is not a time"]),
         (&["--flush-target", "x"], &["--flush-target", "is not a time"]),
         (&["--retry-time", "99999999999999999999s"], &["--retry-time", "is not a time"]),
