@@ -70,7 +70,7 @@ impl Suite {
         let spec = CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() };
         match self {
             Suite::Qd1 => CacheSpec {
-                dirty_bytes: Some(Size(memory.0 / 4 * 3)),
+                dirty_bytes: Some(Size(memory.0 / 16 * 15)),
                 dirty_age_ms: AGE_OFF_MS,
                 flush_target_ms: 0,
                 ..spec

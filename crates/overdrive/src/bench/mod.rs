@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, requires = "cache")]
     write: Option<Mode>,
 
-    /// The most dirty data there may be [default: a quarter of the cache; qd1: three quarters].
+    /// The most dirty data there may be [default: a quarter of the cache; qd1: fifteen sixteenths].
     #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "cache")]
     dirty_bytes: Option<Size>,
 
