@@ -126,8 +126,7 @@ impl Shard {
             let Some(last) = self.early.settling else { return false };
             let slot =
                 self.links.pop_front(&mut self.early.written).expect("it ends with the last");
-            let is_last = slot == last && !planted(Bug::SettleTooMuch);
-            if is_last || self.early.written.length == 0 {
+            if slot == last {
                 self.early.settling = None;
             }
             gauges.settling.fetch_sub(1, Ordering::SeqCst);
