@@ -190,6 +190,10 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
         }
     }
     shared.drain.cancel(handle.lane.now());
+    if shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor() {
+        // Discards and passes may have emptied the open epoch, of which no run tells.
+        shared.kick.notify();
+    }
     None
 }
 

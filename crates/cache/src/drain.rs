@@ -4,12 +4,12 @@
 //! Everything here is measured while it is used, and nothing is believed for ever. The counts are atomics
 //! that several lanes change without a lock: an estimate may be a sample short, never torn.
 //!
-//! *Rate*: blocks written while at least one run was under way, and what others were served beside it, over
-//! that time. *Least times*: of runs of
-//! each size (classes by powers of two), the least time that one took: how long such a run takes when nobody
-//! stands before it. Now and then a run is sent alone, to see whether that is still so. *Window*: how many runs are under way at a time. It grows while
-//! runs take about as long as they must, and shrinks when they take twice that: then they stand in
-//! line inside the device, and so does whoever reads (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
+//! *Rate*: blocks written while at least one run was under way, and what others were served beside it,
+//! over that time. *Least times*: of runs of each size (classes by powers of two), the least time that one
+//! took: how long such a run takes when nobody stands before it. Now and then a run is sent alone, to see
+//! whether that is still so. *Window*: how many runs are under way at a time. It grows while runs take
+//! about as long as they must, and shrinks when they take twice that: then they stand in line inside the
+//! device, and so does whoever reads (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -51,7 +51,7 @@ pub(crate) struct Drain {
     /// Of the runs since the last one that was sent alone, the least part of its expected time that one
     /// took, in 256ths.
     part: AtomicU32,
-    /// Since when nothing has gone past the cache.
+    /// When a change last went past the cache; 0: never.
     passed_ns: AtomicU64,
 }
 
@@ -108,7 +108,6 @@ fn ease(gauge: &AtomicU64, sample: u64) {
 impl Drain {
     /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
-        // Alone is only who has no rivals either.
         // Where others are served beside it, a run is as alone as it can be.
         let alone = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
         let window = if alone { 1 } else { self.window(rivals) };

@@ -81,6 +81,11 @@ impl Shared {
 }
 
 impl Gauges {
+    /// Whether the open epoch holds more than what is to be left in it.
+    pub(crate) fn is_above_floor(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > self.early_floor.load(Ordering::Relaxed)
+    }
+
     /// Whether the open epoch holds so much that it should be written out: three eighths of the limit.
     pub(crate) fn has_much_to_write(&self, settings: &Settings) -> bool {
         let open = u64::from(self.open.load(Ordering::Relaxed));

@@ -1,10 +1,11 @@
 //! How fast the write buffer may fill: writers are slowed down before it is full, and smoothly.
 //!
-//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer waits: each
-//! new block takes its turn on a clock that all writers share, and the turns grow longer as the room shrinks: in the middle they are as
-//! long as the backing takes to write a block out, so that the level stays where the writers are as fast as
-//! the backing. (OpenZFS's write throttle has the same shape.) While an epoch is being written out, room
-//! comes back only at its end; then what is left of it is spread over what is left to write.
+//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer waits:
+//! each new block takes its turn on a clock that all writers share, and the turns grow longer as the room
+//! shrinks: in the middle they are as long as the backing takes to write a block out, so that the level
+//! stays where the writers are as fast as the backing. (OpenZFS's write throttle has the same shape.) While
+//! an epoch is being written out, room comes back only at its end; then what is left of it is spread over
+//! what is left to write.
 //!
 //! ```text
 //!   turn       A = block_ns * x / (1 - x)              x: how much of the last eighth is used

@@ -40,7 +40,7 @@ impl Shard {
     /// Whether blocks of the open epoch may be written out now.
     pub(super) fn writes_early(&self, gauges: &Gauges) -> bool {
         gauges.early.load(Ordering::SeqCst)
-            && gauges.open.load(Ordering::Relaxed) > gauges.early_floor.load(Ordering::Relaxed)
+            && gauges.is_above_floor()
             && (gauges.closed.load(Ordering::SeqCst) == 0 || planted(Bug::EarlyAhead))
             && (self.chain.is_empty() || planted(Bug::EarlyAhead))
             && self.closing.length == 0
