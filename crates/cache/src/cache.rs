@@ -2,7 +2,7 @@
 
 use crate::crew;
 use crate::index::Hash;
-use crate::pace::Level;
+use crate::pace::{Level, Turn};
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::shard::{Admit, Change, Fetch, Glance, Keeps, Look, Passed, Reason, Source, blocks_of};
@@ -471,12 +471,19 @@ impl Handle {
         if turns == 0 {
             return;
         }
+        let shared = &self.shared;
         let now = self.lane.now();
-        let begins = self.shared.turn_of(turns, now);
-        if begins > now {
-            let _waiting = self.shared.pace.waits(begins - now);
-            self.lane.sleep_until(begins).await;
+        match shared.turn(turns, now) {
+            Turn::Come => return,
+            Turn::After(mine) => {
+                let waiting = shared.pace.waits();
+                shared.rouse(now);
+                shared.pace.after(mine).await;
+                drop(waiting);
+            }
+            Turn::At(ns) => self.lane.sleep_until(ns).await,
         }
+        shared.pace.note_slowed(self.lane.now() - now);
     }
 
     /// Sends a change straight to the backing; its blocks wait for it meanwhile.

@@ -102,6 +102,7 @@ impl Shared {
         self.order_changed.notify();
         self.work.notify();
         self.kick.notify();
+        self.pace.work_ends();
         // Writers that wait for room must hear that there will be none.
         self.rooms.iter().for_each(|room| room.changed.notify());
         self.freed.notify();
@@ -119,13 +120,21 @@ impl Shared {
     fn rivals(&self, now_ns: u64) -> Rivals {
         let level = Level::of(&self.gauges, &self.settings.now());
         Rivals {
-            reads: self.patience.waiting(Errand::Read) > 0,
+            reads: self.patience.waiting(Errand::Read),
             changes: self.patience.waiting(Errand::Change) > self.drain.in_flight()
                 || self.drain.has_just_passed(now_ns),
             // Nor must it become too old.
             flush: self.flush_waiters.load(Ordering::SeqCst) > 0
                 || self.gauges.age(now_ns) > self.settings.dirty_age_ns() / 4 * 3,
             pressed: level.is_filling(),
+            writers: self.pace.places(),
+        }
+    }
+
+    /// A writer is about to wait for the crew, which may have one more run under way for that.
+    pub(crate) fn rouse(&self, now_ns: u64) {
+        if self.drain.in_flight() < self.drain.window(self.rivals(now_ns)) {
+            self.work.notify();
         }
     }
 
@@ -144,10 +153,12 @@ async fn carry(handle: &Handle, member: usize) {
     loop {
         let seen = shared.work.seen();
         if shared.stopping.load(Ordering::SeqCst) {
-            return;
+            return shared.pace.work_ends();
         }
         let now = handle.lane.now();
-        if !shared.has_failed() && shared.drain.may_begin(now, shared.rivals(now)) {
+        if shared.has_failed() {
+            shared.pace.work_ends();
+        } else if shared.drain.may_begin(now, shared.rivals(now)) {
             match carry_one(handle, member, &mut run).await {
                 None => {}
                 Some(Ok(())) => {
@@ -155,6 +166,8 @@ async fn carry(handle: &Handle, member: usize) {
                     continue;
                 }
                 Some(Err(error)) => {
+                    // Nobody waits for what goes wrong.
+                    shared.pace.work_ends();
                     trouble(handle, error, 1, shared.settings.retry_time_ns()).await;
                     handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
                     pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
@@ -185,11 +198,21 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
         });
         match next {
             Next::Nothing => {}
-            Next::Blocks => return Some(carry_blocks(handle, number, run).await),
-            Next::Zeros(range) => return Some(carry_zeros(handle, number, &range, run).await),
+            Next::Blocks => {
+                shared.pace.work_begins();
+                return Some(carry_blocks(handle, number, run).await);
+            }
+            Next::Zeros(range) => {
+                // That may take long, and makes room for nobody.
+                shared.pace.work_ends();
+                return Some(carry_zeros(handle, number, &range, run).await);
+            }
         }
     }
     shared.drain.cancel(handle.lane.now());
+    if shared.drain.in_flight() == 0 {
+        shared.pace.work_ends();
+    }
     if shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor() {
         // Discards and passes may have emptied the open epoch, of which no run tells.
         shared.kick.notify();
@@ -228,6 +251,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         shard.run_done(gauges, run, good) || !good
     })
     .await;
+    shared.pace.grant(run.blocks());
     let now = handle.lane.now();
     if !good || parts > 1 {
         shared.drain.cancel(now);

@@ -84,14 +84,16 @@ impl Default for Drain {
 /// Who else wants the backing at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rivals {
-    /// Reads are under way.
-    pub(crate) reads: bool,
+    /// So many reads are under way.
+    pub(crate) reads: u32,
     /// Changes that went past the cache, or flushes, are under way.
     pub(crate) changes: bool,
     /// A client waits until everything is written out.
     pub(crate) flush: bool,
     /// The buffer is so full that writers are slowed down.
     pub(crate) pressed: bool,
+    /// So many writers wait for blocks to be written out.
+    pub(crate) writers: u32,
 }
 
 fn class_of(blocks: u32) -> usize {
@@ -108,31 +110,38 @@ fn ease(gauge: &AtomicU64, sample: u64) {
 impl Drain {
     /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
-        // Where others are served beside it, a run is as alone as it can be.
-        let alone = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
+        let wanted = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
+        // Where others are served beside it, a run is as alone as it can be. It is not worth that a writer
+        // waits for it.
+        let alone = wanted && !rivals.pressed && rivals.writers == 0;
         let window = if alone { 1 } else { self.window(rivals) };
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
             (runs < window).then_some(runs + 1)
         });
+        let (from, to) = match begun {
+            Ok(0) if wanted && window == 1 => (WANTED, ALONE),
+            Ok(0) | Err(_) => (WANTED, WANTED),
+            Ok(_) => (ALONE, WANTED),
+        };
+        let _ = self.alone.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         if begun == Ok(0) {
             self.busy_since_ns.store(now_ns, Ordering::Relaxed);
-            let next = if alone { ALONE } else { WANTED };
-            let _ = self.alone.compare_exchange(WANTED, next, Ordering::SeqCst, Ordering::SeqCst);
-        } else if begun.is_ok() {
-            self.alone.store(0, Ordering::SeqCst);
         }
         begun.is_ok()
     }
 
-    /// How many runs may be under way: what the device likes, less where others wait for it.
+    /// How many runs may be under way: what the device likes, less where others wait for it; as many as
+    /// writers wait for them, for those would else be in the device themselves.
     pub(crate) fn window(&self, rivals: Rivals) -> u32 {
         let liked = self.liked();
-        match rivals {
+        let window = match rivals {
             Rivals { flush: true, .. } => liked.max(4),
             Rivals { changes: true, .. } => 1,
-            Rivals { reads: true, pressed: false, .. } => (liked / 2).max(1),
+            Rivals { reads: 1.., pressed: false, .. } => (liked / 2).max(1),
+            Rivals { reads: 1.., .. } => liked.saturating_sub(rivals.reads).max(1),
             _ => liked,
-        }
+        };
+        window.max(rivals.writers)
     }
 
     /// How many runs under way the device likes.
@@ -184,7 +193,7 @@ impl Drain {
         rivals: Rivals,
     ) -> bool {
         // Beside others, nobody knows whose queue it is.
-        let most = if rivals.reads || rivals.changes { 0 } else { most };
+        let most = if rivals.reads > 0 || rivals.changes { 0 } else { most };
         self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
@@ -382,8 +391,11 @@ mod tests {
         let drain = Drain::default();
         let of = |rivals| drain.window(rivals);
         assert_eq!(of(Rivals::default()), 4);
-        assert_eq!(of(Rivals { reads: true, ..Rivals::default() }), 2);
-        assert_eq!(of(Rivals { reads: true, pressed: true, ..Rivals::default() }), 4);
+        assert_eq!(of(Rivals { reads: 1, ..Rivals::default() }), 2);
+        let pressed = Rivals { pressed: true, ..Rivals::default() };
+        assert_eq!(of(Rivals { reads: 1, ..pressed }), 3);
+        assert_eq!(of(Rivals { reads: 30, ..pressed }), 1);
+        assert_eq!(of(Rivals { reads: 22, writers: 10, ..pressed }), 10, "in their places");
         assert_eq!(of(Rivals { changes: true, pressed: true, ..Rivals::default() }), 1);
         assert_eq!(of(Rivals { changes: true, flush: true, ..Rivals::default() }), 4);
     }

@@ -45,22 +45,22 @@ impl Shared {
             // In `flush` mode somebody leads, and rings when it is done.
             return if gauges.is_ordered() { Due::Closed } else { later };
         }
-        let limit = gauges.dirty_limit(&self.settings.now());
+        let limit = gauges.open_limit(&self.settings.now());
         let full = gauges.has_much_to_write(&self.settings.now());
         let may = !self.flush_first.load(Ordering::SeqCst)
             && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
         if full && !may {
             return Due::All;
         }
-        self.switch_early(full, limit / 4);
+        self.switch_early(full, limit / 2);
         match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
             true => Due::Settle,
             false => later,
         }
     }
 
-    /// Lets the crew write out blocks of the open epoch while there are many: from three eighths of the limit
-    /// on, down to a quarter. (What is rewritten until then is saved.)
+    /// Lets the crew write out blocks of the open epoch while there are many: from three quarters of its limit
+    /// on, down to a half. (What is rewritten until then is saved.)
     fn switch_early(&self, full: bool, floor: u32) {
         let gauges = &self.gauges;
         let some = gauges.open.load(Ordering::Relaxed) > floor;
@@ -86,18 +86,19 @@ impl Gauges {
         self.open.load(Ordering::Relaxed) > self.early_floor.load(Ordering::Relaxed)
     }
 
-    /// Whether the open epoch holds so much that it should be written out: three eighths of the limit.
+    /// Whether the open epoch holds so much that it should be written out: three quarters of its
+    /// limit.
     pub(crate) fn has_much_to_write(&self, settings: &Settings) -> bool {
         let open = u64::from(self.open.load(Ordering::Relaxed));
-        open > 0 && open * 8 >= u64::from(self.dirty_limit(settings)) * 3
+        open > 0 && open * 4 >= u64::from(self.open_limit(settings)) * 3
     }
 
     /// Whether so many blocks were written out early that the backing should be flushed for them: an eighth
-    /// of the limit.
+    /// of what the open epoch may hold.
     pub(crate) fn has_much_to_settle(&self, settings: &Settings) -> bool {
         let settling = self.settling.load(Ordering::SeqCst);
         settling > 0
-            && settling >= self.dirty_limit(settings) / 8
+            && settling >= self.open_limit(settings) / 8
             && self.closed.load(Ordering::SeqCst) == 0
     }
 }

@@ -1,47 +1,90 @@
 //! How fast the write buffer may fill: writers are slowed down before it is full, and smoothly.
 //!
-//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer waits:
-//! each new block takes its turn on a clock that all writers share, and the turns grow longer as the room
-//! shrinks: in the middle they are as long as the backing takes to write a block out, so that the level
-//! stays where the writers are as fast as the backing. (OpenZFS's write throttle has the same shape.) While
-//! an epoch is being written out, room comes back only at its end; then what is left of it is spread over
-//! what is left to write.
+//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer waits for
+//! blocks to be written out: for each new block a *price*, in blocks that have been written out since, and
+//! the price rises as the room shrinks. In the middle it is one, so that the level stays where the writers
+//! are as fast as the backing. (OpenZFS's write throttle has the same shape, but waits by the clock: nothing
+//! is estimated here, so nothing is wrong while the backing becomes slower, or serves others as well.) While
+//! an epoch is being written out, room comes back only at its end; then what is left to write is spread over
+//! what is left of the room. (While the backing flushes, nothing is written out: then the clock tells the
+//! turns, by the measured rate.)
 //!
 //! ```text
-//!   turn       A = block_ns * x / (1 - x)              x: how much of the last eighth is used
-//!              B = time to write out / room left       while an epoch is closed
+//!   price      A = x / (1 - x)                         x: how much of the last eighth is used
+//!              B = blocks to write out / room left     while an epoch is closed
+//!
+//!   claimed   ----------------------o-----o--o         each writer claims the price of its blocks ...
+//!   granted   -------------------->                    ... and waits until as much has been written out
 //! ```
 //!
-//! A turn is never much longer than the backing itself would take for the change with as many writers as
-//! there are: whoever is slowed down is not slower than without the cache. A device that takes the same writes one
-//! by one can take them in runs, so that is enough to keep the buffer from filling up. If it does fill up
-//! all the same (the device has become slower), changes go past it.
+//! The price is never much more than one: a writer that waits for one block, while the crew has as many runs
+//! under way as writers wait ([`crate::drain`]), waits as long as it would have without the cache, and
+//! everybody else finds the backing no busier than without it. If the buffer does fill up all the same,
+//! changes go past it.
 
-use crate::drain::{DRAIN_ASSUMED, Drain};
+use crate::drain::DRAIN_ASSUMED;
 use crate::patience::Errand;
 use crate::settings::Settings;
 use crate::shard::Gauges;
 use crate::shared::Shared;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use lane::Event;
 
 /// The last part of the room in which writers are slowed down: an eighth.
 const SLOWED: u32 = 8;
-/// Turns shorter than this part of the backing's own time for a block are not waited for one by one.
-const GRAIN: u64 = 4;
-/// A turn may be longer than the backing's own time by this part of it: were it not, writers as many as the
-/// backing can serve would keep the buffer as full as it is.
-const LONGER: u64 = 12;
+/// The price of a block for one that was written out. Prices are counted in 1024ths.
+const ONE: u64 = 1024;
+/// The price may be more than one by this part of it: were it not, writers as many as the backing can serve
+/// would keep the buffer as full as it is.
+const LONGER: u64 = 32;
+/// So many blocks that were written out while nobody waited are kept for who comes next.
+const SPARE: u64 = 16;
+/// Bells that writers wait at, by their place in the line: who is not concerned is not woken.
+const BELLS: usize = 64;
 
-/// The clock that writers share.
-#[derive(Debug, Default)]
+/// The line of the writers that wait for blocks to be written out.
+#[derive(Debug)]
 pub(crate) struct Pace {
-    /// When the next turn begins, in nanoseconds.
+    /// What all writers have claimed until now, in 1024ths of a block.
+    claimed: AtomicU64,
+    /// Up to where they may go on.
+    granted: AtomicU64,
+    /// Whether anything is being written out.
+    working: AtomicBool,
+    /// When the next turn begins that is told by the clock, in nanoseconds.
     next_ns: AtomicU64,
     /// Writers that wait for theirs.
     waiting: AtomicU32,
+    bells: [Event; BELLS],
     /// Changes that have waited for it, and how long in all.
     pub(crate) slowed: AtomicU64,
     pub(crate) slowed_ns: AtomicU64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            claimed: AtomicU64::new(0),
+            granted: AtomicU64::new(0),
+            working: AtomicBool::new(false),
+            next_ns: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            bells: core::array::from_fn(|_| Event::new()),
+            slowed: AtomicU64::new(0),
+            slowed_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+/// When a writer may go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// At once.
+    Come,
+    /// When so much has been written out ([`Pace::after`]).
+    After(u64),
+    /// At this time, in nanoseconds.
+    At(u64),
 }
 
 /// How full the buffer is, in blocks.
@@ -49,8 +92,12 @@ pub(crate) struct Pace {
 pub(crate) struct Level {
     /// Dirty blocks of the open epoch.
     pub(crate) open: u32,
-    /// What they may be: half of the limit.
+    /// What they may be.
     pub(crate) open_max: u32,
+    /// Dirty blocks that wait to be written out.
+    pub(crate) debt: u32,
+    /// What they may be.
+    pub(crate) debt_max: u32,
     /// Dirty blocks of all epochs.
     pub(crate) dirty: u32,
     /// What they may be.
@@ -59,6 +106,11 @@ pub(crate) struct Level {
     pub(crate) closing: u32,
     /// Closed epochs.
     pub(crate) closed: u32,
+}
+
+/// The price where so much of the last eighth is used.
+fn filling(used: u64) -> u64 {
+    ONE * used / (1025 - used.min(1024))
 }
 
 /// How much of the last eighth below `max` is used, in 1024ths.
@@ -70,7 +122,6 @@ fn used_of_last(level: u32, max: u32) -> u64 {
 
 impl Level {
     pub(crate) fn of(gauges: &Gauges, settings: &Settings) -> Level {
-        let dirty_max = gauges.dirty_limit(settings);
         let open = gauges.open.load(Ordering::Relaxed);
         let dirty = gauges.dirty.load(Ordering::Relaxed);
         let closed = gauges.closed.load(Ordering::SeqCst);
@@ -80,176 +131,358 @@ impl Level {
             1 => remaining,
             _ => dirty.saturating_sub(open),
         };
-        Level { open, open_max: dirty_max.div_ceil(2), dirty, dirty_max, closing, closed }
+        Level {
+            open,
+            open_max: gauges.open_limit(settings),
+            debt: gauges.debt(),
+            debt_max: gauges.debt_limit(settings),
+            dirty,
+            dirty_max: gauges.dirty_limit(settings),
+            closing,
+            closed,
+        }
     }
 
     /// Whether the last eighth of the room is in use.
     #[inline]
     pub(crate) fn is_filling(&self) -> bool {
         let near = |level: u32, max: u32| level > max - max / SLOWED;
-        near(self.open, self.open_max) || near(self.dirty, self.dirty_max)
+        near(self.open, self.open_max)
+            || near(self.debt, self.debt_max)
+            || near(self.dirty, self.dirty_max)
     }
 
     /// Whether writers may have to be slowed down: the quick look.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
-        self.is_filling() || self.closing > self.open_max / SLOWED
+        self.is_filling() || self.closing > 0 && self.open + self.closing > self.spread_from()
+    }
+
+    /// While an epoch is being written out: up to so many blocks that are open or left to write, what comes
+    /// is a burst, and beyond, what is left to write is spread over the room.
+    fn spread_from(&self) -> u32 {
+        self.open_room() / 4 * 3
+    }
+
+    /// What the open epoch may come to hold before the closed ones are durable.
+    fn open_room(&self) -> u32 {
+        let held = self.dirty.saturating_sub(self.open);
+        self.open_max.min(self.dirty_max.saturating_sub(held))
     }
 
     /// Whether there is room again, after there was none: a quarter of it.
     pub(crate) fn has_room_again(&self) -> bool {
         let below = |level: u32, max: u32| level <= max - max / 4;
-        below(self.open, self.open_max) && below(self.dirty, self.dirty_max)
+        below(self.open, self.open_max)
+            && below(self.debt, self.debt_max)
+            && below(self.dirty, self.dirty_max)
     }
 
-    /// How long the turn of one new block is, in nanoseconds, where the backing takes `block_ns` to write
-    /// one out, and `flush_ns` for a flush.
-    pub(crate) fn turn_ns(&self, block_ns: u64, flush_ns: u64) -> u64 {
-        let used =
-            used_of_last(self.open, self.open_max).max(used_of_last(self.dirty, self.dirty_max));
-        let filling = block_ns.saturating_mul(used) / (1025 - used.min(1024));
-        if self.closed == 0 {
-            return filling;
+    /// What one new block costs, in 1024ths of a block that is written out, where a flush takes as long as
+    /// writing out `flush_blocks`.
+    pub(crate) fn price(&self, flush_blocks: u64) -> u64 {
+        if self.closing == 0 {
+            return self.filling();
         }
-        let time = block_ns
-            .saturating_mul(u64::from(self.closing))
-            .saturating_add(flush_ns.saturating_mul(u64::from(self.closed)));
-        let held = self.dirty.saturating_sub(self.open);
-        let room = self.open_max.min(self.dirty_max.saturating_sub(held)).saturating_sub(self.open);
-        // The first quarter is for bursts; from there on, what is left is spread.
-        let quarter = u64::from(self.open_max / 4).max(1);
-        let ramp = u64::from(self.open).min(quarter);
-        let spread = time / u64::from(room.max(1)) * ramp / quarter;
-        filling.max(spread)
+        let all = self.open_room();
+        // Something is left over for what comes while the backing flushes.
+        let reserve = all / SLOWED / 2;
+        let flushes = flush_blocks.saturating_mul(u64::from(self.closed));
+        let left = u64::from(self.closing) + flushes.saturating_sub(u64::from(reserve));
+        let room = (all - reserve).saturating_sub(self.open);
+        let ramp = u64::from(all / SLOWED).max(1);
+        let beyond = (u64::from(self.open) + left).saturating_sub(u64::from(self.spread_from()));
+        let whole = (left.saturating_mul(ONE) / u64::from(room.max(1))).min(2 * ONE);
+        let spread = whole * beyond.min(ramp) / ramp;
+        filling(used_of_last(self.debt, self.debt_max)).max(spread)
+    }
+
+    /// The same where room comes back bit by bit.
+    fn filling(&self) -> u64 {
+        let open = used_of_last(self.open, self.open_max);
+        let debt = used_of_last(self.debt, self.debt_max);
+        filling(open.max(debt).max(used_of_last(self.dirty, self.dirty_max)))
     }
 }
 
 impl Pace {
-    /// When the turn of a change of `new` blocks begins; `now_ns`: at once. `passing`: so many writers wait for
-    /// the backing itself.
-    pub(crate) fn turn(
-        &self,
-        level: &Level,
-        drain: &Drain,
-        new: u32,
-        passing: u32,
-        now_ns: u64,
-    ) -> u64 {
-        let block_ns = drain.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
-        let flush_ns = drain.flush_ns.load(Ordering::Relaxed);
-        let alone_ns = drain.least_of(new).unwrap_or(block_ns * u64::from(new));
-        let writers = u64::from(self.waiting.load(Ordering::Relaxed) + passing) + 1;
-        // Many writers share what the backing can do, few of them wait for each other.
-        let one_ns = drain.least_of(1).unwrap_or(block_ns).max(1);
-        let shared_ns =
-            u128::from(alone_ns) * u128::from(block_ns.min(one_ns)) / u128::from(one_ns);
-        let bare_ns = (alone_ns / writers).max(shared_ns as u64);
-        let most = bare_ns + bare_ns / LONGER;
-        let turn = level.turn_ns(block_ns, flush_ns).saturating_mul(u64::from(new)).min(most);
+    /// A change claims its turn at this price, in 1024ths of a block.
+    fn claim(&self, price: u64) -> Turn {
+        let mine = self.claimed.fetch_add(price, Ordering::SeqCst) + price;
+        match mine > self.granted.load(Ordering::SeqCst) {
+            true => Turn::After(mine),
+            false => Turn::Come,
+        }
+    }
+
+    /// The same by the clock, for so long.
+    fn claim_time(&self, ns: u64, now_ns: u64) -> Turn {
         let mut begins = now_ns;
         let _ = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
             begins = next.max(now_ns);
-            Some(begins.saturating_add(turn))
+            Some(begins.saturating_add(ns))
         });
-        match begins - now_ns < alone_ns / GRAIN / u64::from(new.max(1)) {
-            true => now_ns,
-            false => begins,
+        if begins > now_ns { Turn::At(begins) } else { Turn::Come }
+    }
+
+    /// A writer begins to wait for its turn; it ends with what is returned.
+    pub(crate) fn waits(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiting(self)
+    }
+
+    /// Until as much has been written out as was claimed up to here, or nothing is being written out.
+    pub(crate) async fn after(&self, mine: u64) {
+        let bell = &self.bells[(mine / ONE) as usize % BELLS];
+        loop {
+            let seen = bell.seen();
+            if mine <= self.granted.load(Ordering::SeqCst) || !self.is_working() {
+                return;
+            }
+            bell.after(seen).await;
         }
+    }
+
+    /// A change was slowed down by so much.
+    pub(crate) fn note_slowed(&self, ns: u64) {
+        self.slowed.fetch_add(1, Ordering::Relaxed);
+        self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    fn is_working(&self) -> bool {
+        self.working.load(Ordering::SeqCst)
+    }
+
+    /// The crew writes out: from now on writers may have to wait for it.
+    pub(crate) fn work_begins(&self) {
+        self.working.store(true, Ordering::SeqCst);
+    }
+
+    /// So many blocks have been written out.
+    pub(crate) fn grant(&self, blocks: u32) {
+        let more = u64::from(blocks) * ONE;
+        // What nobody claims at once is kept for a few who come soon.
+        let most = self.claimed.load(Ordering::SeqCst) + (SPARE * ONE).max(2 * more);
+        let before = self.granted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |granted| {
+            Some((granted + more).min(most).max(granted))
+        });
+        let before = before.unwrap_or_else(|granted| granted);
+        self.ring(before, self.granted.load(Ordering::SeqCst));
+    }
+
+    /// Nothing is being written out any more: nobody waits for that.
+    pub(crate) fn work_ends(&self) {
+        if self.working.swap(false, Ordering::SeqCst) {
+            let claimed = self.claimed.load(Ordering::SeqCst);
+            self.granted.fetch_max(claimed, Ordering::SeqCst);
+            self.bells.iter().for_each(Event::notify);
+        }
+    }
+
+    /// Wakes those whose turn is between these two.
+    fn ring(&self, from: u64, to: u64) {
+        if !self.is_awaited() || from >= to {
+            return;
+        }
+        let (first, last) = (from / ONE, to / ONE);
+        for turn in first..=last.min(first + BELLS as u64 - 1) {
+            self.bells[turn as usize % BELLS].notify();
+        }
+    }
+
+    /// Whether a writer waits for its turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// How many runs may take the place of writers that wait: one for each, or for each block that is
+    /// claimed, whichever is less. (Who has been granted his turn, but has not looked yet, waits no more.)
+    pub(crate) fn places(&self) -> u32 {
+        let claimed = self.claimed.load(Ordering::SeqCst);
+        let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);
+        let writers = u64::from(self.waiting.load(Ordering::SeqCst));
+        owed.min(writers + writers.div_ceil(LONGER)) as u32
     }
 }
 
 /// A writer that waits for its turn. Dropping it says that it does not any more.
 pub(crate) struct Waiting<'a>(&'a Pace);
 
-impl Pace {
-    /// Whether a writer waits for its turn.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    /// A writer begins to wait for its turn, for so long.
-    pub(crate) fn waits(&self, ns: u64) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.slowed.fetch_add(1, Ordering::Relaxed);
-        self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
-        Waiting(self)
-    }
-}
-
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Shared {
+    /// When the answer of a change may go that has brought so many new blocks.
+    pub(crate) fn turn(&self, new: u32, now_ns: u64) -> Turn {
+        let block_ns = self.drain.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
+        let flush_ns = self.drain.flush_ns.load(Ordering::Relaxed);
+        let level = Level::of(&self.gauges, &self.settings.now());
+        let price = match self.gauges.is_ordered() {
+            true => level.filling(),
+            false => level.price(flush_ns / block_ns),
+        };
+        let price = price.min(ONE + ONE / LONGER) * u64::from(new);
+        let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
+        match price {
+            0 => Turn::Come,
+            // Every epoch ends with a flush, in which nothing is written out: each block has its share of it.
+            _ if self.gauges.is_ordered() => {
+                let blocks = u64::from(level.closing.max(1));
+                let flush_ns = flush_ns * u64::from(level.closed).min(blocks) / blocks;
+                self.pace.claim_time(takes_ns(block_ns + flush_ns), now_ns)
+            }
+            _ if self.pace.is_working() => self.pace.claim(price),
+            // The backing flushes, for as long as it takes, or the crew has not begun yet.
+            _ => self.pace.claim_time(takes_ns(block_ns), now_ns),
+        }
+    }
+
     /// Changes that are on their way past the cache.
     pub(crate) fn passing(&self) -> u32 {
         self.patience.waiting(Errand::Change).saturating_sub(self.drain.in_flight())
-    }
-
-    /// When the turn of a change of `new` blocks begins.
-    pub(crate) fn turn_of(&self, new: u32, now_ns: u64) -> u64 {
-        let level = Level::of(&self.gauges, &self.settings.now());
-        self.pace.turn(&level, &self.drain, new, self.passing(), now_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use lane::World;
 
-    const EMPTY: Level =
-        Level { open: 0, open_max: 8000, dirty: 0, dirty_max: 16000, closing: 0, closed: 0 };
+    const EMPTY: Level = Level {
+        open: 0,
+        open_max: 8000,
+        debt: 0,
+        debt_max: 16000,
+        dirty: 0,
+        dirty_max: 16000,
+        closing: 0,
+        closed: 0,
+    };
 
     #[test]
     fn a_buffer_with_room_takes_what_comes() {
         for open in [0, 4000, 7000] {
             let level = Level { open, dirty: open, ..EMPTY };
             assert!(!level.is_pressed());
-            assert_eq!(level.turn_ns(15_000, 1_500_000), 0);
+            assert_eq!(level.price(100), 0);
         }
     }
 
     #[test]
-    fn turns_grow_smoothly_and_are_as_long_as_a_write_out_in_the_middle() {
-        let at = |open| Level { open, dirty: open, ..EMPTY }.turn_ns(15_000, 0);
+    fn prices_rise_smoothly_and_are_a_block_for_a_block_in_the_middle() {
+        let at = |open| Level { open, dirty: open, ..EMPTY }.price(0);
         let middle = at(7500);
-        assert!((14_500..15_500).contains(&middle), "{middle}");
+        assert!((1000..1050).contains(&middle), "{middle}");
         let mut before = 0;
         for open in 7000..8000 {
-            let turn = at(open);
-            assert!(turn >= before, "at {open}");
-            before = turn;
+            let price = at(open);
+            assert!(
+                price >= before && price < before + before / 8 + 50 || open > 7900,
+                "at {open}"
+            );
+            before = price;
         }
-        assert!(before > 1_000_000);
+        assert!(before > 100 * ONE);
     }
 
     #[test]
     fn what_is_left_of_the_room_lasts_until_the_closed_epoch_is_written_out() {
-        // Half of the room is used, and as much is still to be written: the same pace.
-        let level = Level { open: 4000, dirty: 8000, closing: 4000, closed: 1, ..EMPTY };
-        let turn = level.turn_ns(15_000, 0);
-        assert!((14_500..15_500).contains(&turn), "{turn}");
+        // A sixteenth of the room stays free, half of the rest is used, and as much is still to be written: the
+        // same pace.
+        let level =
+            Level { open: 3750, debt: 7500, dirty: 7500, closing: 3750, closed: 1, ..EMPTY };
+        assert!(level.is_pressed());
+        assert_eq!(level.price(400), ONE);
+        assert!(level.price(1000) > ONE);
         // A burst after a small epoch is not slowed down.
         let burst = Level { open: 1000, dirty: 1032, closing: 32, closed: 1, ..EMPTY };
-        assert!(burst.turn_ns(15_000, 1_500_000) < 500);
+        assert!(burst.price(100) < ONE / 32);
+        assert!(!burst.is_pressed());
+        // It lasts to the end, without a jump.
+        let (mut open, mut closing, mut paid) = (1, 7400, 0);
+        while closing > 0 {
+            let level = Level {
+                open,
+                debt: open + closing,
+                dirty: open + 7400,
+                closing,
+                closed: 1,
+                ..EMPTY
+            };
+            let price = level.price(0).min(ONE + ONE / LONGER);
+            assert!((ONE * 7 / 8..=ONE + ONE / LONGER).contains(&price), "{price} at {level:?}");
+            paid += price;
+            closing -= (paid / ONE).min(closing as u64) as u32;
+            paid %= ONE;
+            open += 1;
+        }
+        assert!(open < 8000 - 8000 / 20, "{open}");
+    }
+
+    /// Tasks that each claim one block at this price; how many have been answered after each of the steps.
+    fn answered(pace: &Arc<Pace>, price: u64, writers: u32, steps: &[fn(&Pace)]) -> Vec<u32> {
+        let mut world = World::chosen(7);
+        let lane = world.lane();
+        let done = Arc::new(AtomicU32::new(0));
+        for _ in 0..writers {
+            let (pace, done) = (pace.clone(), done.clone());
+            let writer = async move {
+                if let Turn::After(mine) = pace.claim(price) {
+                    let _waiting = pace.waits();
+                    pace.after(mine).await;
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            };
+            lane.spawn(writer).expect("a lane has room for them");
+        }
+        let step = |step: &fn(&Pace)| {
+            step(pace);
+            while world.step() {}
+            done.load(Ordering::SeqCst)
+        };
+        steps.iter().map(step).collect()
     }
 
     #[test]
-    fn nobody_waits_longer_than_for_the_backing_itself() {
-        let drain = Drain::default();
-        for run in 0..200u64 {
-            assert!(drain.may_begin(run * 15_000, crate::drain::Rivals::default()));
-            drain.end(run * 15_000 + 44_000, run * 15_000, 1, 16, crate::drain::Rivals::default());
-        }
+    fn a_writer_waits_for_as_many_blocks_as_it_brings_and_no_longer() {
+        let pace = Arc::new(Pace::default());
+        pace.work_begins();
+        let steps: [fn(&Pace); 4] = [
+            |_| (),
+            |pace| pace.grant(1),
+            |pace| pace.grant(3),
+            |pace| {
+                pace.grant(200);
+            },
+        ];
+        assert_eq!(answered(&pace, ONE, 100, &steps), [0, 1, 4, 100]);
+        assert_eq!(pace.places(), 0);
+        // A few that nobody waited for are kept, not all.
+        assert_eq!(answered(&pace, ONE, 500, &[|_| (), |pace| pace.grant(10)]), [104, 114]);
+    }
+
+    #[test]
+    fn turns_by_the_clock_follow_each_other() {
         let pace = Pace::default();
-        let full = Level { open: 8000, dirty: 8000, ..EMPTY };
-        let mut now = 1_000_000_000;
-        for _ in 0..100 {
-            let begins = pace.turn(&full, &drain, 1, 0, now);
-            assert!(begins - now <= 44_000 + 44_000 / LONGER, "{}", begins - now);
-            now = begins + 1_000;
-        }
+        assert_eq!(pace.claim_time(10, 1000), Turn::Come);
+        assert_eq!(pace.claim_time(10, 1000), Turn::At(1010));
+        assert_eq!(pace.claim_time(10, 1005), Turn::At(1020));
+        assert_eq!(pace.claim_time(10, 2000), Turn::Come, "nothing is saved up");
+    }
+
+    #[test]
+    fn nobody_waits_while_nothing_is_written_out() {
+        let pace = Arc::new(Pace::default());
+        assert_eq!(answered(&pace, ONE, 3, &[|_| ()]), [3]);
+        pace.work_begins();
+        let ends: [fn(&Pace); 2] = [|_| (), |pace| pace.work_ends()];
+        assert_eq!(answered(&pace, ONE, 100, &ends), [0, 100]);
+        pace.work_begins();
+        assert_eq!(answered(&pace, ONE, 1, &[|_| ()]), [0], "nothing is left over from before");
     }
 }

@@ -169,7 +169,9 @@ pub struct Admitted {
     pub dirty_blocks: u32,
     /// What `dirty_bytes` allows, in blocks.
     pub dirty_blocks_max: u32,
-    /// What the flush debt allows, in blocks.
+    /// Blocks that wait to be written out, this change included.
+    pub debt_blocks: u32,
+    /// How many may, so that a flush does not take too long (C13).
     pub allowance_blocks: u32,
 }
 

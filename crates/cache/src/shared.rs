@@ -360,9 +360,8 @@ impl Shared {
         // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
         // not grow, but writers are slowed down rather than turned away: the limit follows it down.
         let before = self.gauges.allowance.load(Ordering::Relaxed).min(hard);
-        let dirty = self.dirty_blocks();
-        let open = self.gauges.open.load(Ordering::Relaxed);
-        let slides = before.min((dirty + dirty / 8).max(2 * open + open / 4));
+        let debt = self.gauges.debt();
+        let slides = before.min(debt + debt / 8);
         self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
     }
 

@@ -171,12 +171,15 @@ impl Book {
     /// C6, C13: what makes more blocks dirty stays below both limits.
     fn check_room(&mut self, admission: &Admission) {
         let (dirty, before) = (admission.dirty_blocks, self.dirty_blocks);
-        let limits = [("C6", admission.dirty_blocks_max), ("C13", admission.allowance_blocks)];
-        for (clause, limit) in limits {
-            if dirty > limit && dirty > before {
+        let limits = [
+            ("C6", "are dirty", dirty, admission.dirty_blocks_max),
+            ("C13", "wait to be written out", admission.debt_blocks, admission.allowance_blocks),
+        ];
+        for (clause, what, level, limit) in limits {
+            if level > limit && dirty > before {
                 let text = format!(
-                    "operation {} was buffered: {dirty} blocks are dirty, {before} were before, \
-                     and {limit} may be",
+                    "operation {} was buffered: {level} blocks {what}, and {limit} may; {dirty} \
+                     blocks are dirty, {before} were before",
                     admission.operation
                 );
                 self.found(Finding::new(clause, text));

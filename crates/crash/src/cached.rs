@@ -57,6 +57,7 @@ fn note(admitted: Admitted) {
         epoch: admitted.epoch as u32,
         dirty_blocks: admitted.dirty_blocks,
         dirty_blocks_max: admitted.dirty_blocks_max,
+        debt_blocks: admitted.debt_blocks,
         allowance_blocks: admitted.allowance_blocks,
     });
 }

@@ -194,6 +194,7 @@ impl Block for LyingLane {
                     epoch,
                     dirty_blocks: 0,
                     dirty_blocks_max: 0,
+                    debt_blocks: 0,
                     allowance_blocks: 0,
                 });
                 self.below.run(request).await

@@ -177,7 +177,9 @@ pub(crate) struct Admission {
     pub(crate) dirty_blocks: u32,
     /// The hard limit on them (C6).
     pub(crate) dirty_blocks_max: u32,
-    /// The limit by flush debt (C13).
+    /// Blocks that wait to be written out, this change included.
+    pub(crate) debt_blocks: u32,
+    /// The limit on them (C13).
     pub(crate) allowance_blocks: u32,
 }
 

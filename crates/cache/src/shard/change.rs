@@ -219,11 +219,12 @@ impl Shard {
         }
         let slots = Shard::slots_for(change);
         let new = slots.saturating_sub(met.open);
-        let limit = gauges.dirty_limit(settings);
-        let dirty = gauges.dirty.load(Ordering::Relaxed);
-        let open = gauges.open.load(Ordering::Relaxed);
-        // Half for the open epoch, so that it can fill while the closing one drains.
-        if new > 0 && (dirty + new > limit || open + new > limit.div_ceil(2)) {
+        let exceeds = |level: u32, limit: u32| level + new > limit;
+        if new > 0
+            && (exceeds(gauges.dirty.load(Ordering::Relaxed), gauges.dirty_limit(settings))
+                || exceeds(gauges.debt(), gauges.debt_limit(settings))
+                || exceeds(gauges.open.load(Ordering::Relaxed), gauges.open_limit(settings)))
+        {
             // Who found none once finds it again only when there is some: else a few would be absorbed in
             // turns with those who pass, and the crew would never get the better of them.
             gauges.full.store(true, Ordering::Relaxed);
@@ -262,7 +263,9 @@ impl Shard {
         let slots = Shard::slots_for(change);
         let new = slots.saturating_sub(met.open);
         let dirty = gauges.dirty.load(Ordering::Relaxed);
-        let stuck = new > 0 && dirty + new > gauges.dirty_limit(settings)
+        let stuck = new > 0
+            && (dirty + new > gauges.dirty_limit(settings)
+                || gauges.debt() + new > gauges.debt_limit(settings))
             || slots > self.available()
             || self.no_range(change);
         if stuck {
@@ -304,6 +307,7 @@ impl Shard {
             epoch: self.epoch,
             dirty_blocks: gauges.dirty.load(Ordering::Relaxed),
             dirty_blocks_max: settings.dirty_blocks_max,
+            debt_blocks: gauges.debt(),
             allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
         });
         // From its first change on, an epoch has an age that the keeper must watch.

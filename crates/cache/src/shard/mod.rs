@@ -33,6 +33,7 @@ use crate::index::{Hash, Hints, Index};
 use crate::lists::{Links, List, NIL};
 use crate::order::CHAIN_MAX;
 use crate::passes::Passes;
+use crate::planted::{Bug, planted};
 use crate::policy::Policy;
 use crate::recovery;
 use crate::settings::{Geometry, Settings};
@@ -73,7 +74,7 @@ pub(crate) struct Gauges {
     pub(crate) ordered: AtomicBool,
     /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
     pub(crate) passed: AtomicBool,
-    /// C13: blocks that may be dirty at the measured drain rate.
+    /// C13: blocks that may wait to be written out, at the measured drain rate.
     pub(crate) allowance: AtomicU32,
     /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
     pub(crate) backing_read_ns: AtomicU64,
@@ -100,15 +101,37 @@ impl Gauges {
         self.ordered.load(Ordering::SeqCst)
     }
 
-    /// Blocks up to which the buffer may fill, closing epoch included.
+    /// Blocks up to which the buffer may fill, whatever becomes of them (C6).
     pub(crate) fn dirty_limit(&self, settings: &Settings) -> u32 {
-        use crate::planted::{Bug, planted};
-        let hard = settings.dirty_blocks_max;
-        let debt = self.allowance.load(Ordering::Relaxed);
-        match (planted(Bug::IgnoreDirtyLimit), planted(Bug::IgnoreDebt)) {
-            (true, _) => u32::MAX / 4,
-            (_, true) => hard,
-            _ => hard.min(debt),
+        match planted(Bug::IgnoreDirtyLimit) {
+            true => u32::MAX / 4,
+            false => settings.dirty_blocks_max,
+        }
+    }
+
+    /// Blocks that may wait to be written out (C13).
+    pub(crate) fn debt_limit(&self, settings: &Settings) -> u32 {
+        let hard = self.dirty_limit(settings);
+        match planted(Bug::IgnoreDirtyLimit) || planted(Bug::IgnoreDebt) {
+            true => hard,
+            false => hard.min(self.allowance.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Blocks that the open epoch may hold: nearly half of what may be dirty, so that it can fill while the
+    /// closing one is written out. (An eighth of it may be on the backing already, and not durable.)
+    pub(crate) fn open_limit(&self, settings: &Settings) -> u32 {
+        let most = self.dirty_limit(settings);
+        (most / 16 * 7 + (most % 16 * 7).div_ceil(16)).min(self.debt_limit(settings))
+    }
+
+    /// Blocks that a flush would have to write out. What is written, and only waits for the backing's own
+    /// flush, is none of them; of a chain of epochs nobody counts that apart.
+    pub(crate) fn debt(&self) -> u32 {
+        let open = self.open.load(Ordering::Relaxed);
+        match self.is_ordered() {
+            true => self.dirty.load(Ordering::Relaxed).max(open),
+            false => open + self.remaining.load(Ordering::SeqCst).max(0) as u32,
         }
     }
 
