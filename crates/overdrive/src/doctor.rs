@@ -102,9 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let checks = look();
     let works = can_serve(&checks);
     if arguments.json {
-        println!("{}", as_json(&checks, works));
+        volume::say!("{}", as_json(&checks, works));
     } else {
-        print!("{}", as_text(&checks, works));
+        volume::console::output(format_args!("{}", as_text(&checks, works)));
     }
     if works { ExitCode::SUCCESS } else { ExitCode::from(Exit::Negative as u8) }
 }

@@ -57,6 +57,6 @@ fn main() -> ExitCode {
 
 /// The sentence goes to stderr, the status to the caller.
 fn tell(failure: &Failure) -> ExitCode {
-    eprintln!("overdrive: {failure}");
+    volume::tell!("overdrive: {failure}");
     ExitCode::from(failure.exit as u8)
 }

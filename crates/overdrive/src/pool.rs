@@ -39,6 +39,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let What::Create { members, overwrite } = &arguments.what;
     let size = volume::create_pool(members, *overwrite)?;
     let names: Vec<_> = members.iter().map(|member| member.display().to_string()).collect();
-    println!("pool of {size}; serve it as pool:{}", names.join(","));
+    volume::say!("pool of {size}; serve it as pool:{}", names.join(","));
     Ok(ExitCode::SUCCESS)
 }

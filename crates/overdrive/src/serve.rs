@@ -296,7 +296,7 @@ fn open(volumes: Vec<config::ConfigVolume>, quiet: bool) -> Result<Vec<Planned>,
         let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
         if !quiet {
-            volume.notes().iter().for_each(|note| eprintln!("overdrive: {note}"));
+            volume.notes().iter().for_each(|note| volume::tell!("overdrive: {note}"));
         }
         planned.push(Planned { name, backing, volume });
     }
@@ -316,7 +316,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
     if let Err(error) = uring::lock_process()
         && !quiet
     {
-        eprintln!("overdrive: {error}");
+        volume::tell!("overdrive: {error}");
     }
 }
 
@@ -350,13 +350,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     };
     let served = volume::serve(plan)?;
     if arguments.json {
-        println!("{}", json(&served));
+        volume::say!("{}", json(&served));
     } else if !quiet {
         let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));
         for (volume, counters) in counted {
             let name =
                 if served.volumes.len() > 1 { format!("{}: ", volume.name) } else { "".into() };
-            eprintln!("overdrive: {name}{}", summary(&counters));
+            volume::tell!("overdrive: {name}{}", summary(&counters));
         }
     }
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))

@@ -104,7 +104,7 @@ impl Fleet {
                 Err(error) if error.kind == Kind::Stopping => return,
                 // Out of descriptors or memory: others may give some back.
                 Err(error) => {
-                    eprintln!("overdrive: {error}; trying again");
+                    crate::tell!("overdrive: {error}; trying again");
                     lane.sleep_until(lane.now() + ACCEPT_PAUSE_NS).await;
                     if self.options.stop.is_asked() {
                         return;
@@ -138,7 +138,7 @@ impl Fleet {
         let due = self.refused_said_ns.get().is_none_or(|said| now_ns > said + REFUSED_PAUSE_NS);
         if due && !self.options.stop.is_asked() {
             self.refused_said_ns.set(Some(now_ns));
-            eprintln!(
+            crate::tell!(
                 "overdrive: {CONNECTIONS_MAX} connections are open; refused so far: {}",
                 self.refused.get()
             );

@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+#[macro_use]
+pub mod console;
 pub mod control;
 mod daemon;
 pub mod drive;

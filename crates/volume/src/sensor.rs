@@ -162,7 +162,7 @@ async fn sense(site: &Site, quiet: bool) {
         if let Some(news) = told.news(&shared.guard_standing(now_ns), now_ns)
             && !quiet
         {
-            eprintln!("overdrive: {}: {news}", site.name);
+            crate::tell!("overdrive: {}: {news}", site.name);
         }
     }
 }

@@ -59,12 +59,12 @@ impl Watch {
                 self.site.volume.valve().nudge();
             }
             if let Some(news) = told.of_stall(stalled) {
-                eprintln!("overdrive: {name}: {news}");
+                crate::tell!("overdrive: {name}: {news}");
             }
             if let Some(shared) = self.site.shared()
                 && let Some(news) = told.news(&shared.counters(lane.now()))
             {
-                eprintln!("overdrive: {name}: {news}");
+                crate::tell!("overdrive: {name}: {news}");
             }
             // Only now: what happened last is told as well.
             if stopped {
@@ -86,9 +86,11 @@ impl Watch {
             }
             let name = &self.site.name;
             match self.site.volume.keep_again() {
-                Ok(()) => eprintln!("overdrive: {name}: its holder has ended; started another one"),
+                Ok(()) => {
+                    crate::tell!("overdrive: {name}: its holder has ended; started another one")
+                }
                 Err(failure) => {
-                    eprintln!("overdrive: {failure}; trying again");
+                    crate::tell!("overdrive: {failure}; trying again");
                     let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
                     either(self.site.ended.after(seen), pause).await;
                 }

@@ -1,7 +1,7 @@
 //! Small rules that hold everywhere.
 
 use crate::metadata::crates;
-use crate::source::all;
+use crate::source::{all, of_crates};
 
 /// Crates in which the compiler proves "no clock, threads, system calls".
 const WITHOUT_STD: [&str; 5] = ["cache", "layers", "pool", "drives", "modelled"];
@@ -51,4 +51,22 @@ fn the_engine_is_built_without_std() {
             assert!(without, "{name} must say #![no_std], without a condition");
         }
     }
+}
+
+/// `println!` and its like panic when nobody reads any more, and then the daemon dies.
+#[test]
+fn the_product_does_not_die_when_nobody_reads_what_it_says() {
+    let macros = ["print", "println", "eprint", "eprintln"].map(|name| format!("{name}!("));
+    let mut found = Vec::new();
+    for source in of_crates(&["volume", "overdrive", "holder", "nbd", "uring", "lane"]) {
+        // The rest of a file is its tests.
+        let product = source.text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in product.lines().enumerate() {
+            let said = |name: &String| line.trim_start().starts_with(name.as_str());
+            if macros.iter().any(said) {
+                found.push(format!("{}:{}", source.path, number + 1));
+            }
+        }
+    }
+    assert_eq!(found, [""; 0], "say it with volume::say! or volume::tell!");
 }

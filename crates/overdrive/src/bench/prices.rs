@@ -44,11 +44,11 @@ fn measure() -> Prices {
     });
     let list = prices::to_json(&measured);
     match kept {
-        Some(path) => eprintln!(
+        Some(path) => volume::tell!(
             "overdrive: measured what the cache's work costs here, {list}; kept in {}",
             path.display()
         ),
-        None => eprintln!("overdrive: measured what the cache's work costs here, {list}"),
+        None => volume::tell!("overdrive: measured what the cache's work costs here, {list}"),
     }
     measured
 }

@@ -60,7 +60,7 @@ struct Steps(u64);
 impl Steps {
     fn say(&self, what: &str) {
         let seconds = (now_ns() - self.0) as f64 / 1e9;
-        eprintln!("[{seconds:5.1} s] {what}");
+        volume::tell!("[{seconds:5.1} s] {what}");
     }
 }
 
@@ -82,9 +82,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let children = Children::new(&path)?;
     let report = measure(&path, &children, scale, &steps)?;
     if arguments.json {
-        println!("{}", report.json(now_ns() - steps.0));
+        volume::say!("{}", report.json(now_ns() - steps.0));
     } else {
-        print!("{}", report.text());
+        volume::console::output(format_args!("{}", report.text()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -88,7 +88,7 @@ pub(super) fn print<Row, C: Column<Row>>(
     if columns.is_empty() {
         return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
     }
-    lines(rows, columns, style).iter().for_each(|line| println!("{line}"));
+    lines(rows, columns, style).iter().for_each(|line| volume::say!("{line}"));
     Ok(())
 }
 

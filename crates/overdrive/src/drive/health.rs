@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let report = ask(&device)?;
     let place = device.display().to_string();
     if options.json {
-        println!("{}", as_json(&place, &report));
+        volume::say!("{}", as_json(&place, &report));
     } else {
-        print!("{}", as_text(&place, &report));
+        volume::console::output(format_args!("{}", as_text(&place, &report)));
     }
     let fails = report.passed == Some(false);
     Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })

@@ -102,11 +102,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     add_volumes(&mut found);
     if options.style.json {
         let drives: Vec<Value> = found.iter().map(as_json).collect();
-        println!("{}", json!({ "schema": "overdrive.drive.list/1", "drives": drives }));
+        volume::say!("{}", json!({ "schema": "overdrive.drive.list/1", "drives": drives }));
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
-        eprintln!("overdrive: no block devices are seen here, as in most containers");
+        volume::tell!("overdrive: no block devices are seen here, as in most containers");
     }
     columns::print(&found, &options.output, &options.style)?;
     Ok(ExitCode::SUCCESS)

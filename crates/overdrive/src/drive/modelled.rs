@@ -38,15 +38,15 @@ pub(super) fn print(row: &Row, model: &Value, as_object: bool) -> Result<(), Fai
             object[key] = model[key].clone();
         }
         object["lately"] = lately.map_or(Value::Null, |lately| lately.as_json());
-        println!("{object}");
+        volume::say!("{object}");
         return Ok(());
     }
-    print!("{}", as_text(&row.backing, &report));
+    volume::console::output(format_args!("{}", as_text(&row.backing, &report)));
     let [least, mean, most, free] = FLASH.map(|key| model[key].as_u64().unwrap_or(0));
-    println!("\n{:<20} least {least}, mean {mean}, most {most}", "erases of a block");
-    println!("{:<20} {free}", "free superblocks");
+    volume::say!("\n{:<20} least {least}, mean {mean}, most {most}", "erases of a block");
+    volume::say!("{:<20} {free}", "free superblocks");
     if let Some(lately) = lately {
-        print!("{}", lately.as_text());
+        volume::console::output(format_args!("{}", lately.as_text()));
     }
     Ok(())
 }

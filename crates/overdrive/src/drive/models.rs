@@ -115,12 +115,15 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.style.json {
         let mut object = show::as_json(&model);
         object["aged"] = aged.map_or(Value::Null, |aged| aged.as_json());
-        println!("{object}");
+        volume::say!("{object}");
         return Ok(ExitCode::SUCCESS);
     }
     match aged {
-        Some(aged) => print!("{}", aged.as_text(&model)),
-        None => print!("{}", show::as_text(&model, options.check.is_some())),
+        Some(aged) => volume::console::output(format_args!("{}", aged.as_text(&model))),
+        None => volume::console::output(format_args!(
+            "{}",
+            show::as_text(&model, options.check.is_some())
+        )),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -129,7 +132,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     let models: Vec<Model> = Model::names().filter_map(Model::preset).collect();
     if options.style.json {
         let models: Vec<Value> = models.iter().map(show::summary).collect();
-        println!("{}", json!({ "schema": "overdrive.drive.models/1", "models": models }));
+        volume::say!("{}", json!({ "schema": "overdrive.drive.models/1", "models": models }));
     } else {
         columns::print(&models, &options.output, &options.style)?;
     }

@@ -200,11 +200,11 @@ pub(super) fn run_members(
             "backing": served.row.backing,
             "members": list,
         });
-        println!("{object}");
+        volume::say!("{object}");
     } else {
         let texts: Vec<String> =
             (1..).zip(&members).map(|(number, member)| member.as_text(number)).collect();
-        print!("{}", texts.join("\n"));
+        volume::console::output(format_args!("{}", texts.join("\n")));
     }
     let refused = members.iter().find_map(|member| match &member.health {
         Known::Refused(failure) => Some(failure.exit),

@@ -132,7 +132,7 @@ fn of_orphan(status: &holder::Status, options: &Options) -> Result<ExitCode, Fai
 fn save(memory: std::os::fd::OwnedFd, path: &Path) -> Result<Rescued, Failure> {
     let rescued = rescue(memory, path)?;
     if rescued.rejected > 0 {
-        eprintln!(
+        volume::tell!(
             "overdrive: {} damaged headers: what they stood for could not be saved",
             rescued.rejected
         );
@@ -149,11 +149,11 @@ fn tell(name: &str, options: &Options, rescued: Option<&Rescued>, done: &serde_j
             "schema": "overdrive.volume-cleared/1",
             "volume": name, "rescued": rescued, "done": done,
         });
-        println!("{said}");
+        volume::say!("{said}");
         return;
     }
     match (rescued, &options.way.rescue) {
-        (Some(rescued), Some(path)) => println!(
+        (Some(rescued), Some(path)) => volume::say!(
             "{name}: {} saved to {}; put them onto a mended copy with: ddrescue --force \
              --domain-mapfile={} {} COPY new.map",
             Size(rescued.bytes),
@@ -162,8 +162,11 @@ fn tell(name: &str, options: &Options, rescued: Option<&Rescued>, done: &serde_j
             path.display(),
         ),
         _ if options.way.retry => {
-            println!("{name}: {} written; the volume is well again", Size(bytes("written_bytes")));
+            volume::say!(
+                "{name}: {} written; the volume is well again",
+                Size(bytes("written_bytes"))
+            );
         }
-        _ => println!("{name}: {} given up", Size(bytes("discarded_bytes"))),
+        _ => volume::say!("{name}: {} given up", Size(bytes("discarded_bytes"))),
     }
 }

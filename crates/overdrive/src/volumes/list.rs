@@ -112,7 +112,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     rows.sort_by(|one, two| one.name.cmp(&two.name));
     if options.json {
         let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": rows });
-        println!("{all}");
+        volume::say!("{all}");
         return Ok(ExitCode::SUCCESS);
     }
     if options.output.is_empty() {
@@ -141,6 +141,6 @@ fn print(rows: &[Row], options: &Options) {
                 false => text.push_str(&format!("{cell:<width$} ")),
             }
         }
-        println!("{}", text.trim_end());
+        volume::say!("{}", text.trim_end());
     }
 }

@@ -152,9 +152,9 @@ fn simple(
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": target.row.name, "done": done,
         });
-        println!("{said}");
+        volume::say!("{said}");
     } else {
-        println!("{} {done}", target.row.name);
+        volume::say!("{} {done}", target.row.name);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -183,7 +183,7 @@ fn show(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
         true => value.to_string(),
         false => serde_json::to_string_pretty(&value).expect("it was JSON"),
     };
-    println!("{text}");
+    volume::say!("{text}");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -34,10 +34,10 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         if let (Some(said), Some(told)) = (said.as_object_mut(), told.as_object()) {
             said.extend(told.clone());
         }
-        println!("{said}");
+        volume::say!("{said}");
     } else {
         let lost = Size(told["lost_bytes"].as_u64().unwrap_or(0));
-        println!("{volume} power cut; {lost} of its drive fell back to an older version");
+        volume::say!("{volume} power cut; {lost} of its drive fell back to an older version");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -41,16 +41,16 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let ask = Ask::Set { volume: volume.clone(), changes: changes.to_vec() };
     let notes = target.daemon.ask(&ask)?;
     for note in notes.as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
-        eprintln!("overdrive: {volume}: {note}");
+        volume::tell!("overdrive: {volume}: {note}");
     }
     if options.json {
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": volume, "done": "set",
             "changes": changes, "notes": notes, "until": "the daemon ends",
         });
-        println!("{said}");
+        volume::say!("{said}");
     } else {
-        println!("{volume} set, until its daemon ends: {}", changes.join(" "));
+        volume::say!("{volume} set, until its daemon ends: {}", changes.join(" "));
     }
     Ok(ExitCode::SUCCESS)
 }

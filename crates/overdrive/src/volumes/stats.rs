@@ -29,7 +29,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let mut target = find(control, options.name.as_deref())?;
     let stats = target.daemon.ask(&Ask::Stats { volume: target.row.name })?;
     if options.json {
-        println!("{stats}");
+        volume::say!("{stats}");
     } else {
         print(&stats);
     }
@@ -39,10 +39,10 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
 fn explain() {
     for (name, unit, gauge, meaning) in Counters::explained() {
         let kind = if gauge { "now" } else { "since the start" };
-        println!("{name} ({unit}, {kind}): {meaning}");
+        volume::say!("{name} ({unit}, {kind}): {meaning}");
     }
     for (name, meaning) in Histograms::explained() {
-        println!("{name} (latencies): {meaning}");
+        volume::say!("{name} (latencies): {meaning}");
     }
 }
 
@@ -50,38 +50,43 @@ fn print(stats: &Value) {
     let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
     let reads = counter("read_hits") + counter("read_misses") + counter("read_joins");
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-    println!(
+    volume::say!(
         "reads     {reads}, {:.1} % from memory; time saved {}",
         percent(counter("read_hits"), reads),
         time(counter("time_saved_ns")),
     );
-    println!(
+    volume::say!(
         "writes    {} asked, {} absorbed, {} saved, {} written out",
         Size(counter("blocks_requested") * 4096),
         Size(counter("blocks_absorbed") * 4096),
         Size(counter("blocks_saved") * 4096),
         Size(counter("blocks_written") * 4096),
     );
-    println!(
+    volume::say!(
         "dirty     {} of at most {}, for {}; writing it out would take about {}",
         Size(counter("blocks_dirty") * 4096),
         Size(counter("dirty_blocks_max").min(counter("allowance_blocks")) * 4096),
         time(counter("dirty_age_ns")),
         time(counter("flush_predicted_ns")),
     );
-    println!("guard     {}", guard(&stats["guard"]));
+    volume::say!("guard     {}", guard(&stats["guard"]));
     print_members(stats);
-    println!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
+    volume::say!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
     print_model(&stats["model"]);
-    println!();
-    println!(
+    volume::say!("");
+    volume::say!(
         "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "latency", "count", "p50", "p99", "p99.9", "max"
+        "latency",
+        "count",
+        "p50",
+        "p99",
+        "p99.9",
+        "max"
     );
     for (name, _) in Histograms::explained() {
         let latency = &stats["latencies"][name];
         let number = |key: &str| latency[key].as_u64().unwrap_or(0);
-        println!(
+        volume::say!(
             "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
             name.trim_end_matches("_ns"),
             number("count"),
@@ -91,10 +96,10 @@ fn print(stats: &Value) {
             time(number("max_ns")),
         );
     }
-    println!();
+    volume::say!("");
     for (name, unit, gauge, _) in Counters::explained() {
         let kind = if gauge { " now" } else { "" };
-        println!("{name:<28} {:>16} {unit}{kind}", counter(name));
+        volume::say!("{name:<28} {:>16} {unit}{kind}", counter(name));
     }
 }
 
@@ -121,13 +126,13 @@ fn print_model(model: &Value) {
     let Some(title) = model["title"].as_str() else { return };
     let number = |key: &str| model[key].as_u64().unwrap_or(0);
     let power = model["power"].as_str().unwrap_or("unknown");
-    println!(
+    volume::say!(
         "drive     {title}, modelled; power {power}, cut {} times, {} lost by that",
         number("power_cuts"),
         Size(number("lost_bytes")),
     );
     if let Some(amplification) = model["write_amplification"].as_f64() {
-        println!(
+        volume::say!(
             "flash     {} written by the host, {} to the flash: write amplification {:.2}",
             Size(number("host_written_bytes")),
             Size(number("nand_written_bytes")),
@@ -135,7 +140,7 @@ fn print_model(model: &Value) {
         );
     }
     let late = |key: &str| time(model["lateness"][key].as_u64().unwrap_or(0));
-    println!(
+    volume::say!(
         "lateness  of its answers behind the model: p50 {}, p99 {}, max {}",
         late("p50_ns"),
         late("p99_ns"),
@@ -148,7 +153,7 @@ fn print_members(stats: &Value) {
     let members = stats["members"].as_array().map_or(&[][..], Vec::as_slice);
     for (number, member) in (1..).zip(members) {
         let count = |key: &str| member[key].as_u64().unwrap_or(0);
-        println!(
+        volume::say!(
             "member {number}  {}: {} written, {} free, {} reads, {} writes, {} trims, {} errors, {} in \
              flight, {} each",
             member["state"].as_str().unwrap_or("unknown"),

@@ -1,6 +1,6 @@
 //! One volume, many lives of its daemon: nothing that was acknowledged is lost (C5).
 
-use crate::common::{Server, have, have_libnbd, image, pause, place, run, wait_until};
+use crate::common::{OVERDRIVE, Server, have, have_libnbd, image, pause, place, run, wait_until};
 use crate::dice::{Dice, scaled};
 use crate::mounted::{kill_and_restart, plain};
 use std::fs;
@@ -226,5 +226,22 @@ fn a_holder_that_is_killed_is_replaced_and_the_next_kill_loses_nothing() {
     server = server.reborn();
     clients.go_on();
     clients.end();
+    server.end().well();
+}
+
+#[test]
+fn nobody_need_read_what_it_says() {
+    let place = place();
+    let image = image(&place, 24);
+    // Its standard output is closed after the first line, and its standard error takes nothing.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", OVERDRIVE, "serve"]).arg(&image);
+    command.args(["--memory", "8M", "--json"]);
+    let server = Server::spawn(command);
+    let holder = || server.home.holders().pop().map(|held| held.holder_pid);
+    let first = holder().expect("one");
+    let pid = rustix::process::Pid::from_raw(first).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it lives");
+    wait_until("another holder", || holder().is_some_and(|next| next != first));
     server.end().well();
 }

@@ -297,12 +297,12 @@ impl Scene {
         let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
         let left = Inherited::leave(&listeners);
         if !kept {
-            eprintln!("overdrive: a holder has died: written out instead of upgraded");
+            crate::tell!("overdrive: a holder has died: written out instead of upgraded");
         } else if let (Some(program), Ok((variable, text))) = (self.sites.program(), left) {
             use std::os::unix::process::CommandExt;
             let error =
                 Command::new(&program).args(std::env::args_os().skip(1)).env(variable, text).exec();
-            eprintln!("overdrive: {} cannot be executed: {error}", program.display());
+            crate::tell!("overdrive: {} cannot be executed: {error}", program.display());
         }
         // What follows is an ordinary end: everything is written out.
         for listener in &self.listeners {

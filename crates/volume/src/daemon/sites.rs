@@ -119,7 +119,7 @@ impl Sites {
         self.fleets.borrow().iter().for_each(|fleet| fleet.remove(name));
         let result = self.close(&site).await;
         if let Err(failure) = &result {
-            eprintln!("overdrive: {name}: {failure}");
+            crate::tell!("overdrive: {name}: {failure}");
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);
@@ -180,7 +180,7 @@ impl Sites {
         let mut noted = self.failure.borrow_mut();
         match &*noted {
             None => *noted = Some(failure),
-            Some(first) => eprintln!("overdrive: {first}; also: {failure}"),
+            Some(first) => crate::tell!("overdrive: {first}; also: {failure}"),
         }
     }
 

@@ -1,0 +1,36 @@
+//! What is said to a person: lines on the standard output and the standard error that nobody need read.
+//!
+//! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a panic ends
+//! the process: a daemon would die of the end of its log's reader, with clients connected.
+
+use core::fmt::Arguments;
+use std::io::{self, ErrorKind, Write};
+
+/// Writes a line to the standard output, as `println!` does. If nobody reads it, nothing happens; what fails
+/// otherwise (a full disk) is told on the standard error.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => { $crate::console::output(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+/// Writes a line to the standard error, as `eprintln!` does. What fails is left alone: there is no place to
+/// tell it.
+#[macro_export]
+macro_rules! tell {
+    ($($words:tt)*) => { $crate::console::error(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+/// Writes to the standard output; see [`say!`](crate::say).
+pub fn output(words: Arguments<'_>) {
+    match io::stdout().lock().write_fmt(words) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            tell!("overdrive: cannot write to the standard output: {error}");
+        }
+        _ => {}
+    }
+}
+
+/// Writes to the standard error; see [`tell!`](crate::tell).
+pub fn error(words: Arguments<'_>) {
+    let _ = io::stderr().lock().write_fmt(words);
+}
