@@ -22,6 +22,8 @@ enum Mood {
     Well,
     /// It does not answer what is of this kind.
     Hangs(fn(&Request) -> bool),
+    /// Nor gives a sign for a virtual minute.
+    Silent(fn(&Request) -> bool),
     /// It fails whatever is not a read.
     Fails,
 }
@@ -44,6 +46,9 @@ impl Block for Moody {
         self.lane.sleep_until(self.lane.now() + tick).await;
         while matches!(self.mood.get(), Mood::Hangs(hangs) if hangs(&request)) {
             self.lane.sleep_until(self.lane.now() + tick).await;
+        }
+        if matches!(self.mood.get(), Mood::Silent(hangs) if hangs(&request)) {
+            self.lane.sleep_until(self.lane.now() + 60_000_000_000).await;
         }
         if matches!(self.mood.get(), Mood::Fails) && !is_read(&request) {
             return Err(Error::new(Kind::Io, "test"));
@@ -278,6 +283,22 @@ fn reads_that_hang_fail_no_volume() {
     assert_eq!(scene.read(41), Ok(0));
     assert_eq!(scene.flush(), Ok(()));
     assert_eq!((scene.on_backing(5), scene.on_backing(6)), (9, 0));
+}
+
+#[test]
+fn whoever_waits_is_told_although_nothing_wakes_it() {
+    let mut scene = scene();
+    scene.write(3, 5).expect("absorbed");
+    scene.backing.mood.set(Mood::Silent(|_| true));
+    let hanging = [
+        scene.begin(Request::Read { at: Extent::new(320, 8), into: Buf::new(8, GRAIN) }),
+        scene.begin(write(9, 1, true)),
+        scene.begin(Request::Flush),
+    ];
+    scene.pass_ns(2 * STALL_NS);
+    for request in hanging {
+        assert!(matches!(request.get(), Some(Err(_))), "{:?}", request.get());
+    }
 }
 
 #[test]

@@ -54,6 +54,14 @@ const PROFILE: [&str; 6] = [
     "profile.dev.incremental=false",
 ];
 
+/// And the laboratory as it is otherwise built, without those checks: its disks may take "for ever".
+const UNCHECKED: [&str; 4] = [
+    "--config",
+    "profile.dev.overflow-checks=false",
+    "--config",
+    "profile.dev.debug-assertions=false",
+];
+
 /// A program that is to notice mutants.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -70,8 +78,10 @@ pub(crate) struct Built {
     pub(crate) home: PathBuf,
     /// No compiler takes them.
     pub(crate) unviable: BTreeSet<u32>,
-    /// They are in constants, so that none can be chosen at run time.
-    pub(crate) constant: BTreeSet<u32>,
+    /// They cannot be chosen at run time: see [`Woven::untried`].
+    pub(crate) untried: BTreeSet<u32>,
+    /// Only planted bugs run them.
+    pub(crate) planted: BTreeSet<u32>,
 }
 
 /// The copy of the workspace.
@@ -95,11 +105,11 @@ pub(crate) fn build(mutants: &[Mutant]) -> anyhow::Result<Built> {
     let text = fs::read_to_string(library)? + ACTIVE;
     write_if_new(&copy.tree.join(SOURCES).join("lib.rs"), text.as_bytes())?;
     let mut unviable = BTreeSet::new();
-    let constant = copy.make_viable(mutants, &mut unviable)?;
+    let (untried, planted) = copy.make_viable(mutants, &mut unviable)?;
     let tests = copy.tests()?;
     let laboratory = copy.laboratory()?;
     let home = copy.tree.join("crates").join(PACKAGE);
-    Ok(Built { tests, laboratory, home, unviable, constant })
+    Ok(Built { tests, laboratory, home, unviable, untried, planted })
 }
 
 impl Copy {
@@ -117,18 +127,15 @@ impl Copy {
         &self,
         mutants: &[Mutant],
         unviable: &mut BTreeSet<u32>,
-    ) -> anyhow::Result<BTreeSet<u32>> {
+    ) -> anyhow::Result<(BTreeSet<u32>, BTreeSet<u32>)> {
         for round in 1..=ROUNDS {
-            let (constant, ranges) = self.weave(mutants, unviable)?;
-            eprintln!(
-                "[build] round {round}: {} mutants do not compile so far",
-                unviable.len()
-            );
+            let (left_out, ranges) = self.weave(mutants, unviable)?;
+            eprintln!("[build] round {round}: {} mutants do not compile so far", unviable.len());
             let mut check = self.cargo("check");
             check.args(["--package", PACKAGE, "--features", "laboratory"]);
             let (good, messages) = run(check)?;
             if good {
-                return Ok(constant);
+                return Ok(left_out);
             }
             let before = unviable.len();
             let mut strange = Vec::new();
@@ -139,40 +146,48 @@ impl Copy {
                 }
             }
             if unviable.len() == before {
-                bail!("the copy does not compile, and no mutant is to blame:\n{}", strange.concat());
+                bail!(
+                    "the copy does not compile, and no mutant is to blame:\n{}",
+                    strange.concat()
+                );
             }
         }
         bail!("after {ROUNDS} rounds there are still mutants that do not compile")
     }
 
-    /// Writes the sources with all mutants but these. Returns those in constants, and on which lines of
-    /// which file each mutant stands.
+    /// Writes the sources with all mutants but these. Returns those that are not tried and those of planted
+    /// bugs, and on which lines of which file each mutant stands.
     fn weave(
         &self,
         mutants: &[Mutant],
         unviable: &mut BTreeSet<u32>,
-    ) -> anyhow::Result<(BTreeSet<u32>, Lines)> {
+    ) -> anyhow::Result<((BTreeSet<u32>, BTreeSet<u32>), Lines)> {
         let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
         for mutant in mutants.iter().filter(|mutant| !unviable.contains(&mutant.id)) {
             files.entry(&mutant.file).or_default().push(mutant);
         }
-        let (mut all_constant, mut all_lines) = (BTreeSet::new(), Lines::new());
+        let (mut left_out, mut all_lines) = ((BTreeSet::new(), BTreeSet::new()), Lines::new());
         for (file, mutants) in files {
             let path = cargo::root().join(SOURCES).join(file);
             let source = fs::read_to_string(&path)?;
             let woven = weave::weave(&source, &mutants);
             let woven = woven.with_context(|| path.display().to_string())?;
-            let Woven { text, constant, unviable: refused, lost } = woven;
+            let Woven { text, untried, planted, unviable: refused, lost } = woven;
             let lost: Vec<_> = mutants.iter().filter(|it| lost.contains(&it.id)).collect();
             if let Some(first) = lost.first() {
-                bail!("{} mutants have no place in {file}, the first: {}", lost.len(), first.title());
+                bail!(
+                    "{} mutants have no place in {file}, the first: {}",
+                    lost.len(),
+                    first.title()
+                );
             }
             write_if_new(&self.tree.join(SOURCES).join(file), text.as_bytes())?;
-            all_constant.extend(constant);
+            left_out.0.extend(untried);
+            left_out.1.extend(planted);
             unviable.extend(refused);
             all_lines.insert(format!("{SOURCES}{file}"), weave::lines(&text));
         }
-        Ok((all_constant, all_lines))
+        Ok((left_out, all_lines))
     }
 
     fn tests(&self) -> anyhow::Result<Vec<Program>> {
@@ -196,7 +211,7 @@ impl Copy {
     fn laboratory(&self) -> anyhow::Result<Program> {
         eprintln!("[build] the crash laboratory");
         let mut build = self.cargo("build");
-        build.args(["--package", "crash", "--bin", "crash-laboratory"]);
+        build.args(UNCHECKED).args(["--package", "crash", "--bin", "crash-laboratory"]);
         let (good, messages) = run(build)?;
         ensure!(good, "the laboratory with the mutants does not compile:\n{}", rendered(&messages));
         let mut programs = executables(&messages);
@@ -212,8 +227,7 @@ type Lines = BTreeMap<String, Vec<(u32, Range<usize>)>>;
 fn run(mut command: impl std::borrow::BorrowMut<Command>) -> anyhow::Result<(bool, Vec<Value>)> {
     let output = command.borrow_mut().output().context("cannot start cargo; is it in PATH?")?;
     let lines = output.stdout.split(|&byte| byte == b'\n');
-    let messages: Vec<Value> =
-        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let messages: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
     let good = output.status.success();
     if !good && errors(&messages).next().is_none() {
         bail!("cargo failed: {}", String::from_utf8_lossy(&output.stderr));

@@ -168,8 +168,11 @@ fn one(mutant: &Mutant, built: &Built, plan: &[Trial]) -> anyhow::Result<Fate> {
     if built.unviable.contains(&mutant.id) {
         return Ok(Fate::Unviable);
     }
-    if built.constant.contains(&mutant.id) {
-        return Ok(Fate::Constant);
+    if built.untried.contains(&mutant.id) {
+        return Ok(Fate::Untried);
+    }
+    if built.planted.contains(&mutant.id) {
+        return Ok(Fate::Planted);
     }
     for trial in plan {
         match trial.run(&built.home, mutant.id)? {

@@ -17,8 +17,10 @@ pub(crate) enum Fate {
     Survived,
     /// No compiler takes it.
     Unviable,
-    /// It is in a constant, and was not tried.
-    Constant,
+    /// It could not be chosen at run time.
+    Untried,
+    /// It is in code that only a planted bug runs.
+    Planted,
 }
 
 /// What of it counts: of a file, or of all.
@@ -28,7 +30,8 @@ pub(crate) struct Sum {
     timed_out: u32,
     survived: u32,
     unviable: u32,
-    constant: u32,
+    untried: u32,
+    planted: u32,
 }
 
 impl Sum {
@@ -42,7 +45,8 @@ impl Sum {
             Fate::TimedOut(_) => self.timed_out += 1,
             Fate::Survived => self.survived += 1,
             Fate::Unviable => self.unviable += 1,
-            Fate::Constant => self.constant += 1,
+            Fate::Untried => self.untried += 1,
+            Fate::Planted => self.planted += 1,
         }
     }
 
@@ -60,17 +64,17 @@ impl Sum {
         let of = |who: &str| self.by.get(who).copied().unwrap_or(0);
         let (unit, laboratory) = (of("unit tests"), of("laboratory"));
         let tests = self.killed() - self.timed_out - unit - laboratory;
-        let Sum { timed_out, survived, unviable, constant, .. } = self;
-        let all = self.killed() + survived + unviable + constant;
+        let Sum { timed_out, survived, unviable, untried, planted, .. } = self;
+        let all = self.killed() + survived + unviable + untried + planted;
         let share = self.share() * 100.0;
         format!(
-            "{name:22} {all:7} {unviable:8} {constant:8} {unit:6} {tests:6} {laboratory:10} \
+            "{name:22} {all:7} {unviable:8} {untried:7} {planted:7} {unit:6} {tests:6} {laboratory:10} \
              {timed_out:9} {survived:8} {share:6.1}"
         )
     }
 }
 
-const HEAD: &str = "file                   mutants unviable constant   unit  tests laboratory timed out \
+const HEAD: &str = "file                   mutants unviable untried planted   unit  tests laboratory timed out \
                     survived      %";
 
 /// A line for each file and one for all; and what the latter says.
@@ -94,7 +98,8 @@ pub(crate) fn as_json(fates: &[(&Mutant, Fate)], known: &Explained) -> serde_jso
             Fate::TimedOut(by) => ("timed out", by.as_str()),
             Fate::Survived => ("survived", ""),
             Fate::Unviable => ("unviable", ""),
-            Fate::Constant => ("constant", ""),
+            Fate::Untried => ("untried", ""),
+            Fate::Planted => ("planted", ""),
         };
         serde_json::json!({
             "mutant": mutant.title(),
@@ -142,7 +147,8 @@ impl Explained {
         let mut reasons = BTreeMap::new();
         let groups = table.get("survivors").and_then(toml::Value::as_array);
         for group in groups.into_iter().flatten() {
-            let why = group.get("why").and_then(toml::Value::as_str).context("a 'why' is missing")?;
+            let why =
+                group.get("why").and_then(toml::Value::as_str).context("a 'why' is missing")?;
             let mutants = group.get("mutants").and_then(toml::Value::as_array);
             for key in mutants.with_context(|| format!("no 'mutants' where: {why}"))? {
                 let key = key.as_str().context("a mutant is a string")?.to_owned();

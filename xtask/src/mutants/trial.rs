@@ -67,7 +67,8 @@ impl Trial {
     pub(crate) fn run(&self, home: &Path, mutant: u32) -> anyhow::Result<End> {
         let Trial { name, path, arguments, limit_s } = self;
         let mut command = Command::new("sh");
-        let limits = format!("ulimit -c 0; ulimit -S -t {limit_s}; ulimit -v {MEMORY_KIB}; exec \"$@\"");
+        let limits =
+            format!("ulimit -c 0; ulimit -S -t {limit_s}; ulimit -v {MEMORY_KIB}; exec \"$@\"");
         command.args(["-c", &limits, "sh"]).arg(path).args(arguments);
         command.current_dir(home).env(CHOICE, mutant.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -22,8 +22,10 @@ use syn::visit::{self, Visit};
 /// A source with mutants in it.
 pub(crate) struct Woven {
     pub(crate) text: String,
-    /// Mutants that cannot be chosen at run time: in constants.
-    pub(crate) constant: BTreeSet<u32>,
+    /// Mutants that cannot be chosen at run time: in constants, or of a hidden type's (`impl`) value.
+    pub(crate) untried: BTreeSet<u32>,
+    /// Mutants of what only a planted bug does: the product has no such code.
+    pub(crate) planted: BTreeSet<u32>,
     /// Mutants that no compiler takes: `||` beside a `let`.
     pub(crate) unviable: BTreeSet<u32>,
     /// Mutants for which no place was found.
@@ -45,13 +47,15 @@ pub(crate) fn weave(source: &str, mutants: &[&Mutant]) -> anyhow::Result<Woven> 
         wanted,
         edits: Vec::new(),
         in_constant: 0,
-        constant: BTreeSet::new(),
+        in_planted: false,
+        untried: BTreeSet::new(),
+        planted: BTreeSet::new(),
         unviable: BTreeSet::new(),
     };
     loom.visit_file(&file);
-    let Loom { wanted, edits, constant, unviable, .. } = loom;
+    let Loom { wanted, edits, untried, planted, unviable, .. } = loom;
     let lost = wanted.values().flatten().map(|mutant| mutant.id).collect();
-    Ok(Woven { text: render(source, edits), constant, unviable, lost })
+    Ok(Woven { text: render(source, edits), untried, planted, unviable, lost })
 }
 
 /// The lines, from one, on which each mutant of a woven text stands.
@@ -94,7 +98,9 @@ struct Loom<'a> {
     wanted: BTreeMap<(Genre, Place), Vec<&'a Mutant>>,
     edits: Vec<Edit>,
     in_constant: u32,
-    constant: BTreeSet<u32>,
+    in_planted: bool,
+    untried: BTreeSet<u32>,
+    planted: BTreeSet<u32>,
     unviable: BTreeSet<u32>,
 }
 
@@ -104,8 +110,12 @@ impl<'a> Loom<'a> {
         let start = at.start();
         let place = Place { line: start.line, column: start.column + 1 };
         let mutants = self.wanted.remove(&(genre, place)).unwrap_or_default();
+        if self.in_planted {
+            self.planted.extend(mutants.iter().map(|mutant| mutant.id));
+            return Vec::new();
+        }
         if self.in_constant > 0 {
-            self.constant.extend(mutants.iter().map(|mutant| mutant.id));
+            self.untried.extend(mutants.iter().map(|mutant| mutant.id));
             return Vec::new();
         }
         mutants
@@ -142,7 +152,14 @@ impl<'a> Loom<'a> {
         }
         let Some(first) = body.stmts.first() else { return };
         let at = body.brace_token.span.open().byte_range().end;
-        for mutant in self.take(Genre::FnValue, first.span()) {
+        let mutants = self.take(Genre::FnValue, first.span());
+        if let syn::ReturnType::Type(_, of) = &signature.output
+            && matches!(**of, syn::Type::ImplTrait(_))
+        {
+            self.untried.extend(mutants.iter().map(|mutant| mutant.id));
+            return;
+        }
+        for mutant in mutants {
             let Mutant { id, replacement, .. } = mutant;
             let text = format!(
                 "\n/*<{id}*/if crate::mutant::active() == {id} {{ return {replacement}; }}/*>{id}*/\n"
@@ -171,15 +188,31 @@ fn takes_all(pattern: &syn::Pat) -> bool {
     }
 }
 
+/// Whether a function's comment begins with the words that mark code of a planted bug.
+fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
+    let first = attributes.iter().find(|attribute| attribute.path().is_ident("doc"));
+    let Some(syn::Meta::NameValue(comment)) = first.map(|attribute| &attribute.meta) else {
+        return false;
+    };
+    let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &comment.value else {
+        return false;
+    };
+    text.value().starts_with(" What the planted bug does")
+}
+
 impl<'a> Visit<'a> for Loom<'_> {
     fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        self.in_planted = is_of_planted_bug(&item.attrs);
         self.function(&item.sig, &item.block);
         visit::visit_item_fn(self, item);
+        self.in_planted = false;
     }
 
     fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        self.in_planted = is_of_planted_bug(&item.attrs);
         self.function(&item.sig, &item.block);
         visit::visit_impl_item_fn(self, item);
+        self.in_planted = false;
     }
 
     fn visit_trait_item_fn(&mut self, item: &'a syn::TraitItemFn) {
@@ -355,6 +388,9 @@ fn f(a: u32, b: u32) -> u32 {
     match a { 1 if b == 3 => 4, 2 => 5, _ => 6 }
 }
 fn g(p: P) -> P { P { x: 1, y: 2, ..p } }
+/// What the planted bug does: nothing.
+fn j() -> u8 { 1 + 2 }
+fn i() -> impl Iterator<Item = u8> { [1].into_iter() }
 fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c } else { d } }
 ";
 
@@ -379,14 +415,18 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
             mutant(8, BinaryOperator, 6, "==", "!="),
             mutant(9, MatchArm, 6, "2 =>", ""),
             mutant(10, StructField, 8, "x: 1", ""),
-            mutant(11, BinaryOperator, 9, "&& c", "||"),
-            mutant(12, BinaryOperator, 9, "&& d", "||"),
+            mutant(11, BinaryOperator, 12, "&& c", "||"),
+            mutant(12, BinaryOperator, 12, "&& d", "||"),
             mutant(13, BinaryOperator, 1, "=", "!="),
+            mutant(14, FnValue, 11, "[1]", "::std::iter::empty()"),
+            mutant(15, FnValue, 10, "1 +", "0"),
+            mutant(16, BinaryOperator, 10, "+", "-"),
         ];
         let all: Vec<&Mutant> = mutants.iter().collect();
-        let Woven { text, constant, unviable, lost } = weave(SOURCE, &all).expect("Rust");
+        let Woven { text, untried, planted, unviable, lost } = weave(SOURCE, &all).expect("Rust");
         let set = |ids: &[u32]| ids.iter().copied().collect::<BTreeSet<u32>>();
-        assert_eq!((constant, unviable, lost), (set(&[2]), set(&[11, 12]), set(&[13])));
+        assert_eq!((untried, unviable, lost), (set(&[2, 14]), set(&[11, 12]), set(&[13])));
+        assert_eq!(planted, set(&[15, 16]));
         syn::parse_file(&text).expect("still Rust");
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for piece in [
@@ -405,8 +445,10 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
 
     #[test]
     fn the_lines_of_each_mutant_are_its_own() {
-        let mutants =
-            [mutant(3, Genre::BinaryOperator, 5, "<", "<="), mutant(7, Genre::BinaryOperator, 5, ">", "<")];
+        let mutants = [
+            mutant(3, Genre::BinaryOperator, 5, "<", "<="),
+            mutant(7, Genre::BinaryOperator, 5, ">", "<"),
+        ];
         let all: Vec<&Mutant> = mutants.iter().collect();
         let text = weave(SOURCE, &all).expect("Rust").text;
         let found = lines(&text);
