@@ -344,3 +344,55 @@ fn what_fails_and_what_takes_several_writes_measures_nothing() {
     assert!(scene.counters().errors_write > 256, "{}", scene.counters().errors_write);
     unmeasured(&scene);
 }
+
+#[test]
+fn the_flush_for_what_was_written_early_is_tried_again_ever_less_often_and_nothing_is_clean_before()
+{
+    let settings = Settings {
+        dirty_blocks_max: 64,
+        dirty_age_ns: 100_000 * MS,
+        retry_time_ns: 20_000 * MS,
+        crew: 1,
+        ..settings()
+    };
+    let mut scene = scene(settings);
+    // The first flush of a process may not fail.
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    let before = (scene.counters().epochs, scene.state.flushes.get());
+    scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
+    scene.fill(30);
+    scene.pass_ns(1300 * MS);
+    let early = scene.state.flushes.get() - before.1;
+    assert!((6..=10).contains(&early), "{early}: pauses of 5, 10, 20, ... 640 ms");
+    scene.pass_ns(10_000 * MS);
+    let late = scene.state.flushes.get() - before.1 - early;
+    assert!((18..=22).contains(&late), "{late}: one every half of a second");
+    assert!(scene.counters().blocks_early > 0);
+    assert_eq!(scene.shared.dirty_blocks(), 30);
+    scene.state.fails.set(None);
+    scene.pass_ns(1000 * MS);
+    let left = scene.shared.dirty_blocks();
+    assert!((1..=16).contains(&left), "{left}: a quarter of what may be dirty stays");
+    assert_eq!(scene.counters().epochs, before.0, "no epoch is closed by that");
+}
+
+#[test]
+fn the_debt_is_what_writing_and_flushing_take() {
+    // Written out by a flush, and early.
+    for (dirty_blocks_max, blocks) in [(8192, 1000), (64, 30)] {
+        let mut scene =
+            scene(Settings { dirty_blocks_max, dirty_age_ns: 100_000 * MS, ..settings() });
+        scene.pass_ns(5_000 * MS);
+        scene.fill(blocks);
+        if blocks == 1000 {
+            assert_eq!(scene.ask(Request::Flush), Ok(()));
+        }
+        scene.pass_ns(100 * MS);
+        assert!(scene.state.flushes.get() > 0);
+        let left = u64::from(scene.shared.dirty_blocks());
+        let predicted_ns = scene.counters().flush_predicted_ns;
+        let write_ns = left * SERVICE_NS;
+        assert!((SERVICE_NS..=2 * SERVICE_NS + write_ns).contains(&predicted_ns), "{predicted_ns}");
+    }
+}

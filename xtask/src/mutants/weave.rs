@@ -47,7 +47,7 @@ pub(crate) fn weave(source: &str, mutants: &[&Mutant]) -> anyhow::Result<Woven> 
         wanted,
         edits: Vec::new(),
         in_constant: 0,
-        in_planted: false,
+        in_planted: 0,
         untried: BTreeSet::new(),
         planted: BTreeSet::new(),
         unviable: BTreeSet::new(),
@@ -98,7 +98,7 @@ struct Loom<'a> {
     wanted: BTreeMap<(Genre, Place), Vec<&'a Mutant>>,
     edits: Vec<Edit>,
     in_constant: u32,
-    in_planted: bool,
+    in_planted: u32,
     untried: BTreeSet<u32>,
     planted: BTreeSet<u32>,
     unviable: BTreeSet<u32>,
@@ -110,7 +110,7 @@ impl<'a> Loom<'a> {
         let start = at.start();
         let place = Place { line: start.line, column: start.column + 1 };
         let mutants = self.wanted.remove(&(genre, place)).unwrap_or_default();
-        if self.in_planted {
+        if self.in_planted > 0 {
             self.planted.extend(mutants.iter().map(|mutant| mutant.id));
             return Vec::new();
         }
@@ -143,6 +143,13 @@ impl<'a> Loom<'a> {
         self.in_constant += 1;
         visit(self);
         self.in_constant -= 1;
+    }
+
+    /// `planted`: what is visited is only there for a planted bug.
+    fn planted_if(&mut self, planted: bool, visit: impl FnOnce(&mut Self)) {
+        self.in_planted += u32::from(planted);
+        visit(self);
+        self.in_planted -= u32::from(planted);
     }
 
     fn function(&mut self, signature: &syn::Signature, body: &syn::Block) {
@@ -178,6 +185,22 @@ fn has_let(expression: &syn::Expr) -> bool {
     }
 }
 
+/// Whether an expression is false as long as no bug is planted.
+fn is_false(expression: &syn::Expr) -> bool {
+    match expression {
+        syn::Expr::Call(call) => match &*call.func {
+            syn::Expr::Path(path) => path.path.is_ident("planted"),
+            _ => false,
+        },
+        syn::Expr::Binary(binary) => match binary.op {
+            syn::BinOp::And(_) => is_false(&binary.left) || is_false(&binary.right),
+            syn::BinOp::Or(_) => is_false(&binary.left) && is_false(&binary.right),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Whether a pattern takes everything that no arm before has taken.
 fn takes_all(pattern: &syn::Pat) -> bool {
     match pattern {
@@ -202,17 +225,17 @@ fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
 
 impl<'a> Visit<'a> for Loom<'_> {
     fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
-        self.in_planted = is_of_planted_bug(&item.attrs);
-        self.function(&item.sig, &item.block);
-        visit::visit_item_fn(self, item);
-        self.in_planted = false;
+        self.planted_if(is_of_planted_bug(&item.attrs), |it| {
+            it.function(&item.sig, &item.block);
+            visit::visit_item_fn(it, item);
+        });
     }
 
     fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
-        self.in_planted = is_of_planted_bug(&item.attrs);
-        self.function(&item.sig, &item.block);
-        visit::visit_impl_item_fn(self, item);
-        self.in_planted = false;
+        self.planted_if(is_of_planted_bug(&item.attrs), |it| {
+            it.function(&item.sig, &item.block);
+            visit::visit_impl_item_fn(it, item);
+        });
     }
 
     fn visit_trait_item_fn(&mut self, item: &'a syn::TraitItemFn) {
@@ -233,7 +256,17 @@ impl<'a> Visit<'a> for Loom<'_> {
             let variants = variants.collect();
             self.choose(whole, variants);
         }
-        visit::visit_expr_binary(self, binary);
+        let planted = matches!(binary.op, syn::BinOp::And(_))
+            && (is_false(&binary.left) || is_false(&binary.right));
+        self.planted_if(planted, |it| visit::visit_expr_binary(it, binary));
+    }
+
+    fn visit_expr_if(&mut self, expression: &'a syn::ExprIf) {
+        self.visit_expr(&expression.cond);
+        self.planted_if(is_false(&expression.cond), |it| it.visit_block(&expression.then_branch));
+        if let Some((_, otherwise)) = &expression.else_branch {
+            self.visit_expr(otherwise);
+        }
     }
 
     fn visit_expr_unary(&mut self, unary: &'a syn::ExprUnary) {
@@ -390,6 +423,7 @@ fn f(a: u32, b: u32) -> u32 {
 fn g(p: P) -> P { P { x: 1, y: 2, ..p } }
 /// What the planted bug does: nothing.
 fn j() -> u8 { 1 + 2 }
+fn k(a: u8) { if planted(1) && a < 3 { l(a - 1) } else { l(a * 2) } }
 fn i() -> impl Iterator<Item = u8> { [1].into_iter() }
 fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c } else { d } }
 ";
@@ -415,18 +449,22 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
             mutant(8, BinaryOperator, 6, "==", "!="),
             mutant(9, MatchArm, 6, "2 =>", ""),
             mutant(10, StructField, 8, "x: 1", ""),
-            mutant(11, BinaryOperator, 12, "&& c", "||"),
-            mutant(12, BinaryOperator, 12, "&& d", "||"),
+            mutant(11, BinaryOperator, 13, "&& c", "||"),
+            mutant(12, BinaryOperator, 13, "&& d", "||"),
             mutant(13, BinaryOperator, 1, "=", "!="),
-            mutant(14, FnValue, 11, "[1]", "::std::iter::empty()"),
+            mutant(14, FnValue, 12, "[1]", "::std::iter::empty()"),
             mutant(15, FnValue, 10, "1 +", "0"),
             mutant(16, BinaryOperator, 10, "+", "-"),
+            mutant(17, BinaryOperator, 11, "&&", "||"),
+            mutant(18, BinaryOperator, 11, "<", "<="),
+            mutant(19, BinaryOperator, 11, "- 1", "+"),
+            mutant(20, BinaryOperator, 11, "*", "+"),
         ];
         let all: Vec<&Mutant> = mutants.iter().collect();
         let Woven { text, untried, planted, unviable, lost } = weave(SOURCE, &all).expect("Rust");
         let set = |ids: &[u32]| ids.iter().copied().collect::<BTreeSet<u32>>();
         assert_eq!((untried, unviable, lost), (set(&[2, 14]), set(&[11, 12]), set(&[13])));
-        assert_eq!(planted, set(&[15, 16]));
+        assert_eq!(planted, set(&[15, 16, 18, 19]));
         syn::parse_file(&text).expect("still Rust");
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for piece in [
@@ -436,6 +474,8 @@ fn h(o: Option<u8>, c: bool, d: bool) -> bool { if let Some(1) = o && c && d { c
             "active_ if !matches!(active_, 3) => { a < b } /*<3*/_ => { a <= b }/*>3*/",
             "/*<5*/_ => { (a < b && b > 2) }/*>5*/",
             "!matches!(active_, 7 | 6 | 8) => { b == 3 } /*<7*/7 => { true }/*>7*/ /*<6*/6 => { false }",
+            "{ planted(1) && a < 3 } /*<17*/_ => { planted(1) || a < 3 }/*>17*/",
+            "{ a * 2 } /*<20*/_ => { a + 2 }/*>20*/",
             "2 /*<9*/ if crate::mutant::active() != 9 /*>9*/ => 5",
             "/*<10*/_ => { P { y: 2, ..p } }/*>10*/",
         ] {
