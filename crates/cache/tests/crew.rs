@@ -68,6 +68,7 @@ struct Scene {
     world: World,
     lane: Lane,
     shared: Arc<Shared>,
+    cache: Cache,
     stack: Stack,
     state: Rc<State>,
 }
@@ -105,8 +106,8 @@ fn scene(settings: Settings) -> Scene {
     let state = Rc::new(State::default());
     let backing = Parallel { ram, lane: lane.clone(), limits, state: state.clone() };
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, backing));
-    let stack = Stack::new(&lane, cache);
-    Scene { world, lane, shared, stack, state }
+    let stack = Stack::new(&lane, cache.clone());
+    Scene { world, lane, shared, cache, stack, state }
 }
 
 fn is_write(request: &Request) -> bool {
@@ -394,5 +395,58 @@ fn the_debt_is_what_writing_and_flushing_take() {
         let predicted_ns = scene.counters().flush_predicted_ns;
         let write_ns = left * SERVICE_NS;
         assert!((SERVICE_NS..=2 * SERVICE_NS + write_ns).contains(&predicted_ns), "{predicted_ns}");
+    }
+}
+
+#[test]
+fn a_flush_after_which_nothing_was_written_sends_nothing() {
+    let mut scene = scene(settings());
+    scene.fill(3);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    let flushes = scene.state.flushes.get();
+    assert!(flushes > 0);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.state.flushes.get(), flushes);
+    assert_eq!(scene.ask(write(9, false)), Ok(()));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.state.flushes.get(), flushes + 1);
+}
+
+#[test]
+fn much_more_than_one_section_does_is_written_out_tainted_and_discarded() {
+    let mut scene = scene(settings());
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    let fails_flushes = |request: &Request| matches!(request, Request::Flush);
+    for blocks in [256, 257, 1000] {
+        // All of it is written, and then again, because the flush after it failed.
+        scene.state.fails.set(Some(fails_flushes));
+        scene.fill(blocks);
+        let before = scene.counters().blocks_written;
+        let flush = scene.begin(Request::Flush);
+        let state = scene.state.clone();
+        let flushes = state.flushes.get();
+        assert!(scene.world.run_until(|| state.flushes.get() > flushes));
+        scene.pass_ns(2 * MS);
+        scene.state.fails.set(None);
+        assert!(scene.world.run_until(|| flush.borrow().is_some()));
+        assert_eq!(flush.take(), Some(Ok(())));
+        assert_eq!(scene.counters().blocks_written - before, 2 * blocks);
+        assert_eq!(scene.shared.dirty_blocks(), 0);
+        scene.shared.check();
+    }
+    for blocks in [256, 257, 1000] {
+        scene.fill(blocks);
+        scene.state.fails.set(Some(Request::is_change));
+        assert!(scene.ask(Request::Flush).is_err());
+        assert!(scene.shared.has_failed());
+        let (cache, discarded) = (scene.cache.clone(), Rc::new(Cell::new(None)));
+        let into = discarded.clone();
+        let discard = async move { into.set(Some(cache.discard_dirty().await)) };
+        scene.lane.spawn(discard).expect("a lane has room");
+        assert!(scene.world.run_until(|| discarded.get().is_some()));
+        assert_eq!(discarded.get(), Some(Ok(blocks)));
+        assert_eq!(scene.shared.dirty_blocks(), 0);
+        scene.state.fails.set(None);
     }
 }

@@ -303,12 +303,14 @@ fn whoever_waits_is_told_although_nothing_wakes_it() {
 
 #[test]
 fn a_stop_does_not_wait_for_a_backing_that_hangs() {
-    let mut scene = scene();
-    scene.write(3, 5).expect("absorbed");
-    scene.backing.mood.set(Mood::Hangs(is_change));
-    let cache = scene.cache.clone();
-    assert!(scene.wait(async move { cache.drain().await }).is_err());
-    assert_eq!(scene.shared().dirty_blocks(), 1, "what is dirty stays so");
+    for mood in [Mood::Hangs(is_change), Mood::Hangs(is_flush), Mood::Silent(is_flush)] {
+        let mut scene = scene();
+        scene.write(3, 5).expect("absorbed");
+        scene.backing.mood.set(mood);
+        assert!(scene.drain().is_err());
+        assert_eq!(scene.shared().dirty_blocks(), 1, "what is dirty stays so");
+        assert!(scene.drain().is_err(), "nor does the next one");
+    }
 }
 
 #[test]
@@ -377,10 +379,14 @@ fn what_is_discarded_shows_the_backing_as_it_is() {
     }
     let zeros = Request::Zero { at: Extent::new(24 * 8, 32), fua: false, may_unmap: true };
     scene.ask(zeros).expect("absorbed");
+    scene.pass_ns(1_000_000);
     scene.fail();
     scene.backing.mood.set(Mood::Well);
-    assert_eq!(scene.discard(), Ok(3 + 4));
     let shared = scene.shared();
+    assert!(shared.counters(scene.world.now()).dirty_age_ns > 1_000_000);
+    assert_eq!(scene.discard(), Ok(3 + 4));
+    let after = shared.counters(scene.world.now());
+    assert_eq!((after.blocks_dirty, after.dirty_age_ns, after.epochs_closed), (0, 0, 0));
     shared.check();
     assert!(!shared.has_failed());
     assert_eq!(shared.dirty_blocks(), 0);

@@ -246,7 +246,11 @@ impl<'a> Visit<'a> for Loom<'_> {
     }
 
     fn visit_expr_binary(&mut self, binary: &'a syn::ExprBinary) {
-        let mutants = self.take(Genre::BinaryOperator, binary.op.span());
+        let unplanted = is_false(&binary.left) && is_false(&binary.right);
+        let mut mutants = Vec::new();
+        self.planted_if(unplanted, |it| {
+            mutants = it.take(Genre::BinaryOperator, binary.op.span());
+        });
         if has_let(&binary.left) || has_let(&binary.right) {
             self.unviable.extend(mutants.iter().map(|mutant| mutant.id));
         } else {
