@@ -375,4 +375,48 @@ mod tests {
         arena.note_flushes_mended(arena.flushes_failed());
         assert_eq!(arena.condition(), Condition::Well);
     }
+
+    /// What another program of this version reads, and the holder. Computed from the picture above with
+    /// another CRC-16 (Python's `binascii.crc_hqx`).
+    #[test]
+    fn the_words_are_as_the_picture_says() {
+        let (memory, arena, geometry) = arena();
+        arena.adopt(&geometry, 64, 7);
+        arena.note_epoch(9);
+        arena.note_condition(Condition::Discarding);
+        (0..3).for_each(|_| arena.note_flush_failed());
+        arena.note_flushes_mended(2);
+        arena.note_ordered(true);
+        let words: [u64; 13] =
+            core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Relaxed));
+        let fixed =
+            [u64::from_le_bytes(*b"overdrv\x01"), 2 << 32 | 16, 8, 2 << 32 | 8, 2, 64, 7, 0xd67a];
+        assert_eq!(words[..8], fixed);
+        assert_eq!(words[8..], [9, 2, 3, 2, 2]);
+    }
+
+    #[test]
+    fn an_order_is_promised_unless_it_was_noted_that_it_is_not() {
+        let (_, arena, _) = arena();
+        assert!(arena.is_ordered(), "a version that did not note it may have promised it");
+        arena.note_ordered(false);
+        assert!(!arena.is_ordered());
+        arena.note_ordered(true);
+        assert!(arena.is_ordered());
+    }
+
+    #[test]
+    fn the_largest_volume_and_the_smallest_memory_are_taken() {
+        let (_, arena, geometry) = arena();
+        let taken = |bytes: usize, sectors: u64| {
+            let memory = Arc::new(Memory::heap(bytes));
+            arena.adopt(&geometry, sectors, 7);
+            arena.memory().copy(0, &memory, 0, bytes.min(arena.memory().bytes()));
+            Arena::found(&memory).is_some()
+        };
+        let bytes = Arena::bytes(&geometry, GRAIN);
+        assert!(taken(bytes, SECTORS_MAX));
+        assert!(!taken(bytes, SECTORS_MAX + 1));
+        assert!(!taken(bytes - 8, SECTORS_MAX));
+    }
 }
