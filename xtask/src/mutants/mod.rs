@@ -15,6 +15,7 @@ use anyhow::{Context, ensure};
 use build::Built;
 use list::Mutant;
 use report::{Explained, Fate};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,9 +65,9 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Only those that survived in this result of an earlier run (what `--json` printed).
-    #[arg(long, value_name = "FILE")]
-    again: Option<PathBuf>,
+    /// Results of earlier runs (what `--json` printed): those that were killed then are not tried again.
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    again: Vec<PathBuf>,
     /// So many at a time; 0: one for each core.
     #[arg(long, default_value_t = 0, value_name = "N")]
     jobs: usize,
@@ -78,18 +79,24 @@ pub(crate) struct Options {
 /// The command `mutants`.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let explained = Explained::load()?;
-    let mut mutants = list::mutants(&files(&options.only)?)?;
+    let mutants = list::mutants(&files(&options.only)?)?;
     ensure!(!mutants.is_empty(), "--only {}: no mutants there", options.only.join(","));
-    if let Some(path) = &options.again {
+    let mut known = BTreeMap::new();
+    for path in &options.again {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        let keys = report::survivors(&text).with_context(|| path.display().to_string())?;
-        mutants.retain(|mutant| keys.contains(&mutant.key));
-        ensure!(!mutants.is_empty(), "{}: nothing survived there", path.display());
+        known.extend(report::earlier(&text).with_context(|| path.display().to_string())?);
     }
-    let built = build::build(&mutants)?;
-    let plan = trial::plan(&built, options.seconds)?;
-    let fates = all(&mutants, &built, &plan, options.jobs)?;
+    let (old, new): (Vec<Mutant>, Vec<Mutant>) =
+        mutants.into_iter().partition(|mutant| known.contains_key(&mutant.key));
+    let mut fates: Vec<(&Mutant, Fate)> =
+        old.iter().map(|mutant| (mutant, known[&mutant.key].clone())).collect();
+    if !new.is_empty() {
+        let built = build::build(&new)?;
+        let plan = trial::plan(&built, options.seconds)?;
+        fates.extend(all(&new, &built, &plan, options.jobs)?);
+    }
+    fates.sort_by_key(|(mutant, _)| mutant.id);
     if options.json {
         println!("{:#}", report::as_json(&fates, &explained));
     }
@@ -206,8 +213,7 @@ fn tell(options: &Options, explained: &Explained, fates: &[(&Mutant, Fate)]) -> 
     } else {
         print!("{text}");
     }
-    // Of survivors that are tried again, any share is good news.
-    ExitCode::from(u8::from(options.again.is_none() && sum.share() < SHARE))
+    ExitCode::from(u8::from(sum.share() < SHARE))
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub(crate) fn table(fates: &[(&Mutant, Fate)]) -> (String, Sum) {
     (lines.map(|line| line + "\n").collect(), all)
 }
 
-/// The whole result as one JSON object; [`survivors`] reads it.
+/// The whole result as one JSON object; [`earlier`] reads it.
 pub(crate) fn as_json(fates: &[(&Mutant, Fate)], known: &Explained) -> serde_json::Value {
     let mutants = fates.iter().map(|(mutant, fate)| {
         let (word, by) = match fate {
@@ -115,16 +115,27 @@ pub(crate) fn as_json(fates: &[(&Mutant, Fate)], known: &Explained) -> serde_jso
     })
 }
 
-/// The keys of the survivors of an earlier run.
+/// What an earlier run has found of each mutant, by its key; survivors are left out.
 ///
 /// # Errors
 /// If this is not its JSON.
-pub(crate) fn survivors(json: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn earlier(json: &str) -> anyhow::Result<BTreeMap<String, Fate>> {
     let object: serde_json::Value = serde_json::from_str(json).context("this is not JSON")?;
     ensure!(object["schema"] == "overdrive.mutants/1", "this is not a result of 'mutants --json'");
     let mutants = object["mutants"].as_array().context("there is no list of mutants")?;
-    let survived = mutants.iter().filter(|it| it["fate"] == "survived");
-    Ok(survived.filter_map(|it| it["key"].as_str()).map(str::to_owned).collect())
+    let found = mutants.iter().filter_map(|it| {
+        let by = it["by"].as_str()?.to_owned();
+        let fate = match it["fate"].as_str()? {
+            "killed" => Fate::Killed(by),
+            "timed out" => Fate::TimedOut(by),
+            "unviable" => Fate::Unviable,
+            "untried" => Fate::Untried,
+            "planted" => Fate::Planted,
+            _ => return None,
+        };
+        Some((it["key"].as_str()?.to_owned(), fate))
+    });
+    Ok(found.collect())
 }
 
 /// Why survivors may live: the reason for each mutant's key.
@@ -231,8 +242,8 @@ mod tests {
                 "a.rs: replace < with <=: line 2 (killed: laboratory for 2 s)"
             ]
         );
-        let again = survivors(&as_json(&fates, &explained).to_string()).expect("our own JSON");
-        assert_eq!(again, [one.key.clone(), three.key.clone()]);
+        let again = earlier(&as_json(&fates, &explained).to_string()).expect("our own JSON");
+        assert_eq!(again, BTreeMap::from([(two.key.clone(), fates[1].1.clone())]));
         let (_, sum) = table(&fates);
         assert!((sum.share() - 1.0 / 3.0).abs() < 1e-9);
         assert!(Explained::parse(&(text.to_owned() + text)).is_err(), "twice the same mutant");

@@ -2,6 +2,7 @@
 //! when it fails. The crash laboratory asks whether it is right; this, whether it is as the documents say.
 
 mod amounts;
+mod changes;
 mod retries;
 mod rivals;
 mod scene;

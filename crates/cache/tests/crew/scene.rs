@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub(crate) writes_sent: Cell<u32>,
     pub(crate) writes_most: Cell<u32>,
     pub(crate) flushes: Cell<u32>,
-    /// What is of this kind is never answered ...
+    /// What is of this kind is not answered as long as this is so ...
     pub(crate) hangs: Cell<Option<fn(&Request) -> bool>>,
     /// ... and this fails.
     pub(crate) fails: Cell<Option<fn(&Request) -> bool>>,
@@ -45,8 +45,8 @@ impl Block for Parallel {
 
     async fn run(&self, request: Request) -> Result {
         let State { writes, writes_sent, writes_most, flushes, hangs, fails } = &*self.state;
-        if hangs.get().is_some_and(|hangs| hangs(&request)) {
-            std::future::pending::<()>().await;
+        while hangs.get().is_some_and(|hangs| hangs(&request)) {
+            self.lane.sleep_until(self.lane.now() + SERVICE_NS).await;
         }
         let counts = is_write(&request);
         if counts {
