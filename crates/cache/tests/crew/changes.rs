@@ -219,3 +219,36 @@ fn a_sixteenth_of_the_slots_is_kept_for_reading() {
     assert_eq!(scene.ask(write(7, false)), Ok(()), "what is there needs no more");
     assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_full), (15_360, 1));
 }
+
+#[test]
+fn saved_is_what_was_dirty_and_need_not_be_written() {
+    let mut scene = scene(settings());
+    let zero = Request::Zero { at: Extent::new(0, 8), fua: false, may_unmap: false };
+    for change in [write(0, false), zero] {
+        let (into, at) = (Buf::new(8, GRAIN), Extent::new(0, 8));
+        assert_eq!(scene.ask(Request::Read { at, into }), Ok(()));
+        let before = scene.counters().blocks_saved;
+        assert_eq!(scene.ask(change.clone()), Ok(()));
+        assert_eq!(scene.counters().blocks_saved, before, "it was clean");
+        assert_eq!(scene.ask(write(0, false)), Ok(()));
+        assert_eq!(scene.ask(write(0, false)), Ok(()));
+        assert!(scene.counters().blocks_saved > before);
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+    }
+}
+
+#[test]
+fn a_flush_that_waits_for_nothing_but_a_pass_ends_with_it() {
+    let mut scene = scene(settings());
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    scene.state.hangs.set(Some(is_write));
+    let pass = scene.begin(write(5, true));
+    scene.pass_ns(2 * MS);
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(10 * MS);
+    assert!(flush.borrow().is_none() && pass.borrow().is_none());
+    scene.state.hangs.set(None);
+    scene.pass_ns(10 * MS);
+    assert_eq!((pass.take(), flush.take()), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().runs_written), (0, 0));
+}

@@ -75,3 +75,29 @@ fn the_flush_for_what_was_written_early_is_tried_again_ever_less_often_and_nothi
     assert!((1..=16).contains(&left), "{left}: a quarter of what may be dirty stays");
     assert_eq!(scene.counters().epochs, before.0, "no epoch is closed by that");
 }
+
+#[test]
+fn all_that_was_written_early_is_written_again_when_its_flush_fails() {
+    let settings = Settings {
+        dirty_blocks_max: 6400,
+        dirty_age_ns: 100_000 * MS,
+        retry_time_ns: 20_000 * MS,
+        ..settings()
+    };
+    let mut scene = scene(settings);
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    let before = scene.counters().blocks_written;
+    scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
+    scene.fill(2400);
+    let flushes = scene.state.flushes.get();
+    let state = scene.state.clone();
+    assert!(scene.world.run_until(|| state.flushes.get() > flushes));
+    scene.pass_ns(2 * MS);
+    scene.state.fails.set(None);
+    scene.pass_ns(2000 * MS);
+    let counters = scene.counters();
+    assert_eq!(counters.blocks_dirty, 1600);
+    assert_eq!(counters.blocks_written - before, 2 * 800);
+    scene.shared.check();
+}

@@ -89,16 +89,14 @@ pub(crate) fn settings() -> Settings {
 }
 
 pub(crate) fn scene(settings: Settings) -> Scene {
+    scene_of(settings, 1)
+}
+
+pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let geometry = Geometry {
-        slots: 16_384,
-        shards: 1,
-        region_blocks: 64,
-        extents: 4,
-        fills: 8,
-        run_blocks: 8,
-    };
+    let geometry =
+        Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 };
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
