@@ -4,6 +4,7 @@
 
 mod cargo;
 mod deny;
+mod mutants;
 mod packages;
 mod setup;
 mod soak;
@@ -44,6 +45,8 @@ enum Command {
     /// Run a benchmark by its name.
     #[command(disable_help_flag = true)]
     Bench(Passed),
+    /// Change the engine in hundreds of small ways, and count which of them nobody notices.
+    Mutants(mutants::Options),
     /// Check dependencies with cargo-deny, as deny.toml says.
     Deny,
 }
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Kills(passed) => kills(&passed.arguments),
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
+        Command::Mutants(options) => mutants::run(&options),
         Command::Deny => deny::run(),
     };
     result.unwrap_or_else(|error| {

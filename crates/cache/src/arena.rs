@@ -17,6 +17,9 @@
 //! same block, the later epoch wins, then the higher sequence (both compare modulo their width:
 //! what is dirty at one time is near).
 
+#[cfg(test)]
+mod tests;
+
 use crate::BLOCK_SECTORS;
 use crate::planted::{in_halves, stored};
 use crate::settings::Geometry;
@@ -89,9 +92,9 @@ pub enum State {
 }
 
 impl State {
+    /// What a published header says; one that is free is not published.
     fn from_bits(bits: u64) -> Option<State> {
         Some(match bits {
-            0 => State::Free,
             1 => State::Clean,
             2 => State::Dirty,
             3 => State::Writing,
@@ -361,77 +364,5 @@ impl Arena {
             epoch,
             sequence: life >> 20,
         }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn arena() -> (Arena, Geometry) {
-        let geometry =
-            Geometry { slots: 8, shards: 1, region_blocks: 8, extents: 2, fills: 2, run_blocks: 8 };
-        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
-        (Arena::over(memory, &geometry, 16), geometry)
-    }
-
-    #[test]
-    fn headers_round_trip_and_any_three_flipped_bits_are_noticed() {
-        let (arena, _) = arena();
-        let header = Header {
-            block: (1 << 40) - 2,
-            mask: 0b1010_0101,
-            epoch: 65_535,
-            sequence: (1 << 44) - 3,
-            state: State::Written,
-            shadowed: true,
-        };
-        arena.publish(5, &header);
-        assert_eq!(arena.verified(5), Some(header));
-        let words = [arena.header_at(5), arena.header_at(5) + 8].map(|at| arena.memory.word(at));
-        for one in 0..128 {
-            for two in one..128 {
-                for three in [two, (two * 7 + one) % 128] {
-                    let mut bits = [one, two, three].to_vec();
-                    bits.sort_unstable();
-                    bits.dedup();
-                    let flip = || {
-                        for bit in &bits {
-                            words[bit / 64].fetch_xor(1 << (bit % 64), Ordering::Relaxed);
-                        }
-                    };
-                    flip();
-                    assert_eq!(arena.verified(5), None, "bits {bits:?}");
-                    flip();
-                }
-            }
-        }
-        assert_eq!(arena.verified(5), Some(header));
-    }
-
-    #[test]
-    fn a_header_in_another_slots_place_is_noticed() {
-        let (arena, _) = arena();
-        let header = Header { block: 3, mask: 255, state: State::Dirty, ..Header::FREE };
-        arena.publish(1, &header);
-        for word in [0, 8] {
-            let value = arena.memory.word(arena.header_at(1) + word).load(Ordering::Relaxed);
-            arena.memory.word(arena.header_at(2) + word).store(value, Ordering::Relaxed);
-        }
-        assert_eq!(arena.verified(2), None);
-    }
-
-    #[test]
-    fn extents_round_trip() {
-        let (arena, _) = arena();
-        let extent =
-            ExtentHeader { first: 9, blocks: 1 << 20, may_unmap: true, epoch: 7, sequence: 11 };
-        assert_eq!(arena.extent(1), Ok(None));
-        arena.publish_extent(1, &extent);
-        assert_eq!(arena.extent(1), Ok(Some(extent)));
-        arena.memory.word(arena.extent_words(1)[0]).fetch_xor(1, Ordering::Relaxed);
-        assert_eq!(arena.extent(1), Err(()));
-        arena.free_extent(1);
-        assert_eq!(arena.extent(1), Ok(None));
     }
 }

@@ -48,12 +48,6 @@ impl Fills {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.free.clear();
-        self.free.extend((0..self.places.len() as u32).rev());
-        self.active.clear();
-    }
-
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty()
     }

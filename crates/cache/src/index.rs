@@ -117,10 +117,6 @@ impl Index {
         Index { cells: (0..cells).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    pub(crate) fn clear(&mut self) {
-        (0..self.cells.len()).for_each(|at| self.set(at, Cell::EMPTY));
-    }
-
     pub(crate) fn hints(&self) -> Hints {
         Hints(self.cells.clone())
     }

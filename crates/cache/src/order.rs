@@ -28,6 +28,9 @@
 //! A volume also fails while its leader hangs in the backing (`sentinel.rs`). The phase stays with the
 //! leader then, whatever the operator does: there is no second one before it has come back.
 
+#[cfg(test)]
+mod tests;
+
 use crate::planted::{Bug, planted};
 use alloc::collections::VecDeque;
 use block::{Error, Kind};
@@ -139,8 +142,7 @@ impl Order {
         self.open
     }
 
-    /// The epoch that is being written out, or the open one. (What a planted bug takes for the
-    /// target.)
+    /// What the planted bug does: takes the epoch that is being written out for the target.
     pub(crate) fn running_target(&self) -> u64 {
         if self.phase == Phase::Running { self.durable + 1 } else { self.open }
     }
@@ -357,102 +359,5 @@ impl Order {
         self.phase = Phase::Idle;
         self.failed = None;
         self.trouble_since_ns = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ERROR: Error = Error::new(Kind::Io, "test");
-
-    #[test]
-    fn no_second_leader_while_the_first_hangs() {
-        let mut order = Order::new(1, 0, 0);
-        let target = order.target();
-        assert_eq!(order.step(target), Step::Lead { epoch: 1, start: Start::Close });
-        assert!(order.fail(ERROR));
-        assert!(!order.fail(GIVEN_UP), "the first error stays");
-        assert_eq!(order.step(target), Step::Done(Err(ERROR)));
-        assert_eq!(order.begin_discard(), Err(IN_FLIGHT));
-        assert!(order.clear_error());
-        assert_eq!(order.step(target), Step::Wait);
-        assert_eq!(order.step(order.target()), Step::Wait);
-        order.abandon();
-        assert_eq!(order.step(target), Step::Lead { epoch: 1, start: Start::Resume });
-        order.walked();
-        order.durable(1);
-        order.released();
-        assert_eq!(order.step(target), Step::Done(Ok(())));
-        assert_eq!(order.step(2), Step::Lead { epoch: 2, start: Start::Close });
-    }
-
-    #[test]
-    fn who_asks_during_a_walk_waits_for_the_next_and_empty_epochs_are_not_closed() {
-        let mut order = Order::new(1, 0, 0);
-        assert_eq!(order.close_step(1, true, CHAIN_MAX), Close::Done(Ok(())));
-        assert_eq!(order.close_step(1, false, CHAIN_MAX), Close::Lead { epoch: 1 });
-        order.closes(9);
-        assert_eq!(order.target(), 2);
-        assert_eq!(
-            order.close_step(2, true, CHAIN_MAX),
-            Close::Wait,
-            "it may be empty only so far"
-        );
-        assert_eq!(order.step(1), Step::Wait, "it is not closed in every shard");
-        order.walked();
-        assert_eq!(order.close_step(1, false, CHAIN_MAX), Close::Done(Ok(())));
-        assert_eq!(order.close_step(2, false, CHAIN_MAX), Close::Lead { epoch: 2 });
-        order.closes(12);
-        assert_eq!(order.step(1), Step::Lead { epoch: 1, start: Start::Begin });
-        order.walked();
-        assert_eq!((order.closed(), order.closed_since()), (2, 9));
-        order.durable(1);
-        assert_eq!((order.closed(), order.closed_since()), (1, 12));
-        assert_eq!(order.step(2), Step::Wait, "slots are still being released");
-        order.released();
-        assert_eq!(order.step(2), Step::Lead { epoch: 2, start: Start::Begin });
-    }
-
-    #[test]
-    fn the_chain_is_bounded_and_a_failed_volume_closes_nothing() {
-        let mut order = Order::new(1, 0, 0);
-        for epoch in 1..=CHAIN_MAX as u64 {
-            assert_eq!(order.close_step(order.target(), false, CHAIN_MAX), Close::Lead { epoch });
-            order.closes(1);
-            order.walked();
-        }
-        assert_eq!(order.close_step(order.target(), false, CHAIN_MAX), Close::Wait);
-        order.fail(ERROR);
-        assert_eq!(order.close_step(order.target(), false, CHAIN_MAX), Close::Done(Err(ERROR)));
-    }
-
-    #[test]
-    fn a_flush_from_before_a_discard_fails_although_the_next_epochs_are_durable() {
-        let mut order = Order::new(5, 0, 0);
-        assert_eq!(order.begin_discard(), Err(NOT_FAILED));
-        let early = order.target();
-        assert_eq!(order.step(early), Step::Lead { epoch: 5, start: Start::Close });
-        let late = order.target();
-        order.fail(ERROR);
-        order.walked();
-        order.abandon();
-        assert_eq!(order.begin_discard(), Ok(()));
-        assert_eq!(order.begin_discard(), Err(IN_FLIGHT), "one at a time");
-        assert!(!order.clear_error(), "not while it is under way");
-        order.cancel_discard();
-        assert_eq!(order.begin_discard(), Ok(()));
-        let open = order.after_discard();
-        order.end_discard();
-        assert_eq!((order.target(), open), (7, 7));
-        for target in [early, late] {
-            assert_eq!(order.step(target), Step::Done(Err(GIVEN_UP)));
-        }
-        assert_eq!(order.step(4), Step::Done(Ok(())), "what was durable stays so");
-        assert_eq!(order.step(7), Step::Lead { epoch: 7, start: Start::Close });
-        order.durable(7);
-        order.released();
-        assert_eq!(order.step(7), Step::Done(Ok(())));
-        assert_eq!(order.step(early), Step::Done(Err(GIVEN_UP)));
     }
 }

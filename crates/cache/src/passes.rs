@@ -16,11 +16,6 @@ impl Passes {
         Passes { list: Vec::with_capacity(64), closed: false }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.list.clear();
-        self.closed = false;
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty() && !self.closed
     }

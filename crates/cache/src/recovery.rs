@@ -6,6 +6,9 @@
 //! stay before the one that was open, in their order. Nothing is released before it is durable, so that a crash
 //! now finds the same again.
 
+#[cfg(test)]
+mod tests;
+
 use crate::arena::{Arena, ExtentHeader, Header};
 use crate::order::{CHAIN_MAX, Order};
 use crate::planted::{Bug, planted};
@@ -214,7 +217,7 @@ fn read(arena: &Arena, slot: u32) -> Option<Header> {
 impl Shard {
     /// Rebuilds this shard from its headers.
     fn recover(&mut self, epochs: &Epochs, gauges: &crate::shard::Gauges) {
-        self.reset(epochs.open, epochs.closed);
+        self.begin_recovery(epochs.open, epochs.closed);
         let ranges = self.recover_ranges(epochs);
         let mut found: Vec<(u32, Header)> = Vec::new();
         for slot in 0..self.slots() {

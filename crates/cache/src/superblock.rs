@@ -13,6 +13,9 @@
 //! only the process knew of; until it is known that nothing was lost, a successor must not believe a
 //! flush of its own.
 
+#[cfg(test)]
+mod tests;
+
 use crate::BLOCK_SECTORS;
 use crate::arena::{Arena, crc};
 use crate::recovery::Unrecoverable;
@@ -175,13 +178,12 @@ impl Arena {
             extents: u32::try_from(words[4]).ok()?,
             ..Geometry::default()
         };
-        let ranges = geometry.shards.checked_mul(geometry.extents)?;
         // Before anything is multiplied: all sizes of a real arena are far below these.
-        let sane = ranges < 1 << 28
-            && grain <= 4096
+        geometry.shards.checked_mul(geometry.extents)?;
+        let sane = grain <= 4096
             && words[5] <= SECTORS_MAX
-            && geometry.shards > 0
             && geometry.slots > 0
+            // Of no shards it is not.
             && geometry.slots.is_multiple_of(geometry.shards)
             && geometry.region_blocks.is_power_of_two();
         if !sane || memory.bytes() < Arena::bytes(&geometry, grain) {
@@ -268,111 +270,5 @@ impl Found {
             return Survey { rejected: survey.rejected, ..Survey::default() };
         }
         survey
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arena::{ExtentHeader, Header, State};
-
-    const GRAIN: u32 = 16;
-
-    fn arena() -> (Arc<Memory>, Arena, Geometry) {
-        let geometry =
-            Geometry { slots: 8, shards: 2, region_blocks: 8, extents: 2, ..Geometry::default() };
-        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-        (memory.clone(), Arena::over(memory, &geometry, GRAIN), geometry)
-    }
-
-    #[test]
-    fn only_its_own_kind_is_recognised_and_the_reason_is_told() {
-        let (memory, arena, geometry) = arena();
-        assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(false));
-        arena.adopt(&geometry, 64, 7);
-        assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(true));
-        assert_eq!(arena.is_mine(&geometry, 64, 8), Err(Unrecoverable::AnotherVolume));
-        assert_eq!(arena.is_mine(&geometry, 72, 7), Err(Unrecoverable::AnotherSize));
-        let other = Geometry { extents: 1, ..geometry };
-        assert_eq!(arena.is_mine(&other, 64, 7), Err(Unrecoverable::AnotherSize));
-        memory.word(8).fetch_xor(1 << 33, Ordering::Relaxed);
-        assert_eq!(arena.is_mine(&geometry, 64, 7), Err(Unrecoverable::UnknownVersion));
-        memory.word(8).fetch_xor(1 << 33, Ordering::Relaxed);
-        memory.word(16).fetch_xor(1, Ordering::Relaxed);
-        assert_eq!(arena.is_mine(&geometry, 64, 7), Err(Unrecoverable::NotAnArena));
-        memory.word(16).fetch_xor(1, Ordering::Relaxed);
-        memory.word(0).store(0, Ordering::Relaxed);
-        assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(false), "the adoption was not over");
-        assert_eq!(arena.is_mine(&geometry, 72, 7), Err(Unrecoverable::NotAnArena));
-    }
-
-    #[test]
-    fn what_is_found_is_what_was_written_and_anything_else_is_nothing() {
-        let (memory, arena, geometry) = arena();
-        assert!(Arena::found(&memory).is_none(), "zeros");
-        arena.adopt(&geometry, 64, 7);
-        let found = Arena::found(&memory).expect("an arena");
-        assert_eq!((found.geometry, found.grain), (geometry, GRAIN));
-        assert_eq!((found.sectors, found.identity), (64, 7));
-        for bit in 0..FIXED * 64 {
-            memory.word(bit / 64 * 8).fetch_xor(1 << (bit % 64), Ordering::Relaxed);
-            assert!(Arena::found(&memory).is_none(), "bit {bit}");
-            memory.word(bit / 64 * 8).fetch_xor(1 << (bit % 64), Ordering::Relaxed);
-        }
-        for small in [0, 8, BYTES - 8, BYTES, memory.bytes() - 1] {
-            let part = Arc::new(Memory::heap(small));
-            memory.copy(0, &part, 0, small);
-            assert!(Arena::found(&part).is_none(), "{small} bytes");
-        }
-    }
-
-    #[test]
-    fn sound_words_that_make_no_sense_are_nothing() {
-        let (memory, arena, geometry) = arena();
-        for (hostile, sectors) in [
-            (Geometry { slots: u32::MAX, ..geometry }, 64),
-            (Geometry { slots: 0, ..geometry }, 64),
-            (Geometry { slots: 7, ..geometry }, 64),
-            (Geometry { shards: 0, ..geometry }, 64),
-            (Geometry { shards: u32::MAX, extents: u32::MAX, ..geometry }, 64),
-            (Geometry { extents: 1 << 20, ..geometry }, 64),
-            (Geometry { region_blocks: 3, ..geometry }, 64),
-            (geometry, u64::MAX),
-        ] {
-            arena.adopt(&hostile, sectors, 7);
-            assert!(Arena::found(&memory).is_none(), "{hostile:?}, {sectors} sectors");
-        }
-    }
-
-    #[test]
-    fn a_survey_counts_what_would_be_lost() {
-        let (memory, arena, geometry) = arena();
-        arena.adopt(&geometry, 64, 7);
-        let found = Arena::found(&memory).expect("an arena");
-        assert_eq!(found.survey(), Survey::default());
-        for (slot, state) in [(0, State::Dirty), (1, State::Clean), (2, State::Written)] {
-            let block = u64::from(slot);
-            let header = Header { block, mask: 255, epoch: 1, sequence: 1, state, shadowed: false };
-            arena.publish(slot, &header);
-        }
-        memory.word(arena.header_at(3) + 8).store(1, Ordering::Relaxed);
-        let range = ExtentHeader { first: 0, blocks: 2, may_unmap: true, epoch: 1, sequence: 2 };
-        arena.publish_extent(1, &range);
-        arena.note_condition(Condition::Failed);
-        let survey = found.survey();
-        assert_eq!(survey, Survey { dirty_blocks: 2, ranges: 1, failed: true, rejected: 1 });
-        assert!(survey.is_dirty());
-        arena.note_condition(Condition::Discarding);
-        assert!(!found.survey().is_dirty(), "all of that has been given up");
-    }
-
-    #[test]
-    fn a_failed_flush_is_a_failure_until_it_is_mended() {
-        let (_, arena, _) = arena();
-        assert_eq!(arena.condition(), Condition::Well);
-        arena.note_flush_failed();
-        assert_eq!(arena.condition(), Condition::Failed);
-        arena.note_flushes_mended(arena.flushes_failed());
-        assert_eq!(arena.condition(), Condition::Well);
     }
 }

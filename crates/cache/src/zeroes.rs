@@ -201,3 +201,110 @@ impl Zeroes {
         tainted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Geometry;
+    use alloc::sync::Arc;
+    use block::Memory;
+
+    fn arena() -> Arena {
+        let geometry =
+            Geometry { slots: 8, shards: 2, region_blocks: 8, extents: 4, ..Geometry::default() };
+        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
+        Arena::over(memory, &geometry, 16)
+    }
+
+    fn range(first: u64, blocks: u32, epoch: u64) -> ExtentHeader {
+        ExtentHeader { first, blocks, may_unmap: true, epoch, sequence: epoch }
+    }
+
+    /// What the arena keeps of the places of a shard: first block and blocks.
+    fn kept(arena: &Arena) -> Vec<(u64, u32)> {
+        let places = (4..8).filter_map(|number| arena.extent(number).expect("sound"));
+        let mut kept: Vec<_> = places.map(|range| (range.first, range.blocks)).collect();
+        kept.sort_unstable();
+        kept
+    }
+
+    #[test]
+    fn ranges_of_one_epoch_that_touch_are_one_and_others_stay_apart() {
+        let arena = arena();
+        let mut zeroes = Zeroes::new(4..8);
+        assert!(zeroes.is_empty() && zeroes.has_room());
+        zeroes.admit(&arena, range(10, 2, 5));
+        zeroes.admit(&arena, range(13, 2, 5));
+        assert_eq!(kept(&arena), [(10, 2), (13, 2)]);
+        zeroes.admit(&arena, range(12, 1, 6));
+        assert_eq!(zeroes.unwritten(5), 2);
+        zeroes.admit(&arena, ExtentHeader { may_unmap: false, ..range(12, 1, 5) });
+        assert_eq!(kept(&arena), [(10, 5), (12, 1)]);
+        assert_eq!((zeroes.unwritten(5), zeroes.unwritten(6)), (1, 1));
+        assert!(zeroes.has_room());
+        let covered = [9, 10, 12, 14, 15].map(|block| zeroes.covering(block));
+        assert_eq!(covered, [None, Some(false), Some(false), Some(false), None]);
+        assert!(!zeroes.cover(9) && zeroes.cover(10) && zeroes.cover(14) && !zeroes.cover(15));
+        assert!(
+            !zeroes.meet(5, 5) && zeroes.meet(5, 6) && zeroes.meet(14, 9) && !zeroes.meet(15, 9)
+        );
+        zeroes.admit(&arena, range(40, 1, 6));
+        zeroes.admit(&arena, range(50, 1, 6));
+        assert!(!zeroes.has_room());
+        assert_eq!(zeroes.covering(40), Some(true));
+        assert_eq!(zeroes.discard(&arena), 5 + 1 + 1 + 1);
+        assert!(zeroes.is_empty() && zeroes.has_room() && kept(&arena).is_empty());
+    }
+
+    #[test]
+    fn ranges_are_written_in_order_tainted_and_released_by_their_epoch() {
+        let arena = arena();
+        let mut zeroes = Zeroes::new(4..8);
+        zeroes.admit(&arena, range(30, 2, 5));
+        zeroes.admit(&arena, range(10, 2, 5));
+        zeroes.admit(&arena, range(20, 2, 6));
+        assert!(!zeroes.is_writing());
+        let first = zeroes.next_run(5).expect("two wait");
+        assert_eq!((first.first, first.blocks, first.may_unmap), (10, 2, true));
+        assert!(zeroes.is_writing());
+        assert_eq!(zeroes.unwritten(5), 2, "it is only under way");
+        zeroes.run_done(&first, false);
+        assert!(!zeroes.is_writing());
+        assert_eq!(zeroes.next_run(5), Some(first), "once more");
+        zeroes.run_done(&first, true);
+        assert_eq!((zeroes.unwritten(5), zeroes.taint()), (1, 1));
+        assert_eq!((zeroes.unwritten(5), zeroes.taint()), (2, 0));
+        for first in [10, 30] {
+            let run = zeroes.next_run(5).expect("it waits");
+            assert_eq!(run.first, first);
+            zeroes.run_done(&run, true);
+        }
+        assert_eq!((zeroes.next_run(5), zeroes.unwritten(5)), (None, 0));
+        zeroes.release(&arena, 6);
+        assert_eq!(kept(&arena).len(), 3, "those of epoch 6 are not written");
+        zeroes.release(&arena, 5);
+        assert_eq!(kept(&arena), [(20, 2)]);
+        assert!(zeroes.cover(20) && !zeroes.cover(10) && zeroes.has_room());
+    }
+
+    #[test]
+    fn of_ranges_that_overlap_one_is_written_at_a_time() {
+        let mut zeroes = Zeroes::new(4..8);
+        // Killed while two became one: recovery finds all three.
+        for (number, first, blocks) in [(4, 10, 4), (5, 10, 2), (6, 14, 2)] {
+            zeroes.restore(number, range(first, blocks, 5));
+        }
+        let first = zeroes.next_run(5).expect("three wait");
+        assert_eq!(first.first, 10);
+        assert_eq!(zeroes.next_run(5), None, "the other one that begins at 10 meets it");
+        zeroes.run_done(&first, true);
+        let second = zeroes.next_run(5).expect("two wait");
+        assert_eq!(second.first, 10);
+        let third = zeroes.next_run(5).expect("it meets neither");
+        assert_eq!(third.first, 14);
+        assert_eq!(zeroes.next_run(5), None);
+        assert!(zeroes.has_room());
+        zeroes.restore(7, range(30, 1, 5));
+        assert!(!zeroes.has_room());
+    }
+}

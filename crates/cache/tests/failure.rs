@@ -22,6 +22,8 @@ enum Mood {
     Well,
     /// It does not answer what is of this kind.
     Hangs(fn(&Request) -> bool),
+    /// Nor gives a sign for a virtual minute.
+    Silent(fn(&Request) -> bool),
     /// It fails whatever is not a read.
     Fails,
 }
@@ -44,6 +46,9 @@ impl Block for Moody {
         self.lane.sleep_until(self.lane.now() + tick).await;
         while matches!(self.mood.get(), Mood::Hangs(hangs) if hangs(&request)) {
             self.lane.sleep_until(self.lane.now() + tick).await;
+        }
+        if matches!(self.mood.get(), Mood::Silent(hangs) if hangs(&request)) {
+            self.lane.sleep_until(self.lane.now() + 60_000_000_000).await;
         }
         if matches!(self.mood.get(), Mood::Fails) && !is_read(&request) {
             return Err(Error::new(Kind::Io, "test"));
@@ -281,13 +286,31 @@ fn reads_that_hang_fail_no_volume() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_backing_that_hangs() {
+fn whoever_waits_is_told_although_nothing_wakes_it() {
     let mut scene = scene();
     scene.write(3, 5).expect("absorbed");
-    scene.backing.mood.set(Mood::Hangs(is_change));
-    let cache = scene.cache.clone();
-    assert!(scene.wait(async move { cache.drain().await }).is_err());
-    assert_eq!(scene.shared().dirty_blocks(), 1, "what is dirty stays so");
+    scene.backing.mood.set(Mood::Silent(|_| true));
+    let hanging = [
+        scene.begin(Request::Read { at: Extent::new(320, 8), into: Buf::new(8, GRAIN) }),
+        scene.begin(write(9, 1, true)),
+        scene.begin(Request::Flush),
+    ];
+    scene.pass_ns(2 * STALL_NS);
+    for request in hanging {
+        assert!(matches!(request.get(), Some(Err(_))), "{:?}", request.get());
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_backing_that_hangs() {
+    for mood in [Mood::Hangs(is_change), Mood::Hangs(is_flush), Mood::Silent(is_flush)] {
+        let mut scene = scene();
+        scene.write(3, 5).expect("absorbed");
+        scene.backing.mood.set(mood);
+        assert!(scene.drain().is_err());
+        assert_eq!(scene.shared().dirty_blocks(), 1, "what is dirty stays so");
+        assert!(scene.drain().is_err(), "nor does the next one");
+    }
 }
 
 #[test]
@@ -356,10 +379,14 @@ fn what_is_discarded_shows_the_backing_as_it_is() {
     }
     let zeros = Request::Zero { at: Extent::new(24 * 8, 32), fua: false, may_unmap: true };
     scene.ask(zeros).expect("absorbed");
+    scene.pass_ns(1_000_000);
     scene.fail();
     scene.backing.mood.set(Mood::Well);
-    assert_eq!(scene.discard(), Ok(3 + 4));
     let shared = scene.shared();
+    assert!(shared.counters(scene.world.now()).dirty_age_ns > 1_000_000);
+    assert_eq!(scene.discard(), Ok(3 + 4));
+    let after = shared.counters(scene.world.now());
+    assert_eq!((after.blocks_dirty, after.dirty_age_ns, after.epochs_closed), (0, 0, 0));
     shared.check();
     assert!(!shared.has_failed());
     assert_eq!(shared.dirty_blocks(), 0);

@@ -174,6 +174,8 @@ fn flushes_runs_and_write_outs_are_timed() {
     scene.latency_ns.set(30_000);
     let stack = scene.stack.clone();
     scene.run(async move {
+        // What is timed is how long it took, not when.
+        stack.lane().sleep_until(1_000_000).await;
         write(&stack, 0, 8).await;
         write(&stack, 80, 8).await;
         stack.run(Request::Flush).await.expect("RAM does not fail");

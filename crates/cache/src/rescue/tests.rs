@@ -204,3 +204,16 @@ fn of_a_chain_of_epochs_the_newest_counts_and_a_range_overtakes_all_before_it() 
     let expected = [(24, 8, Some(1)), (32, 8, None), (40, 8, Some(5)), (48, 8, Some(7))];
     assert_eq!(fixture.pieces(), expected);
 }
+
+#[test]
+fn one_slot_or_one_range_is_something_and_the_size_is_the_volumes() {
+    let nothing = fixture(797, 9);
+    assert!(nothing.rescue().is_empty());
+    assert_eq!(nothing.rescue().sectors(), 797);
+    let one_slot = fixture(800, 9);
+    one_slot.slot(0, 3, 9, 1);
+    assert!(!one_slot.rescue().is_empty());
+    let one_range = fixture(800, 9);
+    one_range.zeros(0, 3, 1, 9);
+    assert!(!one_range.rescue().is_empty());
+}

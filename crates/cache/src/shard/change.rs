@@ -102,7 +102,8 @@ impl Shard {
         }
         if gauges.is_ordered() && Shard::must_not_pass(gauges) {
             return match reason {
-                Reason::Large if blocks > settings.absorb_blocks_max => Admit::Cut,
+                // In pieces it can be absorbed.
+                Reason::Large => Admit::Cut,
                 _ => Admit::WaitForRoom { urgent: false },
             };
         }

@@ -1,11 +1,9 @@
 //! The shard as recovery rebuilds it.
 
-use super::early::Early;
 use super::{Gauges, Shard};
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::index::Hash;
 use crate::lists::List;
-use crate::policy::Policy;
 use core::sync::atomic::Ordering;
 
 impl Shard {
@@ -26,20 +24,11 @@ impl Shard {
         header.mask != 0
     }
 
-    /// Empties every list; `open` is the open epoch from now on, and before it so many are closed, the
-    /// oldest of them begun.
-    pub(crate) fn reset(&mut self, open: u64, closed: u64) {
+    /// A fresh shard is about to take over what its slots hold: none of them is free until it is found to
+    /// be. `open` is the open epoch from now on, and before it so many are closed, the oldest of them begun.
+    pub(crate) fn begin_recovery(&mut self, open: u64, closed: u64) {
         self.open_at(open, closed);
-        self.index.clear();
-        self.fills.clear();
-        self.passes.clear();
-        self.doubtful.clear();
-        self.plan.clear();
-        self.policy = Policy::lru();
-        (self.free, self.open, self.closing, self.written) =
-            (List::EMPTY, List::EMPTY, List::EMPTY, List::EMPTY);
-        self.early = Early::NONE;
-        self.dirty = 0;
+        self.free = List::EMPTY;
     }
 
     pub(crate) fn recover_free(&mut self, slot: u32) {

@@ -1,0 +1,152 @@
+use super::*;
+
+fn arena() -> (Arena, Geometry) {
+    let geometry =
+        Geometry { slots: 8, shards: 1, region_blocks: 8, extents: 2, fills: 2, run_blocks: 8 };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
+    (Arena::over(memory, &geometry, 16), geometry)
+}
+
+#[test]
+fn headers_round_trip_and_any_three_flipped_bits_are_noticed() {
+    let (arena, _) = arena();
+    let header = Header {
+        block: (1 << 40) - 2,
+        mask: 0b1010_0101,
+        epoch: 65_535,
+        sequence: (1 << 44) - 3,
+        state: State::Written,
+        shadowed: true,
+    };
+    arena.publish(5, &header);
+    assert_eq!(arena.verified(5), Some(header));
+    let words = [arena.header_at(5), arena.header_at(5) + 8].map(|at| arena.memory.word(at));
+    for one in 0..128 {
+        for two in one..128 {
+            for three in [two, (two * 7 + one) % 128] {
+                let mut bits = [one, two, three].to_vec();
+                bits.sort_unstable();
+                bits.dedup();
+                let flip = || {
+                    for bit in &bits {
+                        words[bit / 64].fetch_xor(1 << (bit % 64), Ordering::Relaxed);
+                    }
+                };
+                flip();
+                assert_eq!(arena.verified(5), None, "bits {bits:?}");
+                flip();
+            }
+        }
+    }
+    assert_eq!(arena.verified(5), Some(header));
+}
+
+#[test]
+fn a_header_in_another_slots_place_is_noticed() {
+    let (arena, _) = arena();
+    let header = Header { block: 3, mask: 255, state: State::Dirty, ..Header::FREE };
+    arena.publish(1, &header);
+    for word in [0, 8] {
+        let value = arena.memory.word(arena.header_at(1) + word).load(Ordering::Relaxed);
+        arena.memory.word(arena.header_at(2) + word).store(value, Ordering::Relaxed);
+    }
+    assert_eq!(arena.verified(2), None);
+}
+
+#[test]
+fn extents_round_trip() {
+    let (arena, _) = arena();
+    let extent =
+        ExtentHeader { first: 9, blocks: 1 << 20, may_unmap: true, epoch: 7, sequence: 11 };
+    assert_eq!(arena.extent(1), Ok(None));
+    arena.publish_extent(1, &extent);
+    assert_eq!(arena.extent(1), Ok(Some(extent)));
+    arena.memory.word(arena.extent_words(1)[0]).fetch_xor(1, Ordering::Relaxed);
+    assert_eq!(arena.extent(1), Err(()));
+    arena.free_extent(1);
+    assert_eq!(arena.extent(1), Ok(None));
+}
+
+/// The words of a slot's header or of a range, as they lie in the memory.
+fn words<const N: usize>(arena: &Arena, at: usize) -> [u64; N] {
+    core::array::from_fn(|index| arena.memory.word(at + index * 8).load(Ordering::Relaxed))
+}
+
+/// The next program must read what this one has left. Computed from the picture above with another
+/// CRC-16 (Python's `binascii.crc_hqx`). If this has to change, so has the superblock's version.
+#[test]
+fn what_lies_in_the_memory_is_as_the_picture_says() {
+    let geometry = Geometry {
+        slots: 65_538,
+        shards: 65_538,
+        region_blocks: 8,
+        extents: 1,
+        ..Geometry::default()
+    };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
+    let arena = Arena::over(memory, &geometry, 16);
+    let one = Header {
+        block: 0x12_3456_789a,
+        mask: 0xa5,
+        epoch: 0xbeef,
+        sequence: 0x123_4567_89ab,
+        state: State::Written,
+        shadowed: true,
+    };
+    let two =
+        Header { block: 3, mask: 0xff, epoch: 1, sequence: 2, state: State::Dirty, ..Header::FREE };
+    arena.publish(5, &one);
+    arena.publish(65_537, &two);
+    assert_eq!(words(&arena, 128 + 5 * 16), [0x1234_5678_9aa5_beef, 0x1234_5678_9abc_90aa]);
+    assert_eq!(words(&arena, 128 + 65_537 * 16), [0x3ff_0001, 0x22_d51b]);
+    let one = ExtentHeader {
+        first: 0x1234,
+        blocks: 0x10_0000,
+        may_unmap: true,
+        epoch: 0x1_0007,
+        sequence: 0x123_4567_89ab,
+    };
+    let two = ExtentHeader { first: 9, blocks: 3, may_unmap: false, epoch: 2, sequence: 11 };
+    arena.publish_extent(1, &one);
+    arena.publish_extent(65_537, &two);
+    let extents = 128 + 65_538 * 16;
+    assert_eq!(
+        words(&arena, extents + 32),
+        [0x1234, 0x1_0010_0000, 0x1_0007, 0x1234_5678_9ab2_0004]
+    );
+    assert_eq!(words(&arena, extents + 65_537 * 32), [9, 3, 2, 0xb2_dec4]);
+    assert_eq!((arena.extent(1), arena.extent(65_537)), (Ok(Some(one)), Ok(Some(two))));
+}
+
+#[test]
+fn every_part_begins_after_the_one_before_it_and_real_slots_at_a_page() {
+    let geometry = Geometry { slots: 24, shards: 3, extents: 5, ..Geometry::default() };
+    let parts = 128 + 24 * 16 + 3 * 5 * 32;
+    for (grain, slots_at) in [(16, parts), (512, 4096)] {
+        let bytes = slots_at + 24 * 8 * grain as usize;
+        assert_eq!(Arena::bytes(&geometry, grain), bytes);
+        let arena = Arena::over(Arc::new(Memory::heap(bytes)), &geometry, grain);
+        assert_eq!(arena.header_at(23), 128 + 23 * 16);
+        assert_eq!(arena.extent_words(0)[0], 128 + 24 * 16);
+        assert_eq!(arena.sector_at(0, 0), slots_at);
+        assert_eq!(arena.sector_at(23, 7) + grain as usize, bytes);
+    }
+}
+
+#[test]
+fn a_state_that_there_is_not_is_noticed_although_the_checksum_is_right() {
+    let (arena, _) = arena();
+    let header = Header { block: 3, mask: 255, state: State::Dirty, ..Header::FREE };
+    arena.publish(1, &header);
+    let at = arena.header_at(1);
+    let [place, life] = words(&arena, at);
+    for state in [0, 5, 6, 7] {
+        let life = life & !0xf_ffff | state << 16 | 1 << 20;
+        arena.store(at + 8, life | u64::from(check(place, life, 1)));
+        assert_eq!(arena.verified(1), None, "{state}");
+    }
+    for state in [State::Clean, State::Dirty, State::Writing, State::Written] {
+        arena.publish(1, &Header { state, ..header });
+        assert_eq!(arena.verified(1).map(|header| header.state), Some(state));
+    }
+}

@@ -1,0 +1,177 @@
+use super::*;
+use crate::arena::State;
+use crate::settings::Settings;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use block::{Block, Durability, Memory, Ram, WriteMode};
+
+const GRAIN: u32 = 16;
+const BLOCKS: u64 = 64;
+const GEOMETRY: Geometry =
+    Geometry { slots: 24, shards: 3, region_blocks: 8, extents: 5, fills: 2, run_blocks: 8 };
+const DIRTY: Header =
+    Header { block: 0, mask: 0xff, epoch: 2, sequence: 1, state: State::Dirty, shadowed: false };
+
+fn settings(durability: Durability) -> Settings {
+    Settings {
+        write: WriteMode::BackNow,
+        durability,
+        dirty_blocks_max: 16,
+        dirty_age_ns: 1_000_000,
+        flush_target_ns: 0,
+        retry_time_ns: 1_000_000,
+        stall_time_ns: 0,
+        crew: 1,
+        absorb_blocks_max: 8,
+        fill_cost_ns: 0,
+    }
+}
+
+fn memory() -> Arc<Memory> {
+    Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)))
+}
+
+/// A process with this meaning of flushes takes the memory.
+fn take(memory: &Arc<Memory>, durability: Durability) -> Shared {
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let shared = Shared::new(ram.limits(), GEOMETRY, settings(durability), 7, memory.clone());
+    Arc::into_inner(shared.expect("mine")).expect("nobody else has it")
+}
+
+/// The memory that such a process has left without having done anything.
+fn left(durability: Durability) -> (Arc<Memory>, Arena) {
+    let memory = memory();
+    take(&memory, durability);
+    (memory.clone(), Arena::over(memory, &GEOMETRY, GRAIN))
+}
+
+fn closed(shared: &Shared) -> u32 {
+    shared.order.with(|order| order.closed())
+}
+
+#[test]
+fn nothing_found_is_nothing_to_write_out() {
+    let (memory, _) = left(Durability::Flush);
+    let shared = take(&memory, Durability::Flush);
+    let counters = shared.counters(0);
+    assert_eq!((counters.blocks_dirty, counters.dirty_age_ns), (0, 0));
+    assert!(!shared.gauges.urgent.load(Ordering::Relaxed));
+    assert_eq!(shared.gauges.open_since.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn one_range_in_the_last_place_is_found() {
+    let (memory, arena) = left(Durability::Flush);
+    let range = ExtentHeader { first: 16, blocks: 2, may_unmap: false, epoch: 2, sequence: 9 };
+    arena.publish_extent(14, &range);
+    let shared = take(&memory, Durability::Flush);
+    assert!(shared.gauges.urgent.load(Ordering::Relaxed));
+    assert_ne!(shared.gauges.open_since.load(Ordering::Relaxed), 0);
+    assert_eq!(shared.gauges.sequence.load(Ordering::Relaxed), 10);
+}
+
+#[test]
+fn new_changes_are_newer_than_whatever_was_found() {
+    let (memory, arena) = left(Durability::Flush);
+    for (slot, sequence) in [(1, 40), (2, 41), (9, 7)] {
+        arena.publish(slot, &Header { block: slot.into(), sequence, ..DIRTY });
+    }
+    let shared = take(&memory, Durability::Flush);
+    assert_eq!(shared.gauges.sequence.load(Ordering::Relaxed), 42);
+    assert_eq!(shared.counters(0).blocks_recovered, 3);
+}
+
+#[test]
+fn a_discard_that_had_begun_is_brought_to_its_end() {
+    let (memory, arena) = left(Durability::Flush);
+    arena.publish(23, &DIRTY);
+    let range = ExtentHeader { first: 16, blocks: 2, may_unmap: false, epoch: 2, sequence: 9 };
+    arena.publish_extent(14, &range);
+    arena.note_flush_failed();
+    arena.note_condition(Condition::Discarding);
+    let shared = take(&memory, Durability::Flush);
+    assert_eq!(arena.verified(23).map(|header| header.state), Some(State::Free));
+    assert_eq!(arena.extent(14), Ok(None));
+    assert!(arena.condition() == Condition::Well && !shared.has_failed());
+    assert_eq!(shared.dirty_blocks(), 0);
+}
+
+#[test]
+fn an_order_that_was_promised_closes_an_epoch_and_no_other_does() {
+    use Durability::{Flush, Ordered};
+    for (before, after, expected) in
+        [(Flush, Flush, 0), (Flush, Ordered, 1), (Ordered, Flush, 1), (Ordered, Ordered, 1)]
+    {
+        let (memory, _) = left(before);
+        let shared = take(&memory, after);
+        assert_eq!(closed(&shared), expected, "{before:?}, then {after:?}");
+        assert_eq!(shared.gauges.is_ordered(), expected > 0);
+    }
+}
+
+#[test]
+fn epochs_stay_apart_and_a_claim_of_more_than_can_be_is_the_oldest() {
+    let (memory, arena) = left(Durability::Flush);
+    arena.note_epoch(5);
+    for (slot, epoch) in [(0, 5), (1, 4), (2, 2)] {
+        arena.publish(slot, &Header { block: slot.into(), epoch, ..DIRTY });
+    }
+    assert_eq!(closed(&take(&memory, Durability::Flush)), 3);
+    let damaged = 5u16.wrapping_sub(20_000);
+    arena.publish(3, &Header { block: 3, epoch: damaged, ..DIRTY });
+    assert_eq!(closed(&take(&memory, Durability::Flush)), CHAIN_MAX as u32 + 1);
+}
+
+#[test]
+fn what_is_damaged_is_counted_and_never_comes_back() {
+    let (memory, arena) = left(Durability::Flush);
+    arena.publish(3, &DIRTY);
+    let range = ExtentHeader { first: 16, blocks: 2, may_unmap: false, epoch: 2, sequence: 9 };
+    for number in [4, 11] {
+        arena.publish_extent(number, &range);
+    }
+    // One bit of the slot's place, and of the sizes of both ranges.
+    memory.word(arena.header_at(3)).fetch_xor(1 << 30, Ordering::Relaxed);
+    for number in [4, 11] {
+        let at = Arena::bytes(&Geometry { slots: 24, shards: 1, extents: 0, ..GEOMETRY }, GRAIN);
+        let slots = 24 * 8 * GRAIN as usize;
+        memory.word(at - slots + number * 32 + 8).fetch_xor(1, Ordering::Relaxed);
+    }
+    let shared = take(&memory, Durability::Flush);
+    let counters = shared.counters(0);
+    assert_eq!((counters.headers_rejected, counters.blocks_recovered), (3, 0));
+    assert!(!shared.gauges.urgent.load(Ordering::Relaxed));
+    drop(shared);
+    assert_eq!((arena.extent(4), arena.extent(11)), (Ok(None), Ok(None)));
+}
+
+#[test]
+fn numbers_wrap_and_are_not_before_themselves() {
+    for bits in [16, 44] {
+        let last = (1 << bits) - 1;
+        let half = 1 << (bits - 1);
+        for one in [0, 5, half, last] {
+            let after = |by: u64| one + by & last;
+            assert!(!is_before(one, one, bits));
+            for near in [1, 2, half - 1] {
+                assert!(is_before(one, after(near), bits), "{one} before {near} later");
+                assert!(!is_before(after(near), one, bits));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_reason_is_a_sentence_of_its_own() {
+    let reasons = [
+        Unrecoverable::NotAnArena,
+        Unrecoverable::AnotherVolume,
+        Unrecoverable::AnotherSize,
+        Unrecoverable::UnknownVersion,
+    ];
+    let mut said: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    assert!(said.iter().all(|text| text.starts_with("the memory holds ")), "{said:?}");
+    said.sort_unstable();
+    said.dedup();
+    assert_eq!(said.len(), reasons.len());
+}

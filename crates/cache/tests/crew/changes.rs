@@ -1,0 +1,254 @@
+//! What becomes of changes while the buffer fills or something is closed.
+
+use crate::scene::*;
+
+#[test]
+fn a_large_write_is_absorbed_in_pieces_rather_than_to_wait_for_closed_epochs() {
+    let mut scene = scene(Settings { durability: Durability::Ordered, ..settings() });
+    // What an earlier user of the backing has sent is flushed first.
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.pass_ns(50 * MS);
+    let large = |first: u64| {
+        let at = Extent::new(first * 8, 64 * 8);
+        Request::Write { at, from: Buf::new(64 * 8, GRAIN), fua: false }
+    };
+    assert_eq!(scene.ask(large(4096)), Ok(()));
+    assert_eq!(scene.counters().passes_large, 1, "nothing is closed");
+    scene.fill(3);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.state.hangs.set(Some(is_write));
+    let absorbed = scene.counters().blocks_absorbed;
+    let answer = scene.begin(large(8192));
+    scene.pass_ns(5 * MS);
+    assert_eq!(answer.take(), Some(Ok(())));
+    assert_eq!(scene.counters().blocks_absorbed, absorbed + 64);
+    assert_eq!(scene.counters().passes_large, 1);
+}
+
+#[test]
+fn passes_are_counted_by_their_reason() {
+    let mut scene = scene(settings());
+    let large = |first: u64, sectors: u32| {
+        let at = Extent::new(first * 8, sectors);
+        Request::Write { at, from: Buf::new(sectors, GRAIN), fua: false }
+    };
+    for block in 0..3 {
+        assert_eq!(scene.ask(write(block, true)), Ok(()));
+    }
+    assert_eq!(scene.ask(large(128, 32 * 8)), Ok(()), "as large as may be absorbed");
+    for first in [256, 320] {
+        assert_eq!(scene.ask(large(first, 33 * 8)), Ok(()));
+    }
+    let counters = scene.counters();
+    assert_eq!((counters.passes, counters.passes_fua, counters.passes_large), (5, 3, 2));
+    assert_eq!((counters.blocks_absorbed, counters.blocks_dirty), (32, 32));
+}
+
+#[test]
+fn writers_are_slowed_down_before_the_buffer_is_full() {
+    let mut scene = scene(Settings { dirty_blocks_max: 256, crew: 1, ..settings() });
+    scene.fill(100);
+    assert_eq!(scene.counters().changes_slowed, 0, "there is room");
+    scene.fill(1000);
+    let counters = scene.counters();
+    assert!(counters.changes_slowed > 100, "{}", counters.changes_slowed);
+    assert!(counters.slowed_ns > 100 * MS, "{}", counters.slowed_ns);
+    assert!(counters.passes < 100, "{}: only where that is not enough", counters.passes);
+    // What is rewritten needs no room.
+    let slowed = counters.changes_slowed;
+    for _ in 0..20 {
+        assert_eq!(scene.ask(write(1998, false)), Ok(()));
+    }
+    assert!(scene.counters().changes_slowed <= slowed + 1);
+}
+
+#[test]
+fn a_change_passes_what_is_clean_or_wholly_replaced_and_is_ordered_behind_the_rest() {
+    let mut scene = scene(settings());
+    let part = |block: u64, sectors: u32, fua| {
+        let at = Extent::new(block * 8 + 2, sectors);
+        Request::Write { at, from: Buf::new(sectors, GRAIN), fua }
+    };
+    let (into, at) = (Buf::new(8, GRAIN), Extent::new(7 * 8, 8));
+    assert_eq!(scene.ask(Request::Read { at, into }), Ok(()));
+    assert_eq!(scene.ask(part(7, 1, true)), Ok(()));
+    assert_eq!(scene.counters().passes_fua, 1, "past a clean block");
+    assert_eq!(scene.ask(write(8, false)), Ok(()));
+    assert_eq!(scene.ask(write(8, true)), Ok(()));
+    assert_eq!(scene.counters().passes_fua, 2, "past a dirty block that it replaces");
+    assert_eq!(scene.shared.dirty_blocks(), 0);
+    let flushes = scene.counters().epochs;
+    let two = Request::Write { at: Extent::new(98, 14), from: Buf::new(14, GRAIN), fua: true };
+    for (held, change) in [
+        (write(9, false), part(9, 1, true)),
+        (part(10, 3, false), write(10, true)),
+        (write(12, false), two),
+    ] {
+        assert_eq!(scene.ask(held), Ok(()));
+        assert_eq!(scene.ask(change), Ok(()));
+        assert_eq!((scene.counters().passes_fua, scene.shared.dirty_blocks()), (2, 0));
+    }
+    assert_eq!(scene.counters().epochs, flushes + 3, "written out with what was there");
+    assert_eq!(scene.counters().writes_urgent, 0, "there was room");
+}
+
+#[test]
+fn zeros_take_the_place_of_what_is_dirty_at_once() {
+    let mut scene = scene(settings());
+    scene.fill(4);
+    let at = Extent::new(0, 8 * 8);
+    let answer = scene.begin(Request::Zero { at, fua: false, may_unmap: false });
+    scene.pass_ns(MS / 2);
+    assert_eq!(answer.take(), Some(Ok(())));
+    let counters = scene.counters();
+    assert_eq!((counters.blocks_saved, counters.passes), (4, 0));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!((scene.counters().zeroes_written, scene.counters().blocks_written), (1, 0));
+}
+
+/// A scene in which whatever the crew begins with gets no answer: four dirty blocks are the most.
+fn stuck() -> Scene {
+    let settings =
+        Settings { dirty_blocks_max: 8, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+    let scene = scene(settings);
+    scene.state.hangs.set(Some(is_low_write));
+    scene
+}
+
+fn is_low_write(request: &Request) -> bool {
+    is_write(request) && request.extent().is_some_and(|at| at.first < 32)
+}
+
+#[test]
+fn a_full_buffer_still_takes_what_is_dirty_already() {
+    let mut scene = stuck();
+    scene.fill(3);
+    while scene.counters().passes_full == 0 {
+        let next = 100 + 2 * scene.counters().blocks_dirty;
+        assert_eq!(scene.ask(write(next, false)), Ok(()));
+    }
+    let dirty = scene.counters().blocks_dirty;
+    assert_eq!(dirty, 4, "half of eight");
+    for _ in 0..5 {
+        assert_eq!(scene.ask(write(98 + 2 * dirty, false)), Ok(()));
+        assert_eq!((scene.counters().passes, scene.counters().blocks_dirty), (1, dirty));
+    }
+}
+
+#[test]
+fn zeros_take_slots_only_for_parts_of_blocks() {
+    for (before, first, sectors, dirty, passes) in [
+        (4, 2048, 512, 4, 0),
+        (3, 803, 2, 4, 0),
+        (3, 2051, 509, 4, 0),
+        (3, 2048, 511, 4, 0),
+        (3, 2051, 500, 3, 1),
+    ] {
+        let mut scene = stuck();
+        scene.fill(before);
+        let at = Extent::new(first, sectors);
+        assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: false }), Ok(()));
+        let counters = scene.counters();
+        assert_eq!((counters.blocks_dirty, counters.passes), (dirty, passes), "{first} {sectors}");
+    }
+}
+
+#[test]
+fn behind_what_is_too_old_nothing_is_absorbed() {
+    let mut scene = scene(settings());
+    scene
+        .state
+        .hangs
+        .set(Some(|request| is_write(request) && request.extent().is_some_and(|at| at.first < 32)));
+    scene.fill(1);
+    scene.pass_ns(1900 * MS);
+    assert_eq!(scene.ask(write(700, false)), Ok(()));
+    assert_eq!((scene.counters().passes, scene.counters().blocks_absorbed), (0, 2));
+    scene.pass_ns(200 * MS);
+    assert_eq!(scene.ask(write(702, false)), Ok(()));
+    assert_eq!((scene.counters().passes_late, scene.counters().blocks_absorbed), (1, 2));
+}
+
+#[test]
+fn once_it_was_full_changes_pass_until_a_quarter_is_free() {
+    let settings =
+        Settings { dirty_blocks_max: 64, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+    let mut scene = scene(settings);
+    scene.state.hangs.set(Some(is_low_write));
+    let mut block = 0;
+    while scene.counters().passes_full == 0 {
+        assert_eq!(scene.ask(write(block, false)), Ok(()));
+        block += 2;
+    }
+    assert!((32..=34).contains(&scene.counters().blocks_dirty));
+    scene.state.hangs.set(None);
+    let mut passes = 0;
+    while scene.counters().passes_full > passes {
+        passes = scene.counters().passes_full;
+        assert_eq!(scene.ask(write(block, false)), Ok(()));
+        block += 2;
+    }
+    // Beside those that pass, which take a millisecond each, the crew has one run under way.
+    assert!((6..=20).contains(&passes), "{passes}");
+    for _ in 0..4 {
+        assert_eq!(scene.ask(write(block, false)), Ok(()));
+        block += 2;
+    }
+    assert_eq!(scene.counters().passes_full, passes, "there is room");
+}
+
+#[test]
+fn a_sixteenth_of_the_slots_is_kept_for_reading() {
+    let settings = Settings {
+        dirty_blocks_max: 1 << 20,
+        dirty_age_ns: 100_000 * MS,
+        crew: 1,
+        absorb_blocks_max: 64,
+        ..settings()
+    };
+    let mut scene = scene(settings);
+    for first in (0..15_360).step_by(64) {
+        let from = Buf::new(64 * 8, GRAIN);
+        let at = Extent::new(first * 8, 64 * 8);
+        assert_eq!(scene.ask(Request::Write { at, from, fua: false }), Ok(()));
+    }
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes), (15_360, 0));
+    assert_eq!(scene.ask(write(16_000, false)), Ok(()));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_full), (15_360, 1));
+    assert_eq!(scene.ask(write(7, false)), Ok(()), "what is there needs no more");
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_full), (15_360, 1));
+}
+
+#[test]
+fn saved_is_what_was_dirty_and_need_not_be_written() {
+    let mut scene = scene(settings());
+    let zero = Request::Zero { at: Extent::new(0, 8), fua: false, may_unmap: false };
+    for change in [write(0, false), zero] {
+        let (into, at) = (Buf::new(8, GRAIN), Extent::new(0, 8));
+        assert_eq!(scene.ask(Request::Read { at, into }), Ok(()));
+        let before = scene.counters().blocks_saved;
+        assert_eq!(scene.ask(change.clone()), Ok(()));
+        assert_eq!(scene.counters().blocks_saved, before, "it was clean");
+        assert_eq!(scene.ask(write(0, false)), Ok(()));
+        assert_eq!(scene.ask(write(0, false)), Ok(()));
+        assert!(scene.counters().blocks_saved > before);
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+    }
+}
+
+#[test]
+fn a_flush_that_waits_for_nothing_but_a_pass_ends_with_it() {
+    let mut scene = scene(settings());
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    scene.state.hangs.set(Some(is_write));
+    let pass = scene.begin(write(5, true));
+    scene.pass_ns(2 * MS);
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(10 * MS);
+    assert!(flush.borrow().is_none() && pass.borrow().is_none());
+    scene.state.hangs.set(None);
+    scene.pass_ns(10 * MS);
+    assert_eq!((pass.take(), flush.take()), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().runs_written), (0, 0));
+}

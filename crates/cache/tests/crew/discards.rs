@@ -1,0 +1,77 @@
+//! Giving up what is dirty while something of it is still on its way to the backing.
+
+use crate::scene::*;
+
+const STALL_NS: u64 = 20 * MS;
+
+impl Scene {
+    fn discard(&mut self) -> Result<u64> {
+        let (cache, answer) = (self.cache.clone(), Rc::new(Cell::new(None)));
+        let into = answer.clone();
+        let discard = async move { into.set(Some(cache.discard_dirty().await)) };
+        self.lane.spawn(discard).expect("a lane has room");
+        assert!(self.world.run_until(|| answer.get().is_some()));
+        answer.take().expect("it is there")
+    }
+}
+
+/// The discard is refused, and changes nothing, as long as what `begin` has sent is not answered.
+fn refused_while(begin: fn(&mut Scene), dirty: u64) {
+    let settings = Settings { stall_time_ns: STALL_NS, dirty_blocks_max: 64, ..settings() };
+    let mut scene = scene_of(settings, 4);
+    scene.state.hangs.set(Some(Request::is_change));
+    begin(&mut scene);
+    scene.pass_ns(2 * STALL_NS);
+    assert!(scene.shared.has_failed(), "the backing does not answer");
+    for _ in 0..2 {
+        let refused = scene.discard();
+        assert!(refused.is_err_and(|error| error.doing.contains("has not answered")));
+        assert_eq!(scene.counters().blocks_dirty, dirty);
+    }
+    // Answered at last, and cleared: all goes on as if nobody had asked.
+    scene.state.hangs.set(None);
+    scene.pass_ns(2 * STALL_NS);
+    scene.shared.clear_error();
+    for block in (0..1024).step_by(64) {
+        assert_eq!(scene.ask(write(block, false)), Ok(()));
+    }
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.counters().blocks_dirty, 0);
+    scene.shared.check();
+}
+
+#[test]
+fn nothing_is_given_up_while_a_change_passes() {
+    refused_while(
+        |scene| {
+            scene.fill(3);
+            scene.begin(write(999, true));
+        },
+        3,
+    );
+}
+
+#[test]
+fn nothing_is_given_up_while_something_is_written_out() {
+    refused_while(
+        |scene| {
+            scene.fill(3);
+            scene.begin(Request::Flush);
+        },
+        3,
+    );
+    // Early: nobody leads.
+    refused_while(|scene| scene.fill(24), 24);
+}
+
+#[test]
+fn nothing_is_given_up_while_zeros_are_written_out() {
+    refused_while(
+        |scene| {
+            let at = Extent::new(900 * 8, 16);
+            assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: true }), Ok(()));
+            scene.begin(Request::Flush);
+        },
+        0,
+    );
+}

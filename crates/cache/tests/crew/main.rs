@@ -1,0 +1,9 @@
+//! The crew and the keeper in virtual time: what is written out when, how much at a time, and what happens
+//! when it fails. The crash laboratory asks whether it is right; this, whether it is as the documents say.
+
+mod amounts;
+mod changes;
+mod discards;
+mod retries;
+mod rivals;
+mod scene;

@@ -1,0 +1,103 @@
+//! What is done about a backing that fails.
+
+use crate::scene::*;
+
+#[test]
+fn errors_of_the_backing_are_counted_by_their_kind() {
+    let mut scene = scene(settings());
+    let kinds: [fn(&Request) -> bool; 2] = [is_write, |it| matches!(it, Request::Flush)];
+    for (kind, fails) in kinds.into_iter().enumerate() {
+        let before = scene.counters();
+        scene.fill(2);
+        scene.state.fails.set(Some(fails));
+        let flush = scene.begin(Request::Flush);
+        scene.pass_ns(20 * MS);
+        scene.state.fails.set(None);
+        scene.pass_ns(60 * MS);
+        assert_eq!(flush.take(), Some(Ok(())), "within `retry_time`");
+        let after = scene.counters();
+        let new =
+            [after.errors_write - before.errors_write, after.errors_flush - before.errors_flush];
+        assert!(new[kind] > 0 && new[1 - kind] == 0, "{new:?}");
+        assert_eq!(after.errors_read, 0);
+    }
+}
+
+#[test]
+fn a_backing_that_fails_is_asked_again_and_again_but_ever_less_often() {
+    let mut scene = scene(Settings { retry_time_ns: 20_000 * MS, crew: 1, ..settings() });
+    scene.fill(1);
+    for fails in [is_write as fn(&Request) -> bool, |it| matches!(it, Request::Flush)] {
+        scene.state.fails.set(Some(fails));
+        let before = (scene.state.writes_sent.get(), scene.state.flushes.get());
+        let flush = scene.begin(Request::Flush);
+        scene.pass_ns(1300 * MS);
+        let early = scene.state.writes_sent.get() - before.0;
+        assert!((6..=10).contains(&early), "{early}: pauses of 5, 10, 20, ... 640 ms");
+        scene.pass_ns(10_000 * MS);
+        let late = scene.state.writes_sent.get() - before.0 - early;
+        assert!((18..=22).contains(&late), "{late}: one every half of a second");
+        scene.state.fails.set(None);
+        scene.pass_ns(600 * MS);
+        assert_eq!(flush.take(), Some(Ok(())));
+        scene.fill(1);
+    }
+}
+
+#[test]
+fn the_flush_for_what_was_written_early_is_tried_again_ever_less_often_and_nothing_is_clean_before()
+{
+    let settings = Settings {
+        dirty_blocks_max: 64,
+        dirty_age_ns: 100_000 * MS,
+        retry_time_ns: 20_000 * MS,
+        crew: 1,
+        ..settings()
+    };
+    let mut scene = scene(settings);
+    // The first flush of a process may not fail.
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    let before = (scene.counters().epochs, scene.state.flushes.get());
+    scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
+    scene.fill(30);
+    scene.pass_ns(1300 * MS);
+    let early = scene.state.flushes.get() - before.1;
+    assert!((6..=10).contains(&early), "{early}: pauses of 5, 10, 20, ... 640 ms");
+    scene.pass_ns(10_000 * MS);
+    let late = scene.state.flushes.get() - before.1 - early;
+    assert!((18..=22).contains(&late), "{late}: one every half of a second");
+    assert!(scene.counters().blocks_early > 0);
+    assert_eq!(scene.shared.dirty_blocks(), 30);
+    scene.state.fails.set(None);
+    scene.pass_ns(1000 * MS);
+    let left = scene.shared.dirty_blocks();
+    assert!((1..=16).contains(&left), "{left}: a quarter of what may be dirty stays");
+    assert_eq!(scene.counters().epochs, before.0, "no epoch is closed by that");
+}
+
+#[test]
+fn all_that_was_written_early_is_written_again_when_its_flush_fails() {
+    let settings = Settings {
+        dirty_blocks_max: 6400,
+        dirty_age_ns: 100_000 * MS,
+        retry_time_ns: 20_000 * MS,
+        ..settings()
+    };
+    let mut scene = scene(settings);
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    let before = scene.counters().blocks_written;
+    scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
+    scene.fill(2400);
+    let flushes = scene.state.flushes.get();
+    let state = scene.state.clone();
+    assert!(scene.world.run_until(|| state.flushes.get() > flushes));
+    scene.pass_ns(2 * MS);
+    scene.state.fails.set(None);
+    scene.pass_ns(2000 * MS);
+    let counters = scene.counters();
+    assert_eq!(counters.blocks_dirty, 1600);
+    assert_eq!(counters.blocks_written - before, 2 * 800);
+    scene.shared.check();
+}

@@ -1,0 +1,181 @@
+//! A volume in virtual time over a backing that takes a millisecond for whatever it is asked, as many at a
+//! time as one likes.
+
+pub(crate) use block::{
+    Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
+    WriteMode,
+};
+pub(crate) use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
+use lane::{Lane, Prices, World};
+pub(crate) use std::cell::{Cell, RefCell};
+pub(crate) use std::rc::Rc;
+use std::sync::Arc;
+
+pub(crate) const GRAIN: u32 = 16;
+pub(crate) const BLOCKS: u64 = 16_384;
+pub(crate) const MS: u64 = 1_000_000;
+/// How long a request of [`Parallel`] takes.
+pub(crate) const SERVICE_NS: u64 = MS;
+
+/// What the backing sees and does.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Writes that are under way, all that have been, and the most at a time since somebody looked.
+    pub(crate) writes: Cell<u32>,
+    pub(crate) writes_sent: Cell<u32>,
+    pub(crate) writes_most: Cell<u32>,
+    pub(crate) flushes: Cell<u32>,
+    /// What is of this kind is not answered as long as this is so ...
+    pub(crate) hangs: Cell<Option<fn(&Request) -> bool>>,
+    /// ... and this fails.
+    pub(crate) fails: Cell<Option<fn(&Request) -> bool>>,
+}
+
+pub(crate) struct Parallel {
+    ram: Ram,
+    lane: Lane,
+    limits: Limits,
+    state: Rc<State>,
+}
+
+impl Block for Parallel {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let State { writes, writes_sent, writes_most, flushes, hangs, fails } = &*self.state;
+        while hangs.get().is_some_and(|hangs| hangs(&request)) {
+            self.lane.sleep_until(self.lane.now() + SERVICE_NS).await;
+        }
+        let counts = is_write(&request);
+        if counts {
+            writes.set(writes.get() + 1);
+            writes_sent.set(writes_sent.get() + 1);
+            writes_most.set(writes_most.get().max(writes.get()));
+        }
+        flushes.set(flushes.get() + u32::from(matches!(request, Request::Flush)));
+        self.lane.sleep_until(self.lane.now() + SERVICE_NS).await;
+        writes.set(writes.get() - u32::from(counts));
+        if fails.get().is_some_and(|fails| fails(&request)) {
+            return Err(Error::new(Kind::Io, "test"));
+        }
+        self.ram.run(request).await
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) world: World,
+    pub(crate) lane: Lane,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cache: Cache,
+    pub(crate) stack: Stack,
+    pub(crate) state: Rc<State>,
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings {
+        write: WriteMode::BackNow,
+        durability: Durability::Flush,
+        dirty_blocks_max: 8192,
+        dirty_age_ns: 2000 * MS,
+        flush_target_ns: 0,
+        retry_time_ns: 100 * MS,
+        stall_time_ns: 0,
+        crew: 16,
+        absorb_blocks_max: 32,
+        fill_cost_ns: 0,
+    }
+}
+
+pub(crate) fn scene(settings: Settings) -> Scene {
+    scene_of(settings, 1)
+}
+
+pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let geometry =
+        Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 };
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("a fresh arena");
+    let state = Rc::new(State::default());
+    let backing = Parallel { ram, lane: lane.clone(), limits, state: state.clone() };
+    let cache = Cache::attach(&shared, &lane, Stack::new(&lane, backing));
+    let stack = Stack::new(&lane, cache.clone());
+    Scene { world, lane, shared, cache, stack, state }
+}
+
+pub(crate) fn is_write(request: &Request) -> bool {
+    matches!(request, Request::Write { .. })
+}
+
+pub(crate) fn write(block: u64, fua: bool) -> Request {
+    Request::Write { at: Extent::new(block * 8, 8), from: Buf::new(8, GRAIN), fua }
+}
+
+impl Scene {
+    pub(crate) fn begin(&self, request: Request) -> Rc<RefCell<Option<Result>>> {
+        let answer = Rc::new(RefCell::new(None));
+        let (stack, into) = (self.stack.clone(), answer.clone());
+        let task = async move { *into.borrow_mut() = Some(stack.run(request).await) };
+        self.lane.spawn(task).expect("a lane has room");
+        answer
+    }
+
+    pub(crate) fn ask(&mut self, request: Request) -> Result {
+        let answer = self.begin(request);
+        assert!(self.world.run_until(|| answer.borrow().is_some()), "no answer");
+        answer.take().expect("it is there")
+    }
+
+    /// Lets so much virtual time pass.
+    pub(crate) fn pass_ns(&mut self, ns: u64) {
+        let over = Rc::new(Cell::new(false));
+        let (lane, end) = (self.lane.clone(), over.clone());
+        let until = lane.now() + ns;
+        let task = async move {
+            lane.sleep_until(until).await;
+            end.set(true);
+        };
+        self.lane.spawn(task).expect("a lane has room");
+        assert!(self.world.run_until(|| over.get()));
+    }
+
+    /// Makes so many blocks dirty, of which no two can be one run.
+    pub(crate) fn fill(&mut self, blocks: u64) {
+        for block in 0..blocks {
+            assert_eq!(self.ask(write(2 * block, false)), Ok(()));
+        }
+    }
+
+    /// The most writes that were under way at a time, since this was asked before.
+    pub(crate) fn most(&self) -> u32 {
+        self.state.writes_most.replace(self.state.writes.get())
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.shared.counters(self.lane.now())
+    }
+
+    /// Somebody reads what is not in memory, and gets no answer.
+    pub(crate) fn keep_reading(&mut self) {
+        self.state.hangs.set(Some(|request| matches!(request, Request::Read { .. })));
+        let at = Extent::new((BLOCKS - 1) * 8, 8);
+        self.begin(Request::Read { at, into: Buf::new(8, GRAIN) });
+        self.pass_ns(1000);
+    }
+
+    /// Somebody's write goes past the cache, and gets no answer.
+    pub(crate) fn keep_passing(&mut self) {
+        fn is_last(request: &Request) -> bool {
+            let at = request.extent().map(|at| at.first);
+            request.is_change() && at == Some((BLOCKS - 1) * 8)
+        }
+        self.state.hangs.set(Some(is_last));
+        self.begin(write(BLOCKS - 1, true));
+        self.pass_ns(1000);
+    }
+}

@@ -1,0 +1,299 @@
+//! A copy of the workspace with the mutants in it, and what is built from that.
+
+use super::list::{Mutant, PACKAGE, SOURCES};
+use super::weave::{self, Woven};
+use crate::cargo;
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The environment variable that chooses a mutant.
+pub(crate) const CHOICE: &str = "OVERDRIVE_MUTANT";
+
+/// What the copy's crate has beside its own modules.
+const ACTIVE: &str = r#"
+#[cfg(not(feature = "laboratory"))]
+extern crate std;
+
+pub(crate) mod mutant {
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    static ACTIVE: AtomicU32 = AtomicU32::new(u32::MAX);
+
+    #[inline]
+    pub(crate) fn active() -> u32 {
+        match ACTIVE.load(Ordering::Relaxed) {
+            u32::MAX => first(),
+            known => known,
+        }
+    }
+
+    #[cold]
+    fn first() -> u32 {
+        let number = std::env::var("OVERDRIVE_MUTANT").ok().and_then(|text| text.parse().ok());
+        ACTIVE.store(number.unwrap_or(0), Ordering::Relaxed);
+        number.unwrap_or(0)
+    }
+}
+"#;
+
+/// Errors are looked for so many times; a compiler that has found some does not look for all.
+const ROUNDS: u32 = 16;
+
+/// Optimised, but quick to build; with what `cargo test` checks: overflow and debug assertions.
+const PROFILE: [&str; 6] = [
+    "--config",
+    "profile.dev.opt-level=2",
+    "--config",
+    "profile.dev.debug=false",
+    "--config",
+    "profile.dev.incremental=false",
+];
+
+/// And the laboratory as it is otherwise built, without those checks: its disks may take "for ever".
+const UNCHECKED: [&str; 4] = [
+    "--config",
+    "profile.dev.overflow-checks=false",
+    "--config",
+    "profile.dev.debug-assertions=false",
+];
+
+/// A program that is to notice mutants.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// `unit tests`, a test file's name, or `laboratory`.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// What became of the copy.
+pub(crate) struct Built {
+    pub(crate) tests: Vec<Program>,
+    pub(crate) laboratory: Program,
+    /// Where the tests are run.
+    pub(crate) home: PathBuf,
+    /// No compiler takes them.
+    pub(crate) unviable: BTreeSet<u32>,
+    /// They cannot be chosen at run time: see [`Woven::untried`].
+    pub(crate) untried: BTreeSet<u32>,
+    /// Only planted bugs run them.
+    pub(crate) planted: BTreeSet<u32>,
+}
+
+/// The copy of the workspace.
+struct Copy {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+/// Builds one program of each kind with all of these mutants in it.
+///
+/// # Errors
+/// If the copy cannot be written, or does not compile whatever is left out.
+pub(crate) fn build(mutants: &[Mutant]) -> anyhow::Result<Built> {
+    let place = place()?;
+    let copy = Copy { tree: place.join("tree"), target: place.join("build") };
+    let library = cargo::root().join(SOURCES).join("lib.rs");
+    let mut own: BTreeSet<PathBuf> =
+        mutants.iter().map(|mutant| cargo::root().join(SOURCES).join(&mutant.file)).collect();
+    own.insert(library.clone());
+    copy_tree(cargo::root(), &copy.tree, &own)?;
+    let text = fs::read_to_string(library)? + ACTIVE;
+    write_if_new(&copy.tree.join(SOURCES).join("lib.rs"), text.as_bytes())?;
+    let mut unviable = BTreeSet::new();
+    let (untried, planted) = copy.make_viable(mutants, &mut unviable)?;
+    let tests = copy.tests()?;
+    let laboratory = copy.laboratory()?;
+    let home = copy.tree.join("crates").join(PACKAGE);
+    Ok(Built { tests, laboratory, home, unviable, untried, planted })
+}
+
+impl Copy {
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = cargo::cargo();
+        cargo.arg(command).args(PROFILE).args(["--message-format", "json", "--quiet"]);
+        cargo.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
+        // A mutant may do what lints forbid: that is for the tests to notice.
+        cargo.env("RUSTFLAGS", "--cap-lints=allow").stdin(Stdio::null());
+        cargo
+    }
+
+    /// Leaves out, by and by, what does not compile.
+    fn make_viable(
+        &self,
+        mutants: &[Mutant],
+        unviable: &mut BTreeSet<u32>,
+    ) -> anyhow::Result<(BTreeSet<u32>, BTreeSet<u32>)> {
+        for round in 1..=ROUNDS {
+            let (left_out, ranges) = self.weave(mutants, unviable)?;
+            eprintln!("[build] round {round}: {} mutants do not compile so far", unviable.len());
+            let mut check = self.cargo("check");
+            check.args(["--package", PACKAGE, "--features", "laboratory"]);
+            let (good, messages) = run(check)?;
+            if good {
+                return Ok(left_out);
+            }
+            let before = unviable.len();
+            let mut strange = Vec::new();
+            for message in errors(&messages) {
+                match guilty(message, &ranges) {
+                    Some(id) => _ = unviable.insert(id),
+                    None => strange.push(message["rendered"].as_str().unwrap_or_default()),
+                }
+            }
+            if unviable.len() == before {
+                bail!(
+                    "the copy does not compile, and no mutant is to blame:\n{}",
+                    strange.concat()
+                );
+            }
+        }
+        bail!("after {ROUNDS} rounds there are still mutants that do not compile")
+    }
+
+    /// Writes the sources with all mutants but these. Returns those that are not tried and those of planted
+    /// bugs, and on which lines of which file each mutant stands.
+    fn weave(
+        &self,
+        mutants: &[Mutant],
+        unviable: &mut BTreeSet<u32>,
+    ) -> anyhow::Result<((BTreeSet<u32>, BTreeSet<u32>), Lines)> {
+        let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+        for mutant in mutants.iter().filter(|mutant| !unviable.contains(&mutant.id)) {
+            files.entry(&mutant.file).or_default().push(mutant);
+        }
+        let (mut left_out, mut all_lines) = ((BTreeSet::new(), BTreeSet::new()), Lines::new());
+        for (file, mutants) in files {
+            let path = cargo::root().join(SOURCES).join(file);
+            let source = fs::read_to_string(&path)?;
+            let woven = weave::weave(&source, &mutants);
+            let woven = woven.with_context(|| path.display().to_string())?;
+            let Woven { text, untried, planted, unviable: refused, lost } = woven;
+            let lost: Vec<_> = mutants.iter().filter(|it| lost.contains(&it.id)).collect();
+            if let Some(first) = lost.first() {
+                bail!(
+                    "{} mutants have no place in {file}, the first: {}",
+                    lost.len(),
+                    first.title()
+                );
+            }
+            write_if_new(&self.tree.join(SOURCES).join(file), text.as_bytes())?;
+            left_out.0.extend(untried);
+            left_out.1.extend(planted);
+            unviable.extend(refused);
+            all_lines.insert(format!("{SOURCES}{file}"), weave::lines(&text));
+        }
+        Ok((left_out, all_lines))
+    }
+
+    fn tests(&self) -> anyhow::Result<Vec<Program>> {
+        eprintln!("[build] the tests");
+        let mut test = self.cargo("test");
+        test.args(["--no-run", "--lib", "--tests", "--package", PACKAGE]);
+        let (good, messages) = run(test.args(["--features", "laboratory"]))?;
+        ensure!(good, "the tests with the mutants do not compile:\n{}", rendered(&messages));
+        let programs: Vec<Program> = executables(&messages)
+            .map(|(target, path)| {
+                let unit = target["kind"][0] == "lib";
+                let name = target["name"].as_str().unwrap_or_default();
+                let name = if unit { "unit tests" } else { name }.to_owned();
+                Program { name, path }
+            })
+            .collect();
+        ensure!(programs.len() > 1, "cargo names no test programs of '{PACKAGE}'");
+        Ok(programs)
+    }
+
+    fn laboratory(&self) -> anyhow::Result<Program> {
+        eprintln!("[build] the crash laboratory");
+        let mut build = self.cargo("build");
+        build.args(UNCHECKED).args(["--package", "crash", "--bin", "crash-laboratory"]);
+        let (good, messages) = run(build)?;
+        ensure!(good, "the laboratory with the mutants does not compile:\n{}", rendered(&messages));
+        let mut programs = executables(&messages);
+        let (_, path) = programs.next().context("cargo names no laboratory")?;
+        Ok(Program { name: "laboratory".to_owned(), path })
+    }
+}
+
+/// On which lines of which file each mutant stands.
+type Lines = BTreeMap<String, Vec<(u32, Range<usize>)>>;
+
+/// Runs cargo to its end. Returns whether it was content, and its messages.
+fn run(mut command: impl std::borrow::BorrowMut<Command>) -> anyhow::Result<(bool, Vec<Value>)> {
+    let output = command.borrow_mut().output().context("cannot start cargo; is it in PATH?")?;
+    let lines = output.stdout.split(|&byte| byte == b'\n');
+    let messages: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let good = output.status.success();
+    if !good && errors(&messages).next().is_none() {
+        bail!("cargo failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok((good, messages))
+}
+
+fn errors(messages: &[Value]) -> impl Iterator<Item = &Value> {
+    let of_compiler = messages.iter().filter(|it| it["reason"] == "compiler-message");
+    let errors = of_compiler.map(|it| &it["message"]).filter(|it| it["level"] == "error");
+    // The last one only counts the others.
+    errors.filter(|it| it["spans"].as_array().is_some_and(|spans| !spans.is_empty()))
+}
+
+fn rendered(messages: &[Value]) -> String {
+    errors(messages).filter_map(|it| it["rendered"].as_str()).take(5).collect()
+}
+
+fn executables(messages: &[Value]) -> impl Iterator<Item = (&Value, PathBuf)> {
+    let artifacts = messages.iter().filter(|it| it["reason"] == "compiler-artifact");
+    artifacts.filter_map(|it| Some((&it["target"], PathBuf::from(it["executable"].as_str()?))))
+}
+
+/// The mutant in which an error is: where it is found, or else where it is explained.
+fn guilty(message: &Value, lines: &Lines) -> Option<u32> {
+    let spans = message["spans"].as_array()?;
+    let find = |primary: bool| {
+        let spans = spans.iter().filter(move |span| span["is_primary"] == primary);
+        spans.filter_map(|span| {
+            let line = span["line_start"].as_u64()? as usize;
+            let mutants = lines.get(span["file_name"].as_str()?)?;
+            mutants.iter().find(|(_, lines)| lines.contains(&line)).map(|(id, _)| *id)
+        })
+    };
+    let (first, second) = (find(true).next(), find(false).next());
+    first.or(second)
+}
+
+/// Where the copy and what is built of it are kept.
+fn place() -> anyhow::Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| "target".into());
+    let place = cargo::root().join(target).join("mutants");
+    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    Ok(place)
+}
+
+/// Copies what differs, but for `own`, so that cargo builds only that again. What is gone here stays there.
+fn copy_tree(from: &Path, to: &Path, own: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        let to = to.join(&name);
+        if kind.is_dir() && name != "target" && name != ".git" {
+            copy_tree(&entry.path(), &to, own)?;
+        } else if kind.is_file() && name != ".git" && !own.contains(&entry.path()) {
+            write_if_new(&to, &fs::read(entry.path())?)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_if_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}

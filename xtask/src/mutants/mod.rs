@@ -1,0 +1,238 @@
+//! `cargo xtask mutants`: small changes to the engine, each of which a test or the laboratory must notice.
+//!
+//! cargo-mutants names the changes. It would build the engine and the laboratory again for each, about a
+//! minute; here all are woven into one copy of the engine (`weave.rs`), which is built once (`build.rs`),
+//! and an environment variable chooses the one that is in force. Each is then shown to the unit tests, the
+//! tests of the engine and the laboratory, until somebody notices (`trial.rs`).
+
+mod build;
+mod list;
+mod report;
+mod trial;
+mod weave;
+
+use anyhow::{Context, ensure};
+use build::Built;
+use list::Mutant;
+use report::{Explained, Fate};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use trial::{End, Trial, now};
+
+/// What belongs together, as files of the engine.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("epochs", &["order.rs", "flush.rs", "gate.rs", "crew.rs", "keeper.rs"]),
+    (
+        "write-back",
+        &[
+            "shard/change.rs",
+            "shard/write_out.rs",
+            "shard/early.rs",
+            "shard/pass.rs",
+            "zeroes.rs",
+            "passes.rs",
+        ],
+    ),
+    ("pacing", &["drain.rs", "pace.rs", "set.rs"]),
+    (
+        "recovery",
+        &[
+            "recovery.rs",
+            "shard/rebuild.rs",
+            "superblock.rs",
+            "arena.rs",
+            "discard.rs",
+            "shard/discard.rs",
+            "rescue/mod.rs",
+            "rescue/items.rs",
+            "rescue/mapfile.rs",
+        ],
+    ),
+];
+
+/// The share of the mutants that must be killed.
+const SHARE: f64 = 0.95;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only these: epochs, write-back, pacing, recovery, or files of crates/cache/src. Several with commas.
+    #[arg(long, value_delimiter = ',', value_name = "WHAT")]
+    only: Vec<String>,
+    /// How long the laboratory looks at a mutant that everybody else has passed.
+    #[arg(long, default_value_t = 20, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Results of earlier runs (what `--json` printed): those that were killed then are not tried again.
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    again: Vec<PathBuf>,
+    /// So many at a time; 0: one for each core.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    jobs: usize,
+    /// Print one JSON object on standard output, the rest on standard error.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The command `mutants`.
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let explained = Explained::load()?;
+    let mutants = list::mutants(&files(&options.only)?)?;
+    ensure!(!mutants.is_empty(), "--only {}: no mutants there", options.only.join(","));
+    let mut known = BTreeMap::new();
+    for path in &options.again {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        known.extend(report::earlier(&text).with_context(|| path.display().to_string())?);
+    }
+    let (old, new): (Vec<Mutant>, Vec<Mutant>) =
+        mutants.into_iter().partition(|mutant| known.contains_key(&mutant.key));
+    let mut fates: Vec<(&Mutant, Fate)> =
+        old.iter().map(|mutant| (mutant, known[&mutant.key].clone())).collect();
+    if !new.is_empty() {
+        let built = build::build(&new)?;
+        let plan = trial::plan(&built, options.seconds)?;
+        fates.extend(all(&new, &built, &plan, options.jobs)?);
+    }
+    fates.sort_by_key(|(mutant, _)| mutant.id);
+    if options.json {
+        println!("{:#}", report::as_json(&fates, &explained));
+    }
+    Ok(tell(options, &explained, &fates))
+}
+
+/// The files that are meant, without doubles.
+fn files(only: &[String]) -> anyhow::Result<Vec<String>> {
+    let every = || GROUPS.iter().flat_map(|(_, files)| files.iter().copied());
+    let mut files: Vec<String> = Vec::new();
+    for name in only {
+        let group = GROUPS.iter().find(|(group, _)| group == name);
+        match group {
+            Some((_, group)) => files.extend(group.iter().map(|&file| file.to_owned())),
+            None => {
+                let path = crate::cargo::root().join(list::SOURCES).join(name);
+                ensure!(
+                    name.ends_with(".rs") && path.is_file(),
+                    "--only {name}: neither a group (epochs, write-back, pacing, recovery) nor a file \
+                     of {}",
+                    list::SOURCES
+                );
+                files.push(name.clone());
+            }
+        }
+    }
+    if only.is_empty() {
+        files.extend(every().map(str::to_owned));
+    }
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// Tries every mutant, `jobs` at a time.
+fn all<'a>(
+    mutants: &'a [Mutant],
+    built: &Built,
+    plan: &[Trial],
+    jobs: usize,
+) -> anyhow::Result<Vec<(&'a Mutant, Fate)>> {
+    let jobs = match jobs {
+        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        jobs => jobs,
+    };
+    let begun = now();
+    let next = AtomicUsize::new(0);
+    let fates: Mutex<Vec<Option<Fate>>> = Mutex::new(vec![None; mutants.len()]);
+    let work = || -> anyhow::Result<()> {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(mutant) = mutants.get(number) else { return Ok(()) };
+            let fate = one(mutant, built, plan)?;
+            if fate == Fate::Survived {
+                eprintln!("survived: {}", mutant.title());
+            }
+            let mut fates = fates.lock().unwrap_or_else(PoisonError::into_inner);
+            fates[number] = Some(fate);
+            let done = fates.iter().flatten().count();
+            if done.is_multiple_of(50) {
+                let seconds = begun.elapsed().as_secs();
+                eprintln!("[try] {done} of {} in {seconds} s", mutants.len());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let ends = workers.into_iter().map(|worker| worker.join().expect("no worker panics"));
+        ends.collect::<anyhow::Result<Vec<()>>>()
+    })?;
+    let fates = fates.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(mutants.iter().zip(fates.into_iter().flatten()).collect())
+}
+
+fn one(mutant: &Mutant, built: &Built, plan: &[Trial]) -> anyhow::Result<Fate> {
+    if built.unviable.contains(&mutant.id) {
+        return Ok(Fate::Unviable);
+    }
+    if built.untried.contains(&mutant.id) {
+        return Ok(Fate::Untried);
+    }
+    if built.planted.contains(&mutant.id) {
+        return Ok(Fate::Planted);
+    }
+    for trial in plan {
+        match trial.run(&built.home, mutant.id)? {
+            End::Passed => {}
+            End::Failed => return Ok(Fate::Killed(trial.name.clone())),
+            End::TimedOut => return Ok(Fate::TimedOut(trial.name.clone())),
+        }
+    }
+    Ok(Fate::Survived)
+}
+
+/// Says what came of it, and whether that is enough.
+fn tell(options: &Options, explained: &Explained, fates: &[(&Mutant, Fate)]) -> ExitCode {
+    let (mut text, sum) = report::table(fates);
+    let judged = explained.judge(fates);
+    for (title, key) in &judged.unexplained {
+        text += &format!("survived: {title}\n          {key}\n");
+    }
+    for void in &judged.void {
+        text += &format!("xtask/mutants.toml explains what did not survive: {void}\n");
+    }
+    text += &format!(
+        "{:.1} % killed (to reach: {:.0}); survivors: {} explained, {} not\n",
+        sum.share() * 100.0,
+        SHARE * 100.0,
+        judged.explained,
+        judged.unexplained.len()
+    );
+    if options.json {
+        eprint!("{text}");
+    } else {
+        print!("{text}");
+    }
+    ExitCode::from(u8::from(sum.share() < SHARE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_files_are_understood() {
+        let names = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+            files(&only)
+        };
+        let all = names(&[]).expect("every group");
+        for file in &all {
+            assert!(crate::cargo::root().join(list::SOURCES).join(file).is_file(), "{file}");
+        }
+        assert_eq!(names(&["order.rs", "gate.rs", "order.rs"]).unwrap(), ["gate.rs", "order.rs"]);
+        assert_eq!(names(&["epochs", "gate.rs"]).unwrap().len(), 5);
+        assert!(names(&["epoch"]).is_err());
+        assert!(names(&["no_such.rs"]).is_err());
+    }
+}
