@@ -72,7 +72,7 @@ fn the_flush_for_what_was_written_early_is_tried_again_ever_less_often_and_nothi
     scene.state.fails.set(None);
     scene.pass_ns(1000 * MS);
     let left = scene.shared.dirty_blocks();
-    assert!((1..=16).contains(&left), "{left}: a quarter of what may be dirty stays");
+    assert!((1..=16).contains(&left), "{left}: half of what the open epoch may hold stays");
     assert_eq!(scene.counters().epochs, before.0, "no epoch is closed by that");
 }
 
@@ -89,7 +89,7 @@ fn all_that_was_written_early_is_written_again_when_its_flush_fails() {
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     let before = scene.counters().blocks_written;
     scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
-    scene.fill(2400);
+    scene.fill(2100);
     let flushes = scene.state.flushes.get();
     let state = scene.state.clone();
     assert!(scene.world.run_until(|| state.flushes.get() > flushes));
@@ -97,7 +97,9 @@ fn all_that_was_written_early_is_written_again_when_its_flush_fails() {
     scene.state.fails.set(None);
     scene.pass_ns(2000 * MS);
     let counters = scene.counters();
-    assert_eq!(counters.blocks_dirty, 1600);
-    assert_eq!(counters.blocks_written - before, 2 * 800);
+    // 700 of them are written out early, and half of that at least when the flush failed.
+    assert_eq!(counters.blocks_dirty, 1400);
+    let written = counters.blocks_written - before;
+    assert!((700 + 350..=2 * 700).contains(&written), "{written}");
     scene.shared.check();
 }
