@@ -101,7 +101,7 @@ impl Settings {
             flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),
             retry_time_ns: spec.retry_time_ms.saturating_mul(1_000_000),
             stall_time_ns: stall_time_ns(spec.retry_time_ms.saturating_mul(1_000_000)),
-            crew: 64,
+            crew: 32,
             absorb_blocks_max: 32,
             fill_cost_ns: 400,
         }
