@@ -49,8 +49,10 @@ pub(crate) struct Pace {
     claimed: AtomicU64,
     /// Up to where they may go on.
     granted: AtomicU64,
-    /// Whether anything is being written out.
+    /// Whether blocks are being written out.
     working: AtomicBool,
+    /// Ranges of zeros that are under way. One may take long, and makes room for nobody.
+    zeros: AtomicU32,
     /// When the next turn begins that is told by the clock, in nanoseconds.
     next_ns: AtomicU64,
     /// Writers that wait for theirs.
@@ -67,6 +69,7 @@ impl Default for Pace {
             claimed: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             working: AtomicBool::new(false),
+            zeros: AtomicU32::new(0),
             next_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             bells: core::array::from_fn(|_| Event::new()),
@@ -258,6 +261,16 @@ impl Pace {
         self.working.store(true, Ordering::SeqCst);
     }
 
+    /// A range of zeros begins to be written out.
+    pub(crate) fn zeros_begin(&self) {
+        self.zeros.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It has been, or has failed.
+    pub(crate) fn zeros_end(&self) {
+        self.zeros.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// So many blocks have been written out.
     pub(crate) fn grant(&self, blocks: u32) {
         let more = u64::from(blocks) * ONE;
@@ -337,6 +350,13 @@ impl Shared {
             _ if self.pace.is_working() => self.pace.claim(price),
             // The backing flushes, for as long as it takes, or the crew has not begun yet.
             _ => self.pace.claim_time(takes_ns(block_ns), now_ns),
+        }
+    }
+
+    /// Whoever waits for blocks to be written out goes on, if none are any more.
+    pub(crate) fn end_work(&self) {
+        if self.drain.in_flight() <= self.pace.zeros.load(Ordering::SeqCst) {
+            self.pace.work_ends();
         }
     }
 

@@ -156,3 +156,29 @@ fn what_is_under_way_early_still_waits_to_be_written_out() {
     // Nothing has been written out, so all that is dirty is what a flush would have to wait for.
     assert!(counters.blocks_dirty <= 128, "{} blocks are dirty", counters.blocks_dirty);
 }
+
+#[test]
+fn nobody_waits_for_a_range_of_zeros_that_is_under_way_alone() {
+    let second = 1_000_000_000;
+    let mut scene = scene(settings(), Times { write: 100_000, zero: second, flush: 100_000 });
+    let (zeros, mine) = (scene.blocks_of(0), scene.blocks_of(1));
+    let at = Extent::new(zeros[0] * BLOCK, (REGION * BLOCK) as u32);
+    scene.send(Request::Zero { at, fua: false, may_unmap: true });
+    scene.write(mine[..64].iter().copied());
+    scene.run_for(50_000_000);
+    scene.answers.borrow_mut().clear();
+    // The write-out of both begins; the blocks are there soon, the zeros are not.
+    let stack = scene.stack.clone();
+    scene.lane.spawn(async move { stack.run(Request::Flush).await.expect("well") }).expect("room");
+    scene.run_for(50_000_000);
+    let counters = scene.counters();
+    assert_eq!((counters.blocks_written, counters.zeroes_written), (64, 0));
+    for some in mine[64..600].chunks(4) {
+        scene.write(some.iter().copied());
+        scene.run_for(500_000);
+    }
+    scene.run_for(100_000_000);
+    assert_eq!(scene.counters().zeroes_written, 0, "they are still under way");
+    assert!(scene.counters().changes_slowed > 0);
+    assert_eq!(scene.answers.borrow().len(), 536, "somebody waits for the zeros");
+}
