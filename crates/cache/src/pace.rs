@@ -341,10 +341,12 @@ impl Shared {
         let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
         match price {
             0 => Turn::Come,
-            // Every epoch ends with a flush, in which nothing is written out: each block has its share of it.
+            // Every epoch ends with a flush, in which nothing is written out, the open one behind the closed
+            // ones too: each block that is dirty has its share of those.
             _ if self.gauges.is_ordered() => {
-                let blocks = u64::from(level.closing.max(1));
-                let flush_ns = flush_ns * u64::from(level.closed).min(blocks) / blocks;
+                let blocks = u64::from(level.dirty.max(1));
+                let epochs = u64::from(level.closed + u32::from(level.closed > 0));
+                let flush_ns = flush_ns.saturating_mul(epochs.min(blocks)) / blocks;
                 self.pace.claim_time(takes_ns(block_ns + flush_ns), now_ns)
             }
             _ if self.pace.is_working() => self.pace.claim(price),

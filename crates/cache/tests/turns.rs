@@ -182,3 +182,31 @@ fn nobody_waits_for_a_range_of_zeros_that_is_under_way_alone() {
     assert!(scene.counters().changes_slowed > 0);
     assert_eq!(scene.answers.borrow().len(), 536, "somebody waits for the zeros");
 }
+
+#[test]
+fn in_order_nobody_waits_much_longer_than_for_the_backing_s_flushes() {
+    let flush = 10_000_000;
+    let settings = Settings { durability: Durability::Ordered, ..settings() };
+    let mut scene = scene(settings, Times { write: 50_000, zero: 50_000, flush });
+    let stack = scene.stack.clone();
+    let client = async move { stack.run(Request::Flush).await.expect("well") };
+    // The first epochs show how long a flush takes.
+    scene.write(0..8);
+    scene.run_for(1_000_000);
+    scene.lane.spawn(client).expect("room");
+    scene.run_for(100_000_000);
+    // One small epoch is closed, and the open one fills up behind it.
+    scene.write(8..9);
+    scene.run_for(10_000);
+    let stack = scene.stack.clone();
+    let client = async move { stack.run(Request::Flush).await.expect("well") };
+    scene.lane.spawn(client).expect("room");
+    scene.run_for(200_000);
+    scene.answers.borrow_mut().clear();
+    scene.write(100..540);
+    scene.run_for(2_000_000_000);
+    assert!(scene.counters().changes_slowed > 0);
+    assert_eq!(scene.answers.borrow().len(), 440);
+    let longest = scene.longest_wait_ns();
+    assert!(longest < 5 * flush, "{longest} ns, {flush} for a flush");
+}
