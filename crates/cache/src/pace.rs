@@ -24,6 +24,7 @@
 
 use crate::drain::DRAIN_ASSUMED;
 use crate::patience::Errand;
+use crate::planted::{Bug, planted};
 use crate::settings::Settings;
 use crate::shard::Gauges;
 use crate::shared::Shared;
@@ -288,7 +289,9 @@ impl Pace {
         if self.working.swap(false, Ordering::SeqCst) {
             let claimed = self.claimed.load(Ordering::SeqCst);
             self.granted.fetch_max(claimed, Ordering::SeqCst);
-            self.bells.iter().for_each(Event::notify);
+            if !planted(Bug::ForgetTurn) {
+                self.bells.iter().for_each(Event::notify);
+            }
         }
     }
 
