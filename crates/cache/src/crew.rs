@@ -28,6 +28,16 @@ const PAUSE_NS_MAX: u64 = 500_000_000;
 
 const TAINTED: Error = Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
 
+/// Tasks of a lane beside its crew: the relay, and on one lane the keeper and the sentinel.
+const TASKS_BESIDE: u32 = 3;
+
+impl Shared {
+    /// The most tasks that [`Cache::attach`] starts on a lane.
+    pub fn tasks_a_lane(&self) -> usize {
+        (self.settings.crew + TASKS_BESIDE) as usize
+    }
+}
+
 /// Starts the tasks of a lane.
 pub(crate) fn start(cache: &Cache) {
     let handle = &cache.0;
