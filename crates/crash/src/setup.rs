@@ -280,6 +280,10 @@ impl Dice {
             setup.think_ns = self.pick(&[20_000, 200_000]);
         } else if self.0.one_in(4) {
             setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
+        } else if self.0.one_in(2) {
+            // Ranges of zeros, under which nothing may be written out early.
+            setup.mix.zero = 3;
+            setup.hot_one_in = 2;
         }
     }
 
@@ -300,8 +304,8 @@ impl Dice {
         setup.engine.absorb_blocks_max = 8;
         setup.sectors_max = self.pick(&[16, 24, 32]);
         setup.mix =
-            Mix { read: 0, write: 12, fua: 0, zero: self.pick(&[0, 0, 1]), flush: 1, ..setup.mix };
-        setup.hot_one_in = 8;
+            Mix { read: 0, write: 12, fua: 0, zero: self.pick(&[0, 1, 3]), flush: 1, ..setup.mix };
+        setup.hot_one_in = self.pick(&[3, 8]);
         setup.clients = self.within(5, 8);
         setup.think_ns = self.pick(&[0, 0, 1_000]);
         setup.limits = setup.limits.few();
