@@ -65,6 +65,8 @@ pub(crate) struct Order {
     /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0: it
     /// holds only what has passed.
     since: VecDeque<u64>,
+    /// Somebody who needs an epoch durable waits until what was written early is: he goes first then.
+    awaited: bool,
     /// When the errors of the current write-out began.
     trouble_since_ns: Option<u64>,
     failed: Option<Error>,
@@ -128,6 +130,7 @@ impl Order {
             durable: open - 1 - closed,
             walking: false,
             since: each,
+            awaited: false,
             trouble_since_ns: None,
             failed: None,
             given_up: (0, 0),
@@ -193,6 +196,7 @@ impl Order {
         let epoch = self.durable + 1;
         let start = match self.phase {
             Phase::Running | Phase::Releasing | Phase::Settling | Phase::Discarding { .. } => {
+                self.awaited |= self.phase == Phase::Settling;
                 return Step::Wait;
             }
             Phase::Stuck => Start::Resume,
@@ -201,6 +205,7 @@ impl Order {
             Phase::Idle => Start::Begin,
         };
         self.phase = Phase::Running;
+        self.awaited = false;
         if start == Start::Close {
             self.open += 1;
             self.walking = true;
@@ -259,6 +264,7 @@ impl Order {
         let may = self.phase == Phase::Idle
             && self.durable + 1 == self.open
             && !self.walking
+            && !self.awaited
             && self.failed.is_none();
         if may {
             self.phase = Phase::Settling;
