@@ -44,7 +44,7 @@ impl Cache {
     /// write-back crew and, on the first lane, the keeper.
     ///
     /// # Panics
-    /// If the lane has no room for the crew's tasks.
+    /// If the lane has no room for the crew's tasks ([`Shared::tasks_a_lane`]).
     pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
         let (shared, lane) = (shared.clone(), lane.clone());

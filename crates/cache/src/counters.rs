@@ -145,7 +145,7 @@ counters! {
     gauge blocks_dirty: "blocks",
     /// The most dirty blocks that `dirty_bytes` allows.
     gauge dirty_blocks_max: "blocks",
-    /// The most dirty blocks that the flush debt allows (C13).
+    /// The most blocks that may wait to be written out, so that a flush does not take too long (C13).
     gauge allowance_blocks: "blocks",
     /// Age of the oldest dirty block.
     gauge dirty_age_ns: "nanoseconds",
@@ -159,7 +159,7 @@ counters! {
     gauge drain_blocks_per_second: "blocks/s",
     /// Write-outs that are under way at a time where nobody else wants the backing, as measured.
     gauge drain_window: "requests",
-    /// Predicted time to write out and flush everything dirty.
+    /// Predicted time of a flush: to write out what waits for that, and to flush the backing.
     gauge flush_predicted_ns: "nanoseconds",
     /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.
     gauge aside: "flags",

@@ -28,6 +28,16 @@ const PAUSE_NS_MAX: u64 = 500_000_000;
 
 const TAINTED: Error = Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
 
+/// Tasks of a lane beside its crew: the relay, and on one lane the keeper and the sentinel.
+const TASKS_BESIDE: u32 = 3;
+
+impl Shared {
+    /// The most tasks that [`Cache::attach`] starts on a lane.
+    pub fn tasks_a_lane(&self) -> usize {
+        (self.settings.crew + TASKS_BESIDE) as usize
+    }
+}
+
 /// Starts the tasks of a lane.
 pub(crate) fn start(cache: &Cache) {
     let handle = &cache.0;
@@ -203,16 +213,17 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
                 return Some(carry_blocks(handle, number, run).await);
             }
             Next::Zeros(range) => {
-                // That may take long, and makes room for nobody.
-                shared.pace.work_ends();
-                return Some(carry_zeros(handle, number, &range, run).await);
+                shared.pace.zeros_begin();
+                shared.end_work();
+                let result = carry_zeros(handle, number, &range, run).await;
+                shared.pace.zeros_end();
+                shared.drain.cancel(handle.lane.now());
+                return Some(result);
             }
         }
     }
     shared.drain.cancel(handle.lane.now());
-    if shared.drain.in_flight() == 0 {
-        shared.pace.work_ends();
-    }
+    shared.end_work();
     if shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor() {
         // Discards and passes may have emptied the open epoch, of which no run tells.
         shared.kick.notify();
@@ -282,7 +293,6 @@ async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -
         true
     })
     .await;
-    handle.shared.drain.cancel(handle.lane.now());
     result
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct Order {
     /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0: it
     /// holds only what has passed.
     since: VecDeque<u64>,
+    /// Somebody who needs an epoch durable waits until what was written early is: he goes first then.
+    awaited: bool,
     /// When the errors of the current write-out began.
     trouble_since_ns: Option<u64>,
     failed: Option<Error>,
@@ -131,6 +133,7 @@ impl Order {
             durable: open - 1 - closed,
             walking: false,
             since: each,
+            awaited: false,
             trouble_since_ns: None,
             failed: None,
             given_up: (0, 0),
@@ -195,6 +198,7 @@ impl Order {
         let epoch = self.durable + 1;
         let start = match self.phase {
             Phase::Running | Phase::Releasing | Phase::Settling | Phase::Discarding { .. } => {
+                self.awaited |= self.phase == Phase::Settling;
                 return Step::Wait;
             }
             Phase::Stuck => Start::Resume,
@@ -203,6 +207,7 @@ impl Order {
             Phase::Idle => Start::Begin,
         };
         self.phase = Phase::Running;
+        self.awaited = false;
         if start == Start::Close {
             self.open += 1;
             self.walking = true;
@@ -261,6 +266,7 @@ impl Order {
         let may = self.phase == Phase::Idle
             && self.durable + 1 == self.open
             && !self.walking
+            && !self.awaited
             && self.failed.is_none();
         if may {
             self.phase = Phase::Settling;

@@ -24,6 +24,7 @@
 
 use crate::drain::DRAIN_ASSUMED;
 use crate::patience::Errand;
+use crate::planted::{Bug, planted};
 use crate::settings::Settings;
 use crate::shard::Gauges;
 use crate::shared::Shared;
@@ -49,8 +50,10 @@ pub(crate) struct Pace {
     claimed: AtomicU64,
     /// Up to where they may go on.
     granted: AtomicU64,
-    /// Whether anything is being written out.
+    /// Whether blocks are being written out.
     working: AtomicBool,
+    /// Ranges of zeros that are under way. One may take long, and makes room for nobody.
+    zeros: AtomicU32,
     /// When the next turn begins that is told by the clock, in nanoseconds.
     next_ns: AtomicU64,
     /// Writers that wait for theirs.
@@ -67,6 +70,7 @@ impl Default for Pace {
             claimed: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             working: AtomicBool::new(false),
+            zeros: AtomicU32::new(0),
             next_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             bells: core::array::from_fn(|_| Event::new()),
@@ -258,6 +262,16 @@ impl Pace {
         self.working.store(true, Ordering::SeqCst);
     }
 
+    /// A range of zeros begins to be written out.
+    pub(crate) fn zeros_begin(&self) {
+        self.zeros.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It has been, or has failed.
+    pub(crate) fn zeros_end(&self) {
+        self.zeros.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// So many blocks have been written out.
     pub(crate) fn grant(&self, blocks: u32) {
         let more = u64::from(blocks) * ONE;
@@ -275,7 +289,9 @@ impl Pace {
         if self.working.swap(false, Ordering::SeqCst) {
             let claimed = self.claimed.load(Ordering::SeqCst);
             self.granted.fetch_max(claimed, Ordering::SeqCst);
-            self.bells.iter().for_each(Event::notify);
+            if !planted(Bug::ForgetTurn) {
+                self.bells.iter().for_each(Event::notify);
+            }
         }
     }
 
@@ -328,15 +344,24 @@ impl Shared {
         let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
         match price {
             0 => Turn::Come,
-            // Every epoch ends with a flush, in which nothing is written out: each block has its share of it.
+            // Every epoch ends with a flush, in which nothing is written out, the open one behind the closed
+            // ones too: each block that is dirty has its share of those.
             _ if self.gauges.is_ordered() => {
-                let blocks = u64::from(level.closing.max(1));
-                let flush_ns = flush_ns * u64::from(level.closed).min(blocks) / blocks;
+                let blocks = u64::from(level.dirty.max(1));
+                let epochs = u64::from(level.closed + u32::from(level.closed > 0));
+                let flush_ns = flush_ns.saturating_mul(epochs.min(blocks)) / blocks;
                 self.pace.claim_time(takes_ns(block_ns + flush_ns), now_ns)
             }
             _ if self.pace.is_working() => self.pace.claim(price),
             // The backing flushes, for as long as it takes, or the crew has not begun yet.
             _ => self.pace.claim_time(takes_ns(block_ns), now_ns),
+        }
+    }
+
+    /// Whoever waits for blocks to be written out goes on, if none are any more.
+    pub(crate) fn end_work(&self) {
+        if self.drain.in_flight() <= self.pace.zeros.load(Ordering::SeqCst) {
+            self.pace.work_ends();
         }
     }
 

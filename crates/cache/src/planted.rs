@@ -91,6 +91,8 @@ pub enum Bug {
     AsideIgnoresDirty,
     /// C13: dirty data beyond what can be written out in time.
     IgnoreDebt,
+    /// C13: writers that wait for their turn do not hear that nothing is being written out any more.
+    ForgetTurn,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
     /// C14: blocks are written out early while a range of zeros of their epoch waits.
@@ -105,7 +107,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 47] = [
+    pub const ALL: [Bug; 48] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -148,6 +150,7 @@ impl Bug {
         Bug::SwitchBeforeSettle,
         Bug::AsideIgnoresDirty,
         Bug::IgnoreDebt,
+        Bug::ForgetTurn,
         Bug::DiscardDropsFlushed,
         Bug::EarlyUnderRange,
         Bug::StatusBelowFirst,

@@ -148,6 +148,7 @@ impl Shared {
             early: AtomicBool::new(false),
             early_floor: AtomicU32::new(0),
             full: AtomicBool::new(false),
+            under_way: AtomicU32::new(0),
             settling: AtomicU32::new(0),
             has_ranges: AtomicBool::new(false),
         };
@@ -417,7 +418,8 @@ impl Shared {
             measured => measured,
         };
         all.drain_blocks_per_second = load(&self.drain.blocks_per_second);
-        all.flush_predicted_ns = all.blocks_dirty * 1_000_000_000 / self.drain_rate().max(1)
+        all.flush_predicted_ns = u64::from(self.gauges.debt()) * 1_000_000_000
+            / self.drain_rate().max(1)
             + load(&self.drain.flush_ns);
         self.watch.count(&mut all, now_ns);
         all.failed = u64::from(self.has_failed());
@@ -445,13 +447,14 @@ impl Shared {
     /// # Panics
     /// If one does not hold.
     pub fn check(&self) {
-        let mut sums = (0, 0);
+        let mut sums = (0, 0, 0);
         for room in &self.rooms {
-            let (dirty, open) = room.shard.peek(|shard| shard.check(&self.gauges));
-            sums = (sums.0 + dirty, sums.1 + open);
+            let found = room.shard.peek(|shard| shard.check(&self.gauges));
+            sums = (sums.0 + found.0, sums.1 + found.1, sums.2 + found.2);
         }
         assert_eq!(sums.0, self.gauges.dirty.load(Ordering::SeqCst), "dirty blocks");
         assert_eq!(sums.1, self.gauges.open.load(Ordering::SeqCst), "open blocks");
+        assert_eq!(sums.2, self.gauges.under_way.load(Ordering::SeqCst), "blocks under way");
         assert!(self.gauges.remaining.load(Ordering::SeqCst) >= 0);
     }
 }

@@ -280,7 +280,35 @@ impl Dice {
             setup.think_ns = self.pick(&[20_000, 200_000]);
         } else if self.0.one_in(4) {
             setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
+        } else if self.0.one_in(2) {
+            // Ranges of zeros, under which nothing may be written out early.
+            setup.mix.zero = 3;
+            setup.hot_one_in = 2;
         }
+    }
+
+    /// One history in twelve is about writers who wait for their turn: a buffer that is large enough to be
+    /// nearly full, and changes that come faster than the disk takes them.
+    fn turns(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(12) || setup.scale == Scale::Exhaustive {
+            return;
+        }
+        setup.model.sectors = 8 * self.within(24, 40);
+        setup.engine.mode = WriteMode::BackNow;
+        setup.mode_switches = 0;
+        setup.engine.dirty_blocks_max = self.within(36, 48);
+        setup.engine.slots = 80;
+        setup.engine.flush_target_ns = 0;
+        setup.engine.dirty_age_ns = self.pick(&[5_000_000, 500_000_000]);
+        setup.engine.run_blocks = self.pick(&[1, 2, 4]);
+        setup.engine.absorb_blocks_max = 8;
+        setup.sectors_max = self.pick(&[16, 24, 32]);
+        setup.mix =
+            Mix { read: 0, write: 12, fua: 0, zero: self.pick(&[0, 1, 3]), flush: 1, ..setup.mix };
+        setup.hot_one_in = self.pick(&[3, 8]);
+        setup.clients = self.within(5, 8);
+        setup.think_ns = self.pick(&[0, 0, 1_000]);
+        setup.limits = setup.limits.few();
     }
 
     /// One history in four is of an operator who changes settings, one in four of a guard that cannot make
@@ -374,6 +402,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
         Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
         Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);
+        Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
         setup
     }
 

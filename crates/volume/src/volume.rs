@@ -8,6 +8,7 @@ use crate::sampled::Sampled;
 use block::{Limits, Null, Ram, Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
+use lane::TASKS_MAX;
 use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
 use modelled::Modelled;
 use pool::PoolShared;
@@ -223,8 +224,12 @@ impl Volume {
     /// The volume as the ring's lane uses it.
     ///
     /// # Errors
-    /// If the ring cannot hold the fence of the volume's memory.
+    /// If the ring cannot hold the fence of the volume's memory, or its lane serves too many volumes already.
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        let tasks = self.cache().map_or(0, |shared| shared.tasks_a_lane());
+        if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
+            return Err(Failure::new(Exit::Usage, TOO_MANY));
+        }
         if let Half::Cache { fence: Some(fence), .. } = &self.half {
             ring.hold(fence).map_err(broken)?;
         }
@@ -236,6 +241,12 @@ impl Volume {
         Ok(Attached { stack, cache })
     }
 }
+
+/// Tasks of a lane that are left to connections and requests, of whatever volume.
+const TASKS_FREE: usize = 512;
+
+const TOO_MANY: &str =
+    "serve: these are too many volumes for one daemon: serve some by another one";
 
 impl Half {
     pub(crate) fn limits(&self) -> block::Limits {

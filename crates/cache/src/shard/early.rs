@@ -80,6 +80,7 @@ impl Shard {
         if self.is_closing(header) {
             return self.links.remove(&mut self.closing, slot);
         }
+        gauges.under_way.fetch_add(1, Ordering::SeqCst);
         gauges.open.fetch_sub(1, Ordering::Relaxed);
         self.links.remove(&mut self.open, slot);
         self.early.writing += 1;
@@ -145,6 +146,7 @@ impl Shard {
         let early = core::mem::replace(&mut self.early, Early::NONE);
         assert!(early.settling.is_none(), "an epoch is begun while another flush is under way");
         gauges.settling.fetch_sub(early.written.length, Ordering::SeqCst);
+        gauges.under_way.fetch_sub(early.writing, Ordering::SeqCst);
         self.written = early.written;
         early.writing
     }

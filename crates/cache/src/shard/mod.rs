@@ -88,6 +88,8 @@ pub(crate) struct Gauges {
     pub(crate) early: AtomicBool,
     /// ... while it has more than so many.
     pub(crate) early_floor: AtomicU32,
+    /// Blocks that are being written out early, while their epoch is not begun.
+    pub(crate) under_way: AtomicU32,
     /// Blocks that were written out early and are not known to be durable, while their epoch is not begun.
     pub(crate) settling: AtomicU32,
     /// The open epoch may hold ranges of zeros.
@@ -131,7 +133,10 @@ impl Gauges {
         let open = self.open.load(Ordering::Relaxed);
         match self.is_ordered() {
             true => self.dirty.load(Ordering::Relaxed).max(open),
-            false => open + self.remaining.load(Ordering::SeqCst).max(0) as u32,
+            false => {
+                let remaining = self.remaining.load(Ordering::SeqCst).max(0) as u32;
+                open + self.under_way.load(Ordering::SeqCst) + remaining
+            }
         }
     }
 
@@ -445,7 +450,7 @@ impl Shard {
     ///
     /// # Panics
     /// If one does not hold.
-    pub(crate) fn check(&self, gauges: &Gauges) -> (u32, u32) {
+    pub(crate) fn check(&self, gauges: &Gauges) -> (u32, u32, u32) {
         let walk = |list: &List, is_it: &dyn Fn(&Header) -> bool| {
             let mut slot = list.head;
             let mut length = 0;
@@ -502,7 +507,7 @@ impl Shard {
             assert_eq!(found, [1, 1], "{header:?} is held twice, or not named");
         }
         assert!(gauges.dirty.load(Ordering::Relaxed) >= self.dirty);
-        (self.dirty, self.open.length)
+        (self.dirty, self.open.length, self.early.writing)
     }
 }
 

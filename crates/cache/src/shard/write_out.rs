@@ -299,6 +299,7 @@ impl Shard {
             let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
             if !begun {
                 self.early.writing -= 1;
+                gauges.under_way.fetch_sub(1, Ordering::SeqCst);
             } else if good || overtaken {
                 gauges.remaining.fetch_sub(1, Ordering::SeqCst);
             }

@@ -80,6 +80,20 @@ fn one_volume_of_a_file_can_be_served_alone_and_a_name_that_is_not_there_is_refu
 }
 
 #[test]
+fn more_volumes_than_a_daemon_has_room_for_are_refused() {
+    let (home, place) = (Home::new(), place());
+    let config = place.path().join("many.toml");
+    let mut text = format!("nbd = 'unix:{}'\n", home.socket().display());
+    for number in 0..80 {
+        text += &format!("[volume.v{number}]\nbacking = 'ram:1M'\nmemory = '1M'\n");
+    }
+    fs::write(&config, text).expect("room");
+    let config = config.to_str().expect("plain");
+    let refused = home.overdrive(&["serve", "--config", config]);
+    refused.refused(2, &["too many volumes", "another"]);
+}
+
+#[test]
 fn mistakes_in_a_config_file_are_named_with_their_line_and_mend() {
     for (more, words) in [
         ("memroy = '1M'\n", &["overdrive.toml:10: ", "memroy", "did you mean 'memory'?"][..]),
