@@ -16,7 +16,7 @@ pub(crate) struct Passed {
     pub(crate) keep: bool,
 }
 
-/// Whether a bug is planted that sends changes past what they should wait for, or join.
+/// What the planted bugs do that send changes past what they should wait for, or join: true with them.
 fn is_careless() -> bool {
     planted(Bug::BypassInFlight) || planted(Bug::AsideIgnoresDirty)
 }
