@@ -239,10 +239,17 @@ fn saved_is_what_was_dirty_and_need_not_be_written() {
 
 #[test]
 fn a_flush_that_waits_for_nothing_but_a_pass_ends_with_it() {
+    let large = Request::Write { at: Extent::new(0, 264), from: Buf::new(264, GRAIN), fua: false };
+    for passing in [write(5, true), large] {
+        ends_with(passing);
+    }
+}
+
+fn ends_with(passing: Request) {
     let mut scene = scene(settings());
     assert_eq!(scene.ask(write(5, false)), Ok(()));
     scene.state.hangs.set(Some(is_write));
-    let pass = scene.begin(write(5, true));
+    let pass = scene.begin(passing);
     scene.pass_ns(2 * MS);
     let flush = scene.begin(Request::Flush);
     scene.pass_ns(10 * MS);
@@ -338,4 +345,21 @@ fn what_has_passed_is_read_from_memory_and_what_it_replaced_is_not() {
         }
     }
     assert_eq!(scene.counters().read_hits, hits + 3);
+}
+
+#[test]
+fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
+    let mut scene = scene(settings());
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    scene.state.fails.set(Some(is_write));
+    assert!(scene.ask(write(5, true)).is_err());
+    assert_eq!(scene.counters().passes_fua, 1);
+    assert_eq!(scene.counters().blocks_dirty, 1, "it settles what is there");
+    scene.state.fails.set(None);
+    let written = scene.counters().blocks_written;
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.counters().blocks_written, written + 1);
+    assert!(!misses(&mut scene, 5));
 }
