@@ -20,6 +20,19 @@ fn neighbours_are_one_run_up_to_its_length_and_one_request() {
 }
 
 #[test]
+fn one_block_beyond_the_length_or_the_border_is_a_run_of_its_own() {
+    for blocks in [20..29, 60..65] {
+        let mut scene = scene(settings());
+        let count = blocks.end - blocks.start;
+        for block in blocks {
+            assert_eq!(scene.ask(write(block, false)), Ok(()));
+        }
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        assert_eq!(written(&scene), (count, 2, 2));
+    }
+}
+
+#[test]
 fn blocks_held_in_part_join_where_there_is_no_gap() {
     let part = |first: u64, sectors: u32| Request::Write {
         at: Extent::new(first, sectors),
