@@ -42,3 +42,26 @@ impl Passes {
         self.closed || self.list.iter().any(|pass| pass.first < end && start < pass.end())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_met_where_it_is_and_everywhere_while_nothing_may_begin() {
+        let mut passes = Passes::new();
+        assert!(passes.is_empty() && !passes.meet(0, 1000));
+        // The end of block 5, and a part of block 6.
+        let at = Extent::new(47, 3);
+        passes.begin(at);
+        let met = [(0, 5), (5, 1), (6, 1), (7, 9), (4, 4)].map(|(first, n)| passes.meet(first, n));
+        assert_eq!(met, [false, true, true, false, true]);
+        assert!(!passes.is_empty());
+        passes.close(true);
+        assert!(passes.meet(7, 9));
+        passes.end(at);
+        assert!(!passes.is_empty() && passes.meet(900, 1));
+        passes.close(false);
+        assert!(passes.is_empty() && !passes.meet(5, 2));
+    }
+}

@@ -222,9 +222,7 @@ impl Shard {
         let mut found: Vec<(u32, Header)> = Vec::new();
         for slot in 0..self.slots() {
             match read(self.arena(), self.number(slot)) {
-                Some(header) if header.state.is_dirty() && self.is_plausible(&header) => {
-                    found.push((slot, header));
-                }
+                Some(header) if header.state.is_dirty() => found.push((slot, header)),
                 Some(_) => self.recover_free(slot),
                 None => {
                     self.counters.headers_rejected += 1;

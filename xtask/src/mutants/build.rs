@@ -127,7 +127,7 @@ impl Copy {
         &self,
         mutants: &[Mutant],
         unviable: &mut BTreeSet<u32>,
-    ) -> anyhow::Result<(BTreeSet<u32>, BTreeSet<u32>)> {
+    ) -> anyhow::Result<LeftOut> {
         for round in 1..=ROUNDS {
             let (left_out, ranges) = self.weave(mutants, unviable)?;
             eprintln!("[build] round {round}: {} mutants do not compile so far", unviable.len());
@@ -161,7 +161,7 @@ impl Copy {
         &self,
         mutants: &[Mutant],
         unviable: &mut BTreeSet<u32>,
-    ) -> anyhow::Result<((BTreeSet<u32>, BTreeSet<u32>), Lines)> {
+    ) -> anyhow::Result<(LeftOut, Lines)> {
         let mut files: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
         for mutant in mutants.iter().filter(|mutant| !unviable.contains(&mutant.id)) {
             files.entry(&mutant.file).or_default().push(mutant);
@@ -219,6 +219,9 @@ impl Copy {
         Ok(Program { name: "laboratory".to_owned(), path })
     }
 }
+
+/// Mutants that are not tried, and those of planted bugs.
+type LeftOut = (BTreeSet<u32>, BTreeSet<u32>);
 
 /// On which lines of which file each mutant stands.
 type Lines = BTreeMap<String, Vec<(u32, Range<usize>)>>;

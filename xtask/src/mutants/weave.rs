@@ -220,7 +220,7 @@ fn is_of_planted_bug(attributes: &[syn::Attribute]) -> bool {
     let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &comment.value else {
         return false;
     };
-    text.value().starts_with(" What the planted bug does")
+    text.value().starts_with(" What the planted bug")
 }
 
 impl<'a> Visit<'a> for Loom<'_> {
@@ -425,7 +425,7 @@ fn f(a: u32, b: u32) -> u32 {
     match a { 1 if b == 3 => 4, 2 => 5, _ => 6 }
 }
 fn g(p: P) -> P { P { x: 1, y: 2, ..p } }
-/// What the planted bug does: nothing.
+/// What the planted bugs do: nothing.
 fn j() -> u8 { 1 + 2 }
 fn k(a: u8) { if planted(1) && a < 3 { l(a - 1) } else { l(a * 2) } }
 fn i() -> impl Iterator<Item = u8> { [1].into_iter() }

@@ -96,9 +96,9 @@ fn what_lies_in_the_memory_is_as_the_picture_says() {
     let two =
         Header { block: 3, mask: 0xff, epoch: 1, sequence: 2, state: State::Dirty, ..Header::FREE };
     arena.publish(5, &one);
-    arena.publish(65_537, &two);
+    arena.publish(65_536, &two);
     assert_eq!(words(&arena, 128 + 5 * 16), [0x1234_5678_9aa5_beef, 0x1234_5678_9abc_90aa]);
-    assert_eq!(words(&arena, 128 + 65_537 * 16), [0x3ff_0001, 0x22_d51b]);
+    assert_eq!(words(&arena, 128 + 65_536 * 16), [0x3ff_0001, 0x22_7be7]);
     let one = ExtentHeader {
         first: 0x1234,
         blocks: 0x10_0000,
@@ -108,14 +108,14 @@ fn what_lies_in_the_memory_is_as_the_picture_says() {
     };
     let two = ExtentHeader { first: 9, blocks: 3, may_unmap: false, epoch: 2, sequence: 11 };
     arena.publish_extent(1, &one);
-    arena.publish_extent(65_537, &two);
+    arena.publish_extent(65_536, &two);
     let extents = 128 + 65_538 * 16;
     assert_eq!(
         words(&arena, extents + 32),
         [0x1234, 0x1_0010_0000, 0x1_0007, 0x1234_5678_9ab2_0004]
     );
-    assert_eq!(words(&arena, extents + 65_537 * 32), [9, 3, 2, 0xb2_dec4]);
-    assert_eq!((arena.extent(1), arena.extent(65_537)), (Ok(Some(one)), Ok(Some(two))));
+    assert_eq!(words(&arena, extents + 65_536 * 32), [9, 3, 2, 0xb2_50ed]);
+    assert_eq!((arena.extent(1), arena.extent(65_536)), (Ok(Some(one)), Ok(Some(two))));
 }
 
 #[test]

@@ -120,6 +120,9 @@ fn epochs_stay_apart_and_a_claim_of_more_than_can_be_is_the_oldest() {
     let damaged = 5u16.wrapping_sub(20_000);
     arena.publish(3, &Header { block: 3, epoch: damaged, ..DIRTY });
     assert_eq!(closed(&take(&memory, Durability::Flush)), CHAIN_MAX as u32 + 1);
+    let epochs = [0, 1, 2, 3].map(|slot| arena.verified(slot).map(|header| header.epoch));
+    let oldest = 5u16.wrapping_sub(CHAIN_MAX as u16 + 1);
+    assert_eq!(epochs, [Some(5), Some(4), Some(2), Some(oldest)]);
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn numbers_wrap_and_are_not_before_themselves() {
         let last = (1 << bits) - 1;
         let half = 1 << (bits - 1);
         for one in [0, 5, half, last] {
-            let after = |by: u64| one + by & last;
+            let after = |by: u64| (one + by) & last;
             assert!(!is_before(one, one, bits));
             for near in [1, 2, half - 1] {
                 assert!(is_before(one, after(near), bits), "{one} before {near} later");

@@ -1,6 +1,6 @@
 //! Changes on their way past the cache: what they drop when they begin, and what they leave.
 
-use super::{Change, Gauges, Shard, Source, bits, blocks_of, share, stretches};
+use super::{Change, Gauges, Shard, Source, bits, blocks_of, share};
 use crate::BLOCK_SECTORS;
 use crate::arena::State;
 use crate::planted::{Bug, planted};
@@ -16,7 +16,7 @@ pub(crate) struct Passed {
     pub(crate) keep: bool,
 }
 
-/// Whether a bug is planted that sends changes past what they should wait for, or join.
+/// What the planted bugs do that send changes past what they should wait for, or join: true with them.
 fn is_careless() -> bool {
     planted(Bug::BypassInFlight) || planted(Bug::AsideIgnoresDirty)
 }
@@ -83,43 +83,17 @@ impl Shard {
                 self.retire(gauges, slot, &header);
             }
         }
-        let Source::Data(from) = change.source else {
-            if let Some((slot, header)) = self.current(block)
-                && header.state == State::Clean
-            {
-                self.retire(gauges, slot, &header);
-            }
-            return;
-        };
-        let held = self.current(block).is_some();
-        match (held || keep).then(|| self.take_slot()).flatten() {
-            Some(slot) => {
-                self.arena.put(self.base + slot, sector, from, skip, sectors);
-                self.keep_passed(gauges, slot, block, bits(sector, sectors));
-            }
-            None => {
-                if let Some((slot, header)) = self.current(block) {
-                    self.retire(gauges, slot, &header);
-                }
-            }
+        // Of what it has changed in part nothing is held: what was clean has gone when it began, beside
+        // what is dirty it does not pass, and what is fetched meanwhile is not kept.
+        let is_held = self.current(block).is_some();
+        assert!(!is_held || is_careless(), "a pass met a dirty block in part");
+        if let Source::Data(from) = change.source
+            && keep
+            && !is_held
+            && let Some(slot) = self.take_slot()
+        {
+            self.arena.put(self.base + slot, sector, from, skip, sectors);
+            self.publish_clean(slot, block, bits(sector, sectors));
         }
-    }
-
-    /// Publishes what a pass has written of a block, beside the clean rest that is held of it.
-    fn keep_passed(&mut self, gauges: &Gauges, slot: u32, block: u64, mask: u8) {
-        let mut held = mask;
-        if let Some((old, header)) = self.current(block) {
-            if header.state != State::Clean {
-                assert!(is_careless(), "a pass met a dirty block in part");
-                return self.give_slot(slot);
-            }
-            let rest = header.mask & !mask;
-            stretches(rest, |first, length| {
-                self.arena.carry(self.base + old, self.base + slot, first, length);
-            });
-            held |= rest;
-            self.retire(gauges, old, &header);
-        }
-        self.publish_clean(slot, block, held);
     }
 }

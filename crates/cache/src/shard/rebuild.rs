@@ -19,11 +19,6 @@ impl Shard {
         self.base + slot
     }
 
-    /// Whether a recovered header can be one of this shard's.
-    pub(crate) fn is_plausible(&self, header: &Header) -> bool {
-        header.mask != 0
-    }
-
     /// A fresh shard is about to take over what its slots hold: none of them is free until it is found to
     /// be. `open` is the open epoch from now on, and before it so many are closed, the oldest of them begun.
     pub(crate) fn begin_recovery(&mut self, open: u64, closed: u64) {

@@ -402,12 +402,12 @@ impl Shard {
     }
 }
 
-/// Whether the valid sectors reach the block's end and have no gap.
+/// Whether the valid sectors (there is one) reach the block's end and have no gap.
 fn ends_open(mask: u8) -> bool {
-    mask & 0x80 != 0 && mask.leading_ones() == mask.count_ones()
+    mask.leading_ones() == mask.count_ones()
 }
 
-/// Whether the valid sectors begin at the block's start and have no gap.
+/// Whether the valid sectors (there is one) begin at the block's start and have no gap.
 fn starts_whole(mask: u8) -> bool {
-    mask & 1 != 0 && mask.trailing_ones() == mask.count_ones()
+    mask.trailing_ones() == mask.count_ones()
 }

@@ -39,8 +39,10 @@ fn the_debt_is_what_writing_and_flushing_take() {
         assert!(scene.state.flushes.get() > 0);
         let left = u64::from(scene.shared.dirty_blocks());
         let predicted_ns = scene.counters().flush_predicted_ns;
-        let write_ns = left * SERVICE_NS;
-        assert!((SERVICE_NS..=2 * SERVICE_NS + write_ns).contains(&predicted_ns), "{predicted_ns}");
+        // At 50 MB/s, as long as it is not measured.
+        let least_ns = SERVICE_NS + left * 78_000;
+        let most_ns = 2 * SERVICE_NS + left * SERVICE_NS;
+        assert!((least_ns..=most_ns).contains(&predicted_ns), "{predicted_ns}");
     }
 }
 

@@ -241,10 +241,17 @@ fn saved_is_what_was_dirty_and_need_not_be_written() {
 
 #[test]
 fn a_flush_that_waits_for_nothing_but_a_pass_ends_with_it() {
+    let large = Request::Write { at: Extent::new(0, 264), from: Buf::new(264, GRAIN), fua: false };
+    for passing in [write(5, true), large] {
+        ends_with(passing);
+    }
+}
+
+fn ends_with(passing: Request) {
     let mut scene = scene(settings());
     assert_eq!(scene.ask(write(5, false)), Ok(()));
     scene.state.hangs.set(Some(is_write));
-    let pass = scene.begin(write(5, true));
+    let pass = scene.begin(passing);
     scene.pass_ns(2 * MS);
     let flush = scene.begin(Request::Flush);
     scene.pass_ns(10 * MS);
@@ -253,4 +260,108 @@ fn a_flush_that_waits_for_nothing_but_a_pass_ends_with_it() {
     scene.pass_ns(10 * MS);
     assert_eq!((pass.take(), flush.take()), (Some(Ok(())), Some(Ok(()))));
     assert_eq!((scene.counters().blocks_dirty, scene.counters().runs_written), (0, 0));
+}
+
+fn is_flush(request: &Request) -> bool {
+    matches!(request, Request::Flush)
+}
+
+/// Reads a block, and says whether the backing was asked for it.
+fn misses(scene: &mut Scene, block: u64) -> bool {
+    let before = scene.counters().read_misses;
+    let (into, at) = (Buf::new(8, GRAIN), Extent::new(block * 8, 8));
+    assert_eq!(scene.ask(Request::Read { at, into }), Ok(()));
+    scene.counters().read_misses > before
+}
+
+#[test]
+fn after_a_pass_that_failed_only_the_backing_knows_what_is_there() {
+    // While it is under way, what was written becomes clean; or it does so afterwards.
+    for still in [is_write as Which, is_flush] {
+        let mut scene = scene(settings());
+        scene.fill(1);
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        assert!(!misses(&mut scene, 0));
+        for block in [5, 9] {
+            assert_eq!(scene.ask(write(block, false)), Ok(()));
+        }
+        scene.state.hangs.set(Some(is_flush));
+        let flush = scene.begin(Request::Flush);
+        scene.pass_ns(5 * MS);
+        scene.state.hangs.set(Some(|request| is_flush(request) || is_write(request)));
+        let pass = scene.begin(write(5, true));
+        scene.pass_ns(5 * MS);
+        assert!(flush.borrow().is_none() && pass.borrow().is_none());
+        scene.state.fails.set(Some(is_write));
+        scene.state.hangs.set(Some(still));
+        scene.pass_ns(5 * MS);
+        assert!(flush.borrow().is_none() || pass.borrow().is_none());
+        scene.state.hangs.set(None);
+        scene.pass_ns(5 * MS);
+        assert!(matches!(pass.take(), Some(Err(_))));
+        assert_eq!(flush.take(), Some(Ok(())));
+        assert!(misses(&mut scene, 5), "the copy is not kept");
+        assert!(!misses(&mut scene, 9), "its neighbour's is");
+    }
+}
+
+#[test]
+fn what_has_passed_is_read_from_memory_and_what_it_replaced_is_not() {
+    let mut scene = scene(settings());
+    let bytes = |sectors: u32, byte: u8| {
+        let from = Buf::new(sectors, GRAIN);
+        from.write(&vec![byte; (sectors * GRAIN) as usize]);
+        from
+    };
+    // Block 20 is in memory, clean; of block 21, a part passes; block 22 is dirty.
+    assert!(misses(&mut scene, 20));
+    assert_eq!(scene.ask(write(22, false)), Ok(()));
+    for (at, byte) in [(Extent::new(163, 2), 3), (Extent::new(168, 3), 4), (Extent::new(176, 8), 5)]
+    {
+        assert_eq!(
+            scene.ask(Request::Write { at, from: bytes(at.count, byte), fua: true }),
+            Ok(())
+        );
+    }
+    assert_eq!(scene.counters().passes_fua, 3);
+    let expected = |sector: u64| match sector {
+        163..165 => 3,
+        168..171 => 4,
+        176..184 => 5,
+        _ => 0,
+    };
+    let hits = scene.counters().read_hits;
+    for (at, hit) in [
+        (Extent::new(163, 2), true),
+        (Extent::new(168, 3), true),
+        (Extent::new(176, 8), true),
+        (Extent::new(160, 8), false),
+        (Extent::new(168, 8), false),
+    ] {
+        let into = Buf::new(at.count, GRAIN);
+        let before = scene.counters().read_hits;
+        assert_eq!(scene.ask(Request::Read { at, into: into.clone() }), Ok(()));
+        assert_eq!(scene.counters().read_hits > before, hit, "{at:?}");
+        for (index, sector) in into.to_vec().chunks(GRAIN as usize).enumerate() {
+            assert!(sector.iter().all(|&byte| byte == expected(at.first + index as u64)), "{at:?}");
+        }
+    }
+    assert_eq!(scene.counters().read_hits, hits + 3);
+}
+
+#[test]
+fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
+    let mut scene = scene(settings());
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    scene.state.fails.set(Some(is_write));
+    assert!(scene.ask(write(5, true)).is_err());
+    assert_eq!(scene.counters().passes_fua, 1);
+    assert_eq!(scene.counters().blocks_dirty, 1, "it settles what is there");
+    scene.state.fails.set(None);
+    let written = scene.counters().blocks_written;
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.counters().blocks_written, written + 1);
+    assert!(!misses(&mut scene, 5));
 }

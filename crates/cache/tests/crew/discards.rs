@@ -75,3 +75,23 @@ fn nothing_is_given_up_while_zeros_are_written_out() {
         0,
     );
 }
+
+#[test]
+fn what_was_given_up_has_no_age() {
+    let settings = Settings { stall_time_ns: STALL_NS, dirty_blocks_max: 64, ..settings() };
+    let mut scene = scene_of(settings, 4);
+    scene.fill(3);
+    // Nobody has closed its epoch when the volume fails.
+    scene.state.hangs.set(Some(Request::is_change));
+    scene.begin(write(999, true));
+    scene.pass_ns(2 * STALL_NS);
+    assert!(scene.shared.has_failed() && scene.counters().dirty_age_ns > STALL_NS);
+    scene.state.hangs.set(None);
+    scene.pass_ns(2 * STALL_NS);
+    assert_eq!(scene.discard(), Ok(3));
+    assert_eq!((scene.counters().dirty_age_ns, scene.counters().blocks_dirty), (0, 0));
+    scene.pass_ns(3000 * MS);
+    assert_eq!(scene.counters().epochs, 0, "there is nothing to write out");
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    assert!(scene.counters().dirty_age_ns < MS);
+}

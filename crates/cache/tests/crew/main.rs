@@ -6,4 +6,5 @@ mod changes;
 mod discards;
 mod retries;
 mod rivals;
+mod runs;
 mod scene;

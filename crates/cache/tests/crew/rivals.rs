@@ -50,6 +50,8 @@ fn what_becomes_too_old_is_written_out_whoever_else_waits() {
     assert!(written > 0);
     scene.pass_ns(200 * MS);
     assert!(scene.most() >= 4, "three quarters are");
+    let written = scene.counters().runs_written;
+    assert!(written > 1000, "{written}: and as long as that is so");
 }
 
 #[test]

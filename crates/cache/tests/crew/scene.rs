@@ -17,6 +17,9 @@ pub(crate) const MS: u64 = 1_000_000;
 /// How long a request of [`Parallel`] takes.
 pub(crate) const SERVICE_NS: u64 = MS;
 
+/// Requests of one kind.
+pub(crate) type Which = fn(&Request) -> bool;
+
 /// What the backing sees and does.
 #[derive(Default)]
 pub(crate) struct State {
@@ -26,9 +29,9 @@ pub(crate) struct State {
     pub(crate) writes_most: Cell<u32>,
     pub(crate) flushes: Cell<u32>,
     /// What is of this kind is not answered as long as this is so ...
-    pub(crate) hangs: Cell<Option<fn(&Request) -> bool>>,
+    pub(crate) hangs: Cell<Option<Which>>,
     /// ... and this fails.
-    pub(crate) fails: Cell<Option<fn(&Request) -> bool>>,
+    pub(crate) fails: Cell<Option<Which>>,
 }
 
 pub(crate) struct Parallel {
