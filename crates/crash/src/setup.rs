@@ -282,8 +282,15 @@ impl Dice {
             setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
         } else if self.0.one_in(2) {
             // Ranges of zeros, under which nothing may be written out early.
-            setup.mix.zero = 3;
-            setup.hot_one_in = 2;
+            setup.mix = Mix { read: 0, write: 12, zero: 2, flush: 1, ..setup.mix };
+            if setup.scale == Scale::Swarm {
+                setup.model.sectors = 8 * self.within(10, 16);
+                setup.engine.slots = 32;
+                setup.engine.dirty_blocks_max = 16;
+            }
+            setup.engine.dirty_age_ns = 500_000_000;
+            setup.sectors_max = 8;
+            setup.hot_one_in = 6;
         }
     }
 
