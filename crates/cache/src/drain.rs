@@ -298,7 +298,8 @@ impl Drain {
             ns => Some(ns.saturating_mul(1 << 10) >> class),
         };
         let Some(best) = (0..CLASSES).filter_map(each).min() else { return most };
-        let good = |class: &usize| each(*class).is_some_and(|ns| ns <= best + best / 10);
+        let good =
+            |class: &usize| each(*class).is_some_and(|ns| ns <= best.saturating_add(best / 10));
         match (0..CLASSES).find(good) {
             // The largest that is known may be the best only because no larger one has been tried.
             Some(class) if (class + 1..CLASSES).any(|larger| each(larger).is_some()) => {

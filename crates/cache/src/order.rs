@@ -294,6 +294,8 @@ impl Order {
     pub(crate) fn fail(&mut self, error: Error) -> bool {
         let new = self.failed.is_none();
         self.failed.get_or_insert(error);
+        // Who waited hears of it, and does not come back for what he wanted.
+        self.awaited = false;
         new
     }
 

@@ -128,6 +128,25 @@ fn what_is_written_early_is_settled_only_while_nothing_else_goes_on() {
 }
 
 #[test]
+fn who_waits_for_a_settling_goes_before_the_next_one() {
+    let mut order = Order::new(1, 0, 0);
+    assert!(order.begin_settling());
+    assert_eq!(order.step(1), Step::Wait);
+    order.settled();
+    assert!(!order.begin_settling(), "else he might wait for ever");
+    assert_eq!(order.step(1), Step::Lead { epoch: 1, start: Start::Close });
+    order.walked();
+    order.durable(1);
+    order.released();
+    assert!(order.begin_settling());
+    // Who hears of a failure does not come back.
+    assert_eq!(order.step(2), Step::Wait);
+    order.fail(ERROR);
+    order.settled();
+    assert!(order.clear_error() && order.begin_settling());
+}
+
+#[test]
 fn errors_are_retried_for_just_so_long_from_the_first_one_on() {
     let mut order = Order::new(1, 0, 0);
     for _ in 0..2 {
