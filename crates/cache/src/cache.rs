@@ -2,7 +2,8 @@
 
 use crate::crew;
 use crate::index::Hash;
-use crate::pace::{Level, Turn};
+use crate::level::Level;
+use crate::pace::Turn;
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::shard::{Admit, Change, Fetch, Glance, Keeps, Look, Passed, Reason, Source, blocks_of};

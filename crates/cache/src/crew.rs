@@ -3,8 +3,8 @@
 use crate::cache::{Cache, Handle};
 use crate::drain::Rivals;
 use crate::keeper;
+use crate::level::Level;
 use crate::order::{Order, Start};
-use crate::pace::Level;
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::sentinel;

@@ -18,7 +18,8 @@
 //!   gate.rs    one Lock a volume: the backing's flushes, one at a time (both used by flush.rs)
 //!   sentinel.rs, patience.rs: notice that the backing does not answer
 //!   keeper.rs  one task a volume: writes out in time
-//!   drain.rs, pace.rs: what the backing can take, and how fast writers may fill the buffer
+//!   drain.rs, level.rs, pace.rs: what the backing can take, how full the buffer is, and how fast writers may
+//!   fill it
 //!   discard.rs, rescue: what the operator may do with what a failed volume holds
 //! ```
 //!
@@ -46,6 +47,7 @@ mod guard;
 mod histogram;
 mod index;
 mod keeper;
+mod level;
 mod lists;
 mod order;
 mod pace;

@@ -353,7 +353,10 @@ impl Shared {
         if target_ns == 0 {
             return self.gauges.allowance.store(hard, Ordering::Relaxed);
         }
-        let time_ns = target_ns.saturating_sub(self.drain.flush_ns.load(Ordering::Relaxed));
+        let flush_ns = self.drain.flush_ns.load(Ordering::Relaxed);
+        let time_ns = target_ns.saturating_sub(flush_ns);
+        // When a client's flush comes, another one may be under way.
+        let time_ns = time_ns - flush_ns.min(time_ns / 2);
         let blocks = u128::from(self.drain_rate()) * u128::from(time_ns) / 1_000_000_000;
         // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
         // measured again.

@@ -36,7 +36,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "passes.rs",
         ],
     ),
-    ("pacing", &["drain.rs", "pace.rs", "set.rs"]),
+    ("pacing", &["drain.rs", "level.rs", "pace.rs", "set.rs"]),
     (
         "recovery",
         &[

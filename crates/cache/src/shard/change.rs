@@ -4,7 +4,7 @@ use super::{Gauges, Shard, bits, blocks_of, share, stretches, whole_blocks_of};
 use crate::BLOCK_SECTORS;
 use crate::arena::{ExtentHeader, Header, State};
 use crate::index::Hash;
-use crate::pace::Level;
+use crate::level::Level;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent};
