@@ -4,8 +4,8 @@
 //! in its order. In `scratch` mode it does nothing.
 
 use crate::cache::{Cache, Handle, LOST};
-use crate::crew;
 use crate::gate::Pass;
+use crate::leader;
 use crate::order::{Close, Start, Step};
 use crate::planted::{Bug, planted};
 use crate::shared::Shared;
@@ -157,7 +157,7 @@ impl Handle {
                 Close::Done(result) => return result,
                 Close::Wait => self.shared.order_changed.after(seen).await,
                 Close::Lead { epoch } => {
-                    crew::close(self, epoch, false).await;
+                    leader::close(self, epoch, false).await;
                     if !planted(Bug::LeaveClosed) {
                         self.shared.kick.notify();
                     }
@@ -200,7 +200,7 @@ impl Handle {
             match step {
                 Step::Done(result) => return result,
                 Step::Wait => self.shared.order_changed.after(seen).await,
-                Step::Lead { epoch, start } => crew::write_out(self, epoch, start).await,
+                Step::Lead { epoch, start } => leader::write_out(self, epoch, start).await,
             }
         }
     }

@@ -2,7 +2,8 @@
 //! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
 
 use crate::cache::Handle;
-use crate::crew::{self, first};
+use crate::crew::first;
+use crate::leader;
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
 use crate::shard::Gauges;
@@ -135,7 +136,7 @@ pub(crate) async fn keep(handle: &Handle) {
             Due::All => _ = handle.flush().await,
             Due::Closed => _ = handle.write_out_closed().await,
             Due::Settle => {
-                if !crew::settle(handle).await {
+                if !leader::settle(handle).await {
                     // Whoever is in the way rings.
                     shared.kick.after(seen).await;
                 }

@@ -3,8 +3,8 @@
 //! ```text
 //!            try_now / run                        crew (fixed tasks of every lane)
 //!                 |                                        |
-//!   cache.rs   reads, changes, flushes:            crew.rs |  runs of the closing epoch
-//!              loops over what is decided                  |
+//!   cache.rs   reads, changes, flushes:          leader.rs |  an epoch: closed, written out, flushed, released
+//!              loops over what is decided        crew.rs   |  its runs
 //!                 |                                        |
 //!   shard.rs   one Lock a shard: look, fill, admit, pass, close, next_run, release
 //!                 |         |           |           |
@@ -47,6 +47,7 @@ mod guard;
 mod histogram;
 mod index;
 mod keeper;
+mod leader;
 mod level;
 mod lists;
 mod order;

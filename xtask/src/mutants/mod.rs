@@ -24,7 +24,7 @@ use trial::{End, Trial, now};
 
 /// What belongs together, as files of the engine.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("epochs", &["order.rs", "flush.rs", "gate.rs", "crew.rs", "keeper.rs"]),
+    ("epochs", &["order.rs", "flush.rs", "gate.rs", "crew.rs", "keeper.rs", "leader.rs"]),
     (
         "write-back",
         &[

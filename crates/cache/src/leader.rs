@@ -1,0 +1,273 @@
+//! Writing out: the leader of an epoch. It closes the epoch, waits for the crew, flushes the backing, and
+//! releases what is durable then; so, too, without closing it, for what was written out early.
+
+use crate::cache::Handle;
+use crate::crew::{PAUSE_NS, PAUSE_NS_MAX, trouble};
+use crate::order::{Order, Start};
+use crate::planted::{Bug, planted};
+use crate::shared::Shared;
+use block::{Error, Kind, Result};
+use core::sync::atomic::Ordering;
+
+/// Blocks that are released or tainted in one section.
+const SLICE: u32 = 256;
+
+pub(crate) const TAINTED: Error =
+    Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
+
+/// Leads the write-out of an epoch: close, wait for the crew, flush, release.
+pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
+    let shared = &handle.shared;
+    let begun = handle.lane.now();
+    match start {
+        Start::Close => close(handle, epoch, true).await,
+        Start::Begin => begin(handle).await,
+        Start::Resume => {}
+    }
+    if shared.rewrite.swap(false, Ordering::SeqCst) {
+        taint(handle).await;
+    }
+    if !flush_first(handle).await {
+        return give_up(handle).await;
+    }
+    let mut pause_ns = PAUSE_NS;
+    loop {
+        shared.muster();
+        if !written(shared).await {
+            return give_up(handle).await;
+        }
+        let end = handle.lane.now();
+        match flush_backing(handle).await {
+            Ok(()) => {
+                shared.drain.flushed(handle.lane.now() - end);
+                shared.set_allowance();
+                break;
+            }
+            Err(error) => {
+                flush_failed(handle, error).await;
+                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+        }
+    }
+    handle.lane.turn().await;
+    shared.order.with(|order| {
+        order.durable(epoch);
+        shared.show_closed(order);
+    });
+    shared.epochs.fetch_add(1, Ordering::Relaxed);
+    shared.latencies.write_out_ns.record(handle.lane.now() - begun);
+    shared.order_changed.notify();
+    release(handle).await;
+    handle.lane.turn().await;
+    shared.order.with(Order::released);
+    shared.order_changed.notify();
+    // The keeper does nothing about the open epoch while another one is being written out.
+    shared.kick.notify();
+    // Not before: who waits may have looked between two rooms' releases, and asks for no write-out.
+    shared.freed.notify();
+}
+
+/// Makes durable what was written out early, without closing its epoch: flush, release. False: not now.
+pub(crate) async fn settle(handle: &Handle) -> bool {
+    let shared = &handle.shared;
+    handle.lane.turn().await;
+    if !shared.order.with(Order::begin_settling) {
+        return false;
+    }
+    if shared.rewrite.swap(false, Ordering::SeqCst) {
+        taint(handle).await;
+    }
+    for room in &shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| shard.begin_settling());
+    }
+    match flush_early(handle).await {
+        true => release_early(handle).await,
+        false => {
+            for room in &shared.rooms {
+                handle.lane.turn().await;
+                room.shard.with(|shard| shard.cancel_settling());
+            }
+        }
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::settled);
+    shared.order_changed.notify();
+    shared.freed.notify();
+    true
+}
+
+/// Flushes the backing for what was written early. False: the volume has failed.
+async fn flush_early(handle: &Handle) -> bool {
+    let shared = &handle.shared;
+    let mut pause_ns = PAUSE_NS;
+    while !shared.has_failed() {
+        let start = handle.lane.now();
+        match flush_backing(handle).await {
+            Ok(()) => {
+                shared.drain.flushed(handle.lane.now() - start);
+                return true;
+            }
+            Err(error) => {
+                flush_failed(handle, error).await;
+                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+        }
+    }
+    false
+}
+
+async fn release_early(handle: &Handle) {
+    for room in &handle.shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| shard.settle_written(&handle.shared.gauges, SLICE)) {
+                break;
+            }
+            handle.lane.rest().await;
+        }
+        room.changed.notify();
+    }
+}
+
+/// The leader gives up: the volume has failed.
+async fn give_up(handle: &Handle) {
+    handle.lane.turn().await;
+    handle.shared.order.with(Order::abandon);
+    handle.shared.order_changed.notify();
+}
+
+/// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
+/// has failed.
+async fn flush_first(handle: &Handle) -> bool {
+    let shared = &handle.shared;
+    let mut pause_ns = PAUSE_NS;
+    while shared.flush_first.load(Ordering::SeqCst) && handle.below.limits().flush_needed {
+        match flush_backing(handle).await {
+            Ok(()) => shared.flush_first.store(false, Ordering::SeqCst),
+            Err(error) => {
+                flush_failed(handle, error).await;
+                if shared.has_failed() {
+                    return false;
+                }
+                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
+                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+            }
+        }
+    }
+    true
+}
+
+/// Walks the shards: one counter for all would let a late write join an epoch already flushed.
+/// `begins`: it is also the one to be written out next.
+pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
+    let shared = &handle.shared;
+    shared.arena.note_epoch(epoch + 1);
+    for room in &shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| {
+            shard.close(&shared.gauges);
+            if begins {
+                shard.begin(&shared.gauges);
+            }
+        });
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::walked);
+    shared.order_changed.notify();
+    // The open epoch is empty: there is room in it.
+    shared.freed.notify();
+}
+
+/// Walks the shards: the oldest closed epoch is the one to be written out.
+async fn begin(handle: &Handle) {
+    for room in &handle.shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| shard.begin(&handle.shared.gauges));
+    }
+}
+
+/// Waits until everything of the closing epoch is on the backing. False: the volume has failed.
+async fn written(shared: &Shared) -> bool {
+    loop {
+        let seen = shared.order_changed.seen();
+        if shared.has_failed() {
+            return false;
+        }
+        if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        shared.order_changed.after(seen).await;
+    }
+}
+
+async fn flush_backing(handle: &Handle) -> Result {
+    let shared = &handle.shared;
+    let skips = planted(Bug::SkipEpochFlush) && shared.gauges.closed.load(Ordering::SeqCst) > 1;
+    if planted(Bug::AckBeforeFlush) || skips {
+        return Ok(());
+    }
+    // Taken before the flush begins: what passes while it is under way belongs to the next one.
+    let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
+    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
+    let failures = shared.arena.flushes_failed();
+    if !unflushed || !handle.below.limits().flush_needed {
+        return Ok(());
+    }
+    let mut result = handle.flush_below().await;
+    // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
+    if shared.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
+        result = Err(TAINTED);
+    }
+    if result.is_err() {
+        shared.unflushed.store(true, Ordering::SeqCst);
+        if unkept {
+            shared.unkept.store(true, Ordering::SeqCst);
+        }
+    } else {
+        // Had one of these lost anything, it would have been written again before this flush.
+        shared.arena.note_flushes_mended(failures);
+    }
+    result
+}
+
+/// The backing's flush failed: nothing written since the last good one can be trusted to be there
+/// (C8). What is still held is written again; if something is not, that is the end.
+async fn flush_failed(handle: &Handle, error: Error) {
+    let shared = &handle.shared;
+    taint(handle).await;
+    let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
+        true => 0,
+        false => shared.settings.retry_time_ns(),
+    };
+    trouble(handle, error, 2, retry_time_ns).await;
+}
+
+/// Everything written since the last good flush waits again.
+async fn taint(handle: &Handle) {
+    let shared = &handle.shared;
+    for room in &shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| shard.taint(&shared.gauges, SLICE)) {
+                break;
+            }
+        }
+        room.has_work.store(true, Ordering::SeqCst);
+    }
+}
+
+async fn release(handle: &Handle) {
+    for room in &handle.shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| shard.release(&handle.shared.gauges, SLICE)) {
+                break;
+            }
+            handle.lane.rest().await;
+        }
+        room.changed.notify();
+    }
+}
