@@ -260,7 +260,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         shard.run_done(gauges, run, good) || !good
     })
     .await;
-    shared.pace.grant(run.blocks());
+    shared.pace.grant(run.blocks(), shared.gauges.last_part(&shared.settings.now()));
     let now = handle.lane.now();
     if !good || parts > 1 {
         shared.drain.cancel(now);

@@ -30,6 +30,13 @@ pub(crate) struct Level {
     pub(crate) closed: u32,
 }
 
+impl Gauges {
+    /// The last part of what the open epoch may hold, in which writers are slowed down.
+    pub(crate) fn last_part(&self, settings: &Settings) -> u32 {
+        self.open_limit(settings) / SLOWED
+    }
+}
+
 /// The price where so much of the last eighth is used.
 fn filling(used: u64) -> u64 {
     ONE * used / (1025 - used.min(1024))

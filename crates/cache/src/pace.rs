@@ -36,7 +36,7 @@ const LONGER: u64 = 32;
 /// So the price is this at most.
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// So many blocks that were written out while nobody waited are kept for who comes next.
-const SPARE: u64 = 16;
+const SPARE: u32 = 16;
 /// Bells that writers wait at, by their place in the line: who is not concerned is not woken.
 const BELLS: usize = 64;
 
@@ -151,11 +151,12 @@ impl Pace {
         self.zeros.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// So many blocks have been written out.
-    pub(crate) fn grant(&self, blocks: u32) {
+    /// So many blocks have been written out, where the last part of the room is `last` blocks.
+    pub(crate) fn grant(&self, blocks: u32, last: u32) {
         let more = u64::from(blocks) * ONE;
-        // What nobody claims at once is kept for a few who come soon.
-        let most = self.claimed.load(Ordering::SeqCst) + (SPARE * ONE).max(2 * more);
+        // What nobody claims at once is kept for a few who come soon, but they must not fill the room.
+        let spare = (2 * blocks).min(last / 2).max(SPARE.min(last / 4));
+        let most = self.claimed.load(Ordering::SeqCst) + u64::from(spare) * ONE;
         let before = self.granted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |granted| {
             Some((granted + more).min(most).max(granted))
         });
@@ -257,6 +258,9 @@ mod tests {
     use alloc::vec::Vec;
     use lane::World;
 
+    /// The last part of a room of 8,000 blocks.
+    const LAST: u32 = 1000;
+
     /// Tasks that each claim one block at this price; how many have been answered after each of the steps.
     fn answered(pace: &Arc<Pace>, price: u64, writers: u32, steps: &[fn(&Pace)]) -> Vec<u32> {
         let mut world = World::chosen(7);
@@ -287,16 +291,26 @@ mod tests {
         pace.work_begins();
         let steps: [fn(&Pace); 4] = [
             |_| (),
-            |pace| pace.grant(1),
-            |pace| pace.grant(3),
+            |pace| pace.grant(1, LAST),
+            |pace| pace.grant(3, LAST),
             |pace| {
-                pace.grant(200);
+                pace.grant(200, LAST);
             },
         ];
         assert_eq!(answered(&pace, ONE, 100, &steps), [0, 1, 4, 100]);
         assert_eq!(pace.places(), 0);
         // A few that nobody waited for are kept, not all.
-        assert_eq!(answered(&pace, ONE, 500, &[|_| (), |pace| pace.grant(10)]), [104, 114]);
+        assert_eq!(answered(&pace, ONE, 500, &[|_| (), |pace| pace.grant(10, LAST)]), [104, 114]);
+    }
+
+    #[test]
+    fn in_a_small_room_little_is_kept_for_who_comes_later() {
+        let pace = Arc::new(Pace::default());
+        pace.work_begins();
+        for _ in 0..100 {
+            pace.grant(1, 3);
+        }
+        assert_eq!(answered(&pace, ONE, 50, &[|_| ()]), [1]);
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn more_volumes_than_a_daemon_has_room_for_are_refused() {
     let (home, place) = (Home::new(), place());
     let config = place.path().join("many.toml");
     let mut text = format!("nbd = 'unix:{}'\n", home.socket().display());
-    for number in 0..80 {
+    for number in 0..120 {
         text += &format!("[volume.v{number}]\nbacking = 'ram:1M'\nmemory = '1M'\n");
     }
     fs::write(&config, text).expect("room");

@@ -132,7 +132,7 @@ fn behind_the_cache_a_power_cut_loses_nothing_within_the_retry_time() {
         return;
     }
     let place = place();
-    let options = ["--memory", "1M", "--retry-time", "60s", "--dirty-age", "60s"];
+    let options = ["--memory", "2M", "--retry-time", "60s", "--dirty-age", "60s"];
     let server = Server::start(slow_drive(&place), &options);
     let runtime = format!("XDG_RUNTIME_DIR={}", server.home.runtime().display());
     let cut = ["env", &runtime, crate::common::OVERDRIVE, "volume", "power-cut", "--off", "300ms"];
