@@ -111,9 +111,9 @@ const BEHIND_THE_CACHE: &str = r#"
 import nbd, subprocess, sys, time
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
 A, B = b"A" * 4096, b"B" * 4096
-for n in range(40): h.pwrite(A, n * 8192)
+for n in range(120): h.pwrite(A, n * 8192)
 h.flush()
-for n in range(40): h.pwrite(B, n * 8192)
+for n in range(120): h.pwrite(B, n * 8192)
 flush = h.aio_flush()
 deadline = time.monotonic() + 0.15
 while time.monotonic() < deadline: h.poll(10)
@@ -122,8 +122,8 @@ deadline = time.monotonic() + 60
 while not h.aio_command_completed(flush):
     assert time.monotonic() < deadline, "the flush never ends"
     h.poll(100)
-for n in range(1000): h.pread(4096, (1 << 20) + n * 4096)
-assert all(h.pread(4096, n * 8192) == B for n in range(40)), "the flush covers them"
+for n in range(2000): h.pread(4096, (1 << 20) + n * 4096)
+assert all(h.pread(4096, n * 8192) == B for n in range(120)), "the flush covers them"
 "#;
 
 #[test]
@@ -132,7 +132,7 @@ fn behind_the_cache_a_power_cut_loses_nothing_within_the_retry_time() {
         return;
     }
     let place = place();
-    let options = ["--memory", "2M", "--retry-time", "60s", "--dirty-age", "60s"];
+    let options = ["--memory", "4M", "--retry-time", "60s", "--dirty-age", "60s"];
     let server = Server::start(slow_drive(&place), &options);
     let runtime = format!("XDG_RUNTIME_DIR={}", server.home.runtime().display());
     let cut = ["env", &runtime, crate::common::OVERDRIVE, "volume", "power-cut", "--off", "300ms"];
