@@ -198,8 +198,8 @@ fn stride(durability: Durability) {
         world.run_until(|| done.get() >= end);
     };
     // Pools and lists reach their sizes: also with all of the crew at work, which the window allows only
-    // after a while.
-    for next in PHASES.into_iter().chain(PHASES) {
+    // after a while, and with as many writers as there are at one of the places where they wait.
+    for next in [PHASES; 4].into_iter().flatten() {
         run(next, 20_000);
     }
     for next in PHASES {
