@@ -225,7 +225,7 @@ impl State {
             let held = self.random.below(3) as usize;
             instants[held..]
                 .iter_mut()
-                .for_each(|instant| *instant = instant.saturating_add(self.faults.hang_ns));
+                .for_each(|instant| *instant += self.faults.hang_ns);
         }
         if request.is_change() {
             self.send_change(request, number, fails);
