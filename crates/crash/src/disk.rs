@@ -223,9 +223,7 @@ impl State {
         let mut instants = self.plan_instants(now);
         if hangs && !self.model.instant {
             let held = self.random.below(3) as usize;
-            instants[held..]
-                .iter_mut()
-                .for_each(|instant| *instant += self.faults.hang_ns);
+            instants[held..].iter_mut().for_each(|instant| *instant += self.faults.hang_ns);
         }
         if request.is_change() {
             self.send_change(request, number, fails);
