@@ -5,6 +5,7 @@ use crate::cache::Handle;
 use crate::crew::{PAUSE_NS, PAUSE_NS_MAX, trouble};
 use crate::order::{Order, Start};
 use crate::planted::{Bug, planted};
+use crate::shard::{Gauges, Shard};
 use crate::shared::Shared;
 use block::{Error, Kind, Result};
 use core::sync::atomic::Ordering;
@@ -36,18 +37,9 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         if !written(shared).await {
             return give_up(handle).await;
         }
-        let end = handle.lane.now();
-        match flush_backing(handle).await {
-            Ok(()) => {
-                shared.drain.flushed(handle.lane.now() - end);
-                shared.set_allowance();
-                break;
-            }
-            Err(error) => {
-                flush_failed(handle, error).await;
-                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
-                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
-            }
+        if flush_or_pause(handle, &mut pause_ns).await {
+            shared.set_allowance();
+            break;
         }
     }
     handle.lane.turn().await;
@@ -58,7 +50,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.epochs.fetch_add(1, Ordering::Relaxed);
     shared.latencies.write_out_ns.record(handle.lane.now() - begun);
     shared.order_changed.notify();
-    release(handle).await;
+    slice_by_slice(handle, Shard::release).await;
     handle.lane.turn().await;
     shared.order.with(Order::released);
     shared.order_changed.notify();
@@ -82,8 +74,8 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
         handle.lane.turn().await;
         room.shard.with(|shard| shard.begin_settling());
     }
-    match flush_early(handle).await {
-        true => release_early(handle).await,
+    match flush_until_well(handle).await {
+        true => slice_by_slice(handle, Shard::settle_written).await,
         false => {
             for room in &shared.rooms {
                 handle.lane.turn().await;
@@ -98,37 +90,31 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
     true
 }
 
-/// Flushes the backing for what was written early. False: the volume has failed.
-async fn flush_early(handle: &Handle) -> bool {
-    let shared = &handle.shared;
+/// Flushes the backing, as often as it takes. False: the volume has failed.
+async fn flush_until_well(handle: &Handle) -> bool {
     let mut pause_ns = PAUSE_NS;
-    while !shared.has_failed() {
-        let start = handle.lane.now();
-        match flush_backing(handle).await {
-            Ok(()) => {
-                shared.drain.flushed(handle.lane.now() - start);
-                return true;
-            }
-            Err(error) => {
-                flush_failed(handle, error).await;
-                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
-                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
-            }
+    while !handle.shared.has_failed() {
+        if flush_or_pause(handle, &mut pause_ns).await {
+            return true;
         }
     }
     false
 }
 
-async fn release_early(handle: &Handle) {
-    for room in &handle.shared.rooms {
-        loop {
-            handle.lane.turn().await;
-            if !room.shard.with(|shard| shard.settle_written(&handle.shared.gauges, SLICE)) {
-                break;
-            }
-            handle.lane.rest().await;
+/// Flushes the backing, or pauses, each time for longer, if it has failed.
+async fn flush_or_pause(handle: &Handle, pause_ns: &mut u64) -> bool {
+    let begun = handle.lane.now();
+    match flush_backing(handle).await {
+        Ok(()) => {
+            handle.shared.drain.flushed(handle.lane.now() - begun);
+            true
         }
-        room.changed.notify();
+        Err(error) => {
+            flush_failed(handle, error).await;
+            handle.lane.sleep_until(handle.lane.now() + *pause_ns).await;
+            *pause_ns = (*pause_ns * 2).min(PAUSE_NS_MAX);
+            false
+        }
     }
 }
 
@@ -142,22 +128,12 @@ async fn give_up(handle: &Handle) {
 /// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
 /// has failed.
 async fn flush_first(handle: &Handle) -> bool {
-    let shared = &handle.shared;
-    let mut pause_ns = PAUSE_NS;
-    while shared.flush_first.load(Ordering::SeqCst) && handle.below.limits().flush_needed {
-        match flush_backing(handle).await {
-            Ok(()) => shared.flush_first.store(false, Ordering::SeqCst),
-            Err(error) => {
-                flush_failed(handle, error).await;
-                if shared.has_failed() {
-                    return false;
-                }
-                handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
-                pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
-            }
-        }
+    let first = &handle.shared.flush_first;
+    if first.load(Ordering::SeqCst) {
+        let is_well = flush_until_well(handle).await;
+        first.store(!is_well, Ordering::SeqCst);
     }
-    true
+    !first.load(Ordering::SeqCst)
 }
 
 /// Walks the shards: one counter for all would let a late write join an epoch already flushed.
@@ -259,11 +235,12 @@ async fn taint(handle: &Handle) {
     }
 }
 
-async fn release(handle: &Handle) {
+/// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there are more.
+async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
     for room in &handle.shared.rooms {
         loop {
             handle.lane.turn().await;
-            if !room.shard.with(|shard| shard.release(&handle.shared.gauges, SLICE)) {
+            if !room.shard.with(|shard| slice(shard, &handle.shared.gauges, SLICE)) {
                 break;
             }
             handle.lane.rest().await;

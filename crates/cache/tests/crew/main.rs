@@ -8,3 +8,4 @@ mod retries;
 mod rivals;
 mod runs;
 mod scene;
+mod turns;

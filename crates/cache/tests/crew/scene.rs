@@ -1,5 +1,5 @@
-//! A volume in virtual time over a backing that takes a millisecond for whatever it is asked, as many at a
-//! time as one likes.
+//! A volume in virtual time over a backing that takes a millisecond for whatever it is asked, unless the test
+//! says otherwise, as many at a time as one likes.
 
 pub(crate) use block::{
     Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
@@ -14,15 +14,42 @@ use std::sync::Arc;
 pub(crate) const GRAIN: u32 = 16;
 pub(crate) const BLOCKS: u64 = 16_384;
 pub(crate) const MS: u64 = 1_000_000;
-/// How long a request of [`Parallel`] takes.
+/// How long a request of [`Parallel`] takes, unless the test says otherwise.
 pub(crate) const SERVICE_NS: u64 = MS;
 
 /// Requests of one kind.
 pub(crate) type Which = fn(&Request) -> bool;
 
+/// How long requests take, in nanoseconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) read: u64,
+    pub(crate) write: u64,
+    pub(crate) zero: u64,
+    pub(crate) flush: u64,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { read: SERVICE_NS, write: SERVICE_NS, zero: SERVICE_NS, flush: SERVICE_NS }
+    }
+}
+
+impl Times {
+    fn of(self, request: &Request) -> u64 {
+        match request {
+            Request::Read { .. } => self.read,
+            Request::Write { .. } => self.write,
+            Request::Zero { .. } | Request::Discard { .. } => self.zero,
+            Request::Flush => self.flush,
+        }
+    }
+}
+
 /// What the backing sees and does.
 #[derive(Default)]
 pub(crate) struct State {
+    pub(crate) times: Cell<Times>,
     /// Writes that are under way, all that have been, and the most at a time since somebody looked.
     pub(crate) writes: Cell<u32>,
     pub(crate) writes_sent: Cell<u32>,
@@ -47,7 +74,7 @@ impl Block for Parallel {
     }
 
     async fn run(&self, request: Request) -> Result {
-        let State { writes, writes_sent, writes_most, flushes, hangs, fails } = &*self.state;
+        let State { times, writes, writes_sent, writes_most, flushes, hangs, fails } = &*self.state;
         while hangs.get().is_some_and(|hangs| hangs(&request)) {
             self.lane.sleep_until(self.lane.now() + SERVICE_NS).await;
         }
@@ -58,7 +85,7 @@ impl Block for Parallel {
             writes_most.set(writes_most.get().max(writes.get()));
         }
         flushes.set(flushes.get() + u32::from(matches!(request, Request::Flush)));
-        self.lane.sleep_until(self.lane.now() + SERVICE_NS).await;
+        self.lane.sleep_until(self.lane.now() + times.get().of(&request)).await;
         writes.set(writes.get() - u32::from(counts));
         if fails.get().is_some_and(|fails| fails(&request)) {
             return Err(Error::new(Kind::Io, "test"));

@@ -1,0 +1,126 @@
+//! Writers that wait for their turn: what they wait for, and what they must not wait for. In virtual time, on
+//! a backing that answers when the test says so.
+
+use crate::scene::{
+    BLOCKS, Durability, Extent, MS, Rc, RefCell, Request, Scene, Settings, Times, scene_of,
+    settings, write,
+};
+
+const BLOCK: u64 = 8;
+const REGION: u64 = 64;
+
+/// Writers, and when each of their requests was sent and answered.
+struct Writers {
+    scene: Scene,
+    answers: Rc<RefCell<Vec<(u64, u64)>>>,
+}
+
+/// A small buffer, of which nothing becomes too old.
+fn small() -> Settings {
+    let dirty_age_ns = 1_000_000 * MS;
+    Settings { dirty_blocks_max: 1024, dirty_age_ns, retry_time_ns: 1000 * MS, ..settings() }
+}
+
+fn writers(settings: Settings, times: Times) -> Writers {
+    let scene = scene_of(settings, 2);
+    scene.state.times.set(times);
+    Writers { scene, answers: Rc::default() }
+}
+
+impl Writers {
+    fn send(&self, request: Request) {
+        let (stack, lane) = (self.scene.stack.clone(), self.scene.lane.clone());
+        let answers = self.answers.clone();
+        let task = async move {
+            let sent = lane.now();
+            stack.run(request).await.expect("the backing is well");
+            answers.borrow_mut().push((sent, lane.now()));
+        };
+        self.scene.lane.spawn(task).expect("a lane has room");
+    }
+
+    /// Writes these blocks, one a request, all at once.
+    fn write(&self, blocks: impl IntoIterator<Item = u64>) {
+        blocks.into_iter().for_each(|block| self.send(write(block, false)));
+    }
+
+    /// The blocks of one shard.
+    fn blocks_of(&self, shard: usize) -> Vec<u64> {
+        (0..BLOCKS).filter(|&block| self.scene.shared.shard_of(block) == shard).collect()
+    }
+
+    fn longest_wait_ns(&self) -> u64 {
+        self.answers.borrow().iter().map(|(sent, answered)| answered - sent).max().unwrap_or(0)
+    }
+}
+
+#[test]
+fn what_is_under_way_early_still_waits_to_be_written_out() {
+    // 12 800 blocks a second, as is assumed: 128 of them in ten milliseconds.
+    let settings = Settings { flush_target_ns: 10 * MS, ..small() };
+    let hour = 3_600_000 * MS;
+    let times = Times { write: hour, zero: hour, flush: hour, ..Times::default() };
+    let mut writers = writers(settings, times);
+    let blocks: Vec<u64> = (0..BLOCKS).collect();
+    for some in blocks.chunks(16).take(40) {
+        writers.write(some.iter().copied());
+        writers.scene.pass_ns(100 * MS);
+    }
+    let counters = writers.scene.counters();
+    assert_eq!(counters.allowance_blocks, 128);
+    assert!(counters.changes > 128 && counters.blocks_written == 0);
+    // Nothing has been written out, so all that is dirty is what a flush would have to wait for.
+    assert!(counters.blocks_dirty <= 128, "{} blocks are dirty", counters.blocks_dirty);
+}
+
+#[test]
+fn nobody_waits_for_a_range_of_zeros_that_is_under_way_alone() {
+    let tenth = MS / 10;
+    let times = Times { write: tenth, zero: 1000 * MS, flush: tenth, ..Times::default() };
+    let mut writers = writers(small(), times);
+    let (zeros, mine) = (writers.blocks_of(0), writers.blocks_of(1));
+    let at = Extent::new(zeros[0] * BLOCK, (REGION * BLOCK) as u32);
+    writers.send(Request::Zero { at, fua: false, may_unmap: true });
+    writers.write(mine[..64].iter().copied());
+    writers.scene.pass_ns(50 * MS);
+    writers.answers.borrow_mut().clear();
+    // The write-out of both begins; the blocks are there soon, the zeros are not.
+    writers.scene.begin(Request::Flush);
+    writers.scene.pass_ns(50 * MS);
+    let counters = writers.scene.counters();
+    assert_eq!((counters.blocks_written, counters.zeroes_written), (64, 0));
+    for some in mine[64..600].chunks(4) {
+        writers.write(some.iter().copied());
+        writers.scene.pass_ns(MS / 2);
+    }
+    writers.scene.pass_ns(100 * MS);
+    let counters = writers.scene.counters();
+    assert_eq!(counters.zeroes_written, 0, "they are still under way");
+    assert!(counters.changes_slowed > 0);
+    assert_eq!(writers.answers.borrow().len(), 536, "somebody waits for the zeros");
+}
+
+#[test]
+fn in_order_nobody_waits_much_longer_than_for_the_backing_s_flushes() {
+    let flush = 10 * MS;
+    let settings = Settings { durability: Durability::Ordered, ..small() };
+    let times = Times { write: 50_000, zero: 50_000, flush, ..Times::default() };
+    let mut writers = writers(settings, times);
+    // The first epochs show how long a flush takes.
+    writers.write(0..8);
+    writers.scene.pass_ns(MS);
+    writers.scene.begin(Request::Flush);
+    writers.scene.pass_ns(100 * MS);
+    // One small epoch is closed, and the open one fills up behind it.
+    writers.write(8..9);
+    writers.scene.pass_ns(10_000);
+    writers.scene.begin(Request::Flush);
+    writers.scene.pass_ns(200_000);
+    writers.answers.borrow_mut().clear();
+    writers.write(100..540);
+    writers.scene.pass_ns(2000 * MS);
+    assert!(writers.scene.counters().changes_slowed > 0);
+    assert_eq!(writers.answers.borrow().len(), 440);
+    let longest = writers.longest_wait_ns();
+    assert!(longest < 5 * flush, "{longest} ns, {flush} for a flush");
+}
