@@ -3,6 +3,7 @@
 //! Exit status as in the product: 0 ok, 1 negative answer, 2 usage, 4 permission.
 
 mod cargo;
+mod clock;
 mod deny;
 mod mutants;
 mod packages;

@@ -2,11 +2,12 @@
 //! each round, for hours.
 
 use crate::cargo;
+use crate::clock::now;
 use crate::packages::Purpose;
 use crate::setup;
 use anyhow::{Context, ensure};
 use std::process::{Command, ExitCode, Output};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// The modules of `crates/overdrive/tests/serve` that are worth repeating.
 const MODULES: [&str; 15] = [
@@ -95,11 +96,6 @@ fn chosen<'a>(list: &'a str, only: &str) -> Vec<&'a str> {
     let of_modules = names
         .filter(|name| name.split_once("::").is_some_and(|(module, _)| MODULES.contains(&module)));
     of_modules.filter(|name| name.contains(only)).collect()
-}
-
-#[allow(clippy::disallowed_methods, reason = "no lane here: this times other programs")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn hours(time: Duration) -> String {

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every step in its order, until one fails.
 
 use crate::cargo;
+use crate::clock::now;
 use crate::packages::Purpose;
 use crate::setup;
 use crate::steps::{STEPS, Step};
@@ -8,7 +9,7 @@ use crate::tally::Tally;
 use anyhow::{Context, ensure};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The command `test`.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
@@ -65,11 +66,6 @@ fn take(step: &Step, tally: &mut Tally) -> anyhow::Result<(bool, Duration)> {
         tally.add(passed);
     }
     Ok((passed, start.elapsed()))
-}
-
-#[allow(clippy::disallowed_methods, reason = "no lane here: this times other programs")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// A minimal Rust has neither rustfmt nor clippy; rustup adds them.

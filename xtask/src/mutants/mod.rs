@@ -11,6 +11,7 @@ mod report;
 mod trial;
 mod weave;
 
+use crate::clock::now;
 use anyhow::{Context, ensure};
 use build::Built;
 use list::Mutant;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use trial::{End, Trial, now};
+use trial::{End, Trial};
 
 /// What belongs together, as files of the engine.
 const GROUPS: [(&str, &[&str]); 4] = [

@@ -1,11 +1,12 @@
 //! Who notices a mutant: the tests, then the laboratory, the quickest first.
 
 use super::build::{Built, CHOICE, Program};
+use crate::clock::now;
 use anyhow::{Context, ensure};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Tests that take longer than this come after the first look of the laboratory.
 const QUICK: Duration = Duration::from_secs(2);
@@ -98,11 +99,6 @@ fn wait(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>>
         std::thread::park_timeout(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "no lane here: this times other programs")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
 }
 
 /// The trials in their order, each of which must pass without a mutant. The laboratory looks for a tenth of
