@@ -42,7 +42,6 @@ pub(crate) struct Arguments {
     run_ms: u32,
 }
 
-const TRACE: &str = "../shared/traces/tpcc.trace.xz";
 const DEPTH: u32 = 128;
 /// "At least level within the run's spread".
 const SPEED_MIN: f64 = 1.0;
@@ -89,11 +88,7 @@ impl Bed<'_> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let trace = match &arguments.trace {
-        Some(path) => Some(Trace::read(path)?),
-        None if PathBuf::from(TRACE).exists() => Some(Trace::read(TRACE.as_ref())?),
-        None => None,
-    };
+    let trace = Trace::find(arguments.trace.as_deref())?;
     let overdrive = Overdrive::find(&arguments.site)?;
     let processors = Processors::split()?;
     let file = arguments.site.file("saturate");
@@ -104,9 +99,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "a file of {} GiB, --memory {} --write {} against --memory 0",
         arguments.gib, arguments.memory, arguments.write
     );
-    match trace {
-        Some(trace) => replays(&bed, &trace)?,
-        None => println!("no replay: {TRACE} is not there, and --trace names no other"),
+    if let Some(trace) = trace {
+        replays(&bed, &trace)?;
     }
     writes(&bed)
 }

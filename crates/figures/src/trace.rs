@@ -23,6 +23,8 @@ struct Recorded {
 /// A trace in memory.
 pub(crate) struct Trace(Vec<Recorded>);
 
+/// The trace that is replayed where none is named.
+const DEFAULT: &str = "../shared/traces/tpcc.trace.xz";
 /// The longest request that is taken for one: 32 MiB.
 const SECTORS_MAX: u64 = 65_536;
 
@@ -54,6 +56,22 @@ impl Trace {
         };
         let text = String::from_utf8(bytes).with_context(|| format!("{name}: is no text"))?;
         Trace::parse(&text).with_context(|| name.to_string())
+    }
+
+    /// Reads the file that is named, or else the default one, if it is there.
+    ///
+    /// # Errors
+    /// As [`Trace::read`].
+    pub(crate) fn find(named: Option<&Path>) -> Result<Option<Trace>> {
+        let default = Path::new(DEFAULT);
+        match named {
+            Some(path) => Trace::read(path).map(Some),
+            None if default.exists() => Trace::read(default).map(Some),
+            None => {
+                println!("no replay: {DEFAULT} is not there, and --trace names no other");
+                Ok(None)
+            }
+        }
     }
 
     fn parse(text: &str) -> Result<Trace> {

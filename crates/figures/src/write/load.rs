@@ -283,7 +283,7 @@ pub(crate) fn run(
     })
 }
 
-fn attach(lane: &Lane, spec: &CacheSpec, below: Stack) -> Result<Cache> {
+pub(super) fn attach(lane: &Lane, spec: &CacheSpec, below: Stack) -> Result<Cache> {
     let geometry = Geometry::for_memory(spec.memory.0, 1);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let settings = Settings::from_spec(spec, &geometry);
@@ -293,7 +293,7 @@ fn attach(lane: &Lane, spec: &CacheSpec, below: Stack) -> Result<Cache> {
 }
 
 /// Everything that was answered becomes durable.
-fn drain(world: &mut World, lane: &Lane, stack: &Stack, cache: Option<&Cache>) {
+pub(super) fn drain(world: &mut World, lane: &Lane, stack: &Stack, cache: Option<&Cache>) {
     let done = Rc::new(Cell::new(false));
     let (finished, stack, cache) = (done.clone(), stack.clone(), cache.cloned());
     let drains = async move {

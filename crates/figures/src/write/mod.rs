@@ -8,16 +8,19 @@ mod device;
 mod ideal;
 mod jobs;
 mod load;
+mod replay;
 mod report;
 mod rows;
 
 use crate::prices::{self, PriceList};
+use crate::trace::Trace;
 use anyhow::{Result, ensure};
 use device::Speed;
 use jobs::{Job, run_all};
 use lane::Prices;
 use load::{Found, Load, SECOND, Until};
 use rows::Row;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -29,6 +32,10 @@ pub(crate) struct Arguments {
     /// Print the rows' names.
     #[arg(long)]
     list: bool,
+    /// A trace to be replayed, in MQSim's ASCII format, also packed by xz. Without this the default one, if it
+    /// is there.
+    #[arg(long)]
+    trace: Option<PathBuf>,
     /// What the engine's work costs, like hit=100,miss=50,...; by default measured first.
     #[arg(long)]
     prices: Option<PriceList>,
@@ -71,16 +78,19 @@ impl Bare {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let wanted = |row: &Row| {
+    let wanted = |name: &str| {
         let patterns = &arguments.patterns;
-        patterns.is_empty() || patterns.iter().any(|pattern| row.name.contains(pattern))
+        patterns.is_empty() || patterns.iter().any(|pattern| name.contains(pattern))
     };
-    let rows: Vec<Row> = rows::all(arguments.quick).into_iter().filter(wanted).collect();
-    ensure!(!rows.is_empty(), "no row's name contains that; --list prints the names");
+    let rows = rows::all(arguments.quick).into_iter();
+    let rows: Vec<Row> = rows.filter(|row| wanted(&row.name)).collect();
+    let replays: Vec<String> = replay::names().into_iter().filter(|name| wanted(name)).collect();
+    ensure!(rows.len() + replays.len() > 0, "no row's name contains that; --list prints the names");
     if arguments.list {
-        rows.iter().for_each(|row| println!("{}", row.name));
+        rows.iter().map(|row| &row.name).chain(&replays).for_each(|name| println!("{name}"));
         return Ok(());
     }
+    let trace = if replays.is_empty() { None } else { Trace::find(arguments.trace.as_deref())? };
     let prices = match arguments.prices {
         Some(prices) => prices,
         None => prices::measure(256),
@@ -106,11 +116,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         match of[number] {
             None => bare.known.push((job.load, job.speed, found)),
             Some(row) if report::tell(row, &found, &mut bare)? => {}
-            Some(row) => missed.push(row.name.as_str()),
+            Some(row) => missed.push(row.name.clone()),
         }
         Ok(())
     })?;
-    println!("\n{} of {} rows reached", rows.len() - missed.len(), rows.len());
+    let mut all = rows.len();
+    if let Some(trace) = &trace {
+        missed.extend(replay::run(trace, prices.0, &replays)?);
+        all += replays.len();
+    }
+    println!("\n{} of {all} rows reached", all - missed.len());
     if !missed.is_empty() {
         println!("MISSED: {}", missed.join(" "));
     }

@@ -62,7 +62,7 @@ fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-fn at_least(what: &str, value: f64, least: f64) -> bool {
+pub(super) fn at_least(what: &str, value: f64, least: f64) -> bool {
     let value = rounded(value);
     println!("  {what} {value:.3}  target at least {least}: {}", verdict(value >= least));
     value >= least
@@ -135,17 +135,22 @@ fn bare_ns(batch: &Batch, rates: [f64; 2], speed: Speed) -> f64 {
 }
 
 fn tell_latencies(cached: &Found, bare: &Found) {
+    tell_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);
+}
+
+/// What writes and reads took, behind a cache and bare.
+pub(super) fn tell_spreads(writes: [&Spread; 2], reads: [&Spread; 2]) {
     println!("  us           p50       p99     p99.9    p99.99       max");
     let line = |what: &str, spread: &Spread| {
         let all = spread.quantiles.iter().chain([&spread.max]);
         let words: Vec<String> = all.map(|&ns| format!("{:>9.1}", ns as f64 / 1e3)).collect();
         println!("    {what} {}", words.join(" "));
     };
-    line("write", &cached.write);
-    line(" bare", &bare.write);
-    if cached.read.max > 0 {
-        line("read ", &cached.read);
-        line(" bare", &bare.read);
+    line("write", writes[0]);
+    line(" bare", writes[1]);
+    if reads[0].max > 0 {
+        line("read ", reads[0]);
+        line(" bare", reads[1]);
     }
 }
 

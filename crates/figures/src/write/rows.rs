@@ -41,7 +41,7 @@ pub(crate) struct Row {
 
 /// Longer than any run: a bound that is off.
 const OFF_MS: u64 = 365 * 24 * 3600 * 1000;
-const GIB: u64 = 1 << 30;
+pub(super) const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
 
@@ -59,7 +59,8 @@ pub(crate) const SINGLE: Load = Load {
 /// The same for a second.
 pub(crate) const SINGLE_SECOND: Load = Load { until: Until::Time(SECOND), ..SINGLE };
 
-fn spec(memory: u64) -> CacheSpec {
+/// What a user has who asks for so much memory.
+pub(super) fn spec(memory: u64) -> CacheSpec {
     CacheSpec { memory: Size(memory), write: WriteMode::BackNow, ..CacheSpec::default() }
 }
 
