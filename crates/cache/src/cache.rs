@@ -510,7 +510,7 @@ impl Handle {
         room.changed.notify();
         if drained || room.has_work.load(Ordering::SeqCst) {
             self.shared.order_changed.notify();
-            self.shared.work.notify();
+            self.shared.call_one(self.lane.now());
         }
         result
     }

@@ -10,7 +10,7 @@ use crate::order::Order;
 use crate::patience::Errand;
 use crate::planted::{Bug, planted};
 use crate::sentinel;
-use crate::shard::{Admit, Next, Run};
+use crate::shard::{Admit, Gauges, Next, Run, Shard};
 use crate::shared::Shared;
 use crate::superblock::Condition;
 use crate::zeroes::ZeroRun;
@@ -142,14 +142,22 @@ impl Shared {
     /// A writer is about to wait for the crew, which may have one more run under way for that.
     pub(crate) fn rouse(&self, now_ns: u64) {
         if self.drain.in_flight() < self.drain.window(self.rivals(now_ns)) {
-            self.work.notify();
+            self.work.notify_one();
+        }
+    }
+
+    /// Wakes one member of the crew, if there is work for him and the window has room. He wakes the next one.
+    pub(crate) fn call_one(&self, now_ns: u64) {
+        let has_work = || self.rooms.iter().any(|room| room.has_work.load(Ordering::SeqCst));
+        if has_work() {
+            self.rouse(now_ns);
         }
     }
 
     /// Lets the crew look for work everywhere.
     pub(crate) fn muster(&self) {
         self.rooms.iter().for_each(|room| room.has_work.store(true, Ordering::SeqCst));
-        self.work.notify();
+        self.work.notify_one();
     }
 }
 
@@ -208,11 +216,13 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
             Next::Nothing => {}
             Next::Blocks => {
                 shared.pace.work_begins();
+                shared.call_one(handle.lane.now());
                 return Some(carry_blocks(handle, number, run).await);
             }
             Next::Zeros(range) => {
                 shared.pace.zeros_begin();
                 shared.end_work();
+                shared.call_one(handle.lane.now());
                 let result = carry_zeros(handle, number, &range, run).await;
                 shared.pace.zeros_end();
                 shared.drain.cancel(handle.lane.now());
@@ -257,7 +267,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
         // did not find it written yet. In the section: either that finds it, or this finds that.
         let kept = shared.flush_failures.load(Ordering::SeqCst) == failures;
         let good = good && kept;
-        shard.run_done(gauges, run, good) || !good
+        shard.run_done(gauges, run, good);
     })
     .await;
     shared.pace.grant(run.blocks(), shared.gauges.last_part(&shared.settings.now()));
@@ -286,35 +296,26 @@ async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -
         }
     }
     let good = result.is_ok();
-    done(handle, room, |shard, gauges| {
-        shard.zeros_done(gauges, range, good);
-        true
-    })
-    .await;
+    done(handle, room, |shard, gauges| shard.zeros_done(gauges, range, good)).await;
     result
 }
 
-/// Notes the end of a piece of work, and tells whom it concerns. `note` says whether other pieces may have
-/// waited for this one.
-async fn done(
-    handle: &Handle,
-    number: usize,
-    note: impl FnOnce(&mut crate::shard::Shard, &crate::shard::Gauges) -> bool,
-) {
+/// Notes the end of a piece of work, and tells whom it concerns. (What waited for this one is done by the
+/// same member, or by whom it calls.)
+async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gauges)) {
     let shared = &handle.shared;
     let room = &shared.rooms[number];
     handle.lane.turn().await;
     shared.unflushed.store(true, Ordering::SeqCst);
-    let (more, awaited) = room.shard.with(|shard| {
-        let awaited = note(shard, &shared.gauges);
+    let more = room.shard.with(|shard| {
+        note(shard, &shared.gauges);
         let more = shard.has_work(&shared.gauges);
         room.has_work.store(more, Ordering::SeqCst);
-        (more, awaited)
+        more
     });
     room.changed.notify();
-    let rivals = shared.rivals(handle.lane.now());
-    if more && (awaited || shared.drain.in_flight() < shared.drain.window(rivals)) {
-        shared.work.notify();
+    if more {
+        shared.call_one(handle.lane.now());
     }
     if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
         shared.order_changed.notify();

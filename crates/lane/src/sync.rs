@@ -108,6 +108,21 @@ impl Event {
         self.awaited.store(false, Ordering::SeqCst);
     }
 
+    /// It has happened: wakes one of those who wait. For events where each of them can do what is to be done,
+    /// and calls the next one if there is more; they must wait for nothing else meanwhile, and not give up
+    /// waiting, or the one who is woken may be one who does not look.
+    pub fn notify_one(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        if !self.awaited.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut waiters = self.waiters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(task) = waiters.pop() {
+            task.wake();
+        }
+        self.awaited.store(!waiters.is_empty(), Ordering::SeqCst);
+    }
+
     /// Waits until the event has happened since `seen` was taken.
     pub fn after(&self, seen: u64) -> Wait<'_> {
         Wait { event: self, seen }
@@ -139,6 +154,10 @@ impl Future for Wait<'_> {
         }
         // Whoever notified before our name was on the list has raised the count.
         if self.event.count.load(Ordering::SeqCst) != self.seen {
+            // Off the list again: a wake for one must reach one who waits.
+            let waiters = self.event.waiters.lock();
+            let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());
+            waiters.retain(|waiting| *waiting != task);
             return Poll::Ready(());
         }
         Poll::Pending

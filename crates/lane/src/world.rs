@@ -228,6 +228,51 @@ mod tests {
     }
 
     #[test]
+    fn of_those_who_wait_one_is_woken_for_each_piece_of_work() {
+        for seed in 0..200 {
+            let mut world = World::chosen(seed);
+            let lanes = [world.lane(), world.lane()];
+            // Pieces of work, and how often somebody looked for one.
+            let work = Arc::new((Lock::new((0, 0)), Event::new()));
+            for number in 0..6 {
+                let (lane, work) = (lanes[number % 2].clone(), work.clone());
+                let worker = async move {
+                    loop {
+                        let seen = work.1.seen();
+                        let found = work.0.with(|(pieces, looks)| {
+                            *looks += 1;
+                            let found = *pieces > 0;
+                            *pieces -= i32::from(found);
+                            found
+                        });
+                        lane.turn().await;
+                        if !found {
+                            work.1.after(seen).await;
+                        }
+                    }
+                };
+                lanes[number % 2].spawn(worker).expect("a slot is free");
+            }
+            while world.step() {}
+            assert_eq!(work.0.peek(|now| *now), (0, 6));
+            let (giver, given) = (lanes[0].clone(), work.clone());
+            let gives = async move {
+                for _ in 0..100 {
+                    given.0.with(|(pieces, _)| *pieces += 1);
+                    given.1.notify_one();
+                    giver.turn().await;
+                }
+            };
+            lanes[0].spawn(gives).expect("a slot is free");
+            while world.step() {}
+            let (left, looks) = work.0.peek(|now| *now);
+            assert_eq!(left, 0, "seed {seed}: work is left lying");
+            // One who is woken, finds a piece and looks again; were all woken, it would be 600.
+            assert!(looks < 300, "seed {seed}: {looks} looks");
+        }
+    }
+
+    #[test]
     fn a_dropped_ticket_keeps_its_memory_until_the_completion() {
         let lane = Lane::new();
         let memory = Arc::new([0u8; 16]);

@@ -288,13 +288,11 @@ impl Shard {
         }
     }
 
-    /// A run has been written, or has failed. True: a version waits for one of its blocks.
-    pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) -> bool {
-        let mut awaited = false;
+    /// A run has been written, or has failed.
+    pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) {
         for &slot in &run.slots {
             let header = self.header(slot);
             assert_eq!(header.state, State::Writing, "a run's slot was changed under it");
-            awaited |= header.shadowed;
             let begun = self.is_closing(&header);
             let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
             if !begun {
@@ -325,7 +323,6 @@ impl Shard {
         if planted(Bug::CleanTooEarly) {
             self.release(gauges, u32::MAX);
         }
-        awaited
     }
 
     /// A range of zeros has been written, or has failed.
