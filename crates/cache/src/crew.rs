@@ -174,8 +174,10 @@ async fn carry(handle: &Handle, member: usize) {
         let now = handle.lane.now();
         if shared.has_failed() {
             shared.pace.work_ends();
-        } else if shared.drain.may_begin(now, shared.rivals(now)) {
-            match carry_one(handle, member, &mut run).await {
+        } else if let rivals = shared.rivals(now)
+            && shared.drain.may_begin(now, rivals)
+        {
+            match carry_one(handle, member, &mut run, rivals).await {
                 None => {}
                 Some(Ok(())) => {
                     pause_ns = PAUSE_NS;
@@ -196,7 +198,12 @@ async fn carry(handle: &Handle, member: usize) {
 }
 
 /// Finds and writes one piece of work, which the window has room for. None: there is nothing to do.
-async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Result> {
+async fn carry_one(
+    handle: &Handle,
+    member: usize,
+    run: &mut Run,
+    rivals: Rivals,
+) -> Option<Result> {
     let shared = &handle.shared;
     let rooms = shared.rooms.len();
     for step in 0..rooms {
@@ -206,7 +213,7 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
             continue;
         }
         handle.lane.turn().await;
-        let most = shared.drain.run_blocks(shared.geometry.run_blocks);
+        let most = shared.drain.run_blocks(shared.geometry.run_blocks, rivals);
         let next = room.shard.with(|shard| {
             let next = shard.next_run(&shared.gauges, run, most);
             room.has_work.store(shard.has_work(&shared.gauges), Ordering::SeqCst);

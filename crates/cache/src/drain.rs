@@ -287,9 +287,11 @@ impl Drain {
     }
 
     /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is longer
-    /// only makes others wait longer.
-    pub(crate) fn run_blocks(&self, most: u32) -> u32 {
-        if self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(LONG_ONE_IN) {
+    /// only makes others wait longer. Where readers would, and there is room, it may be less efficient.
+    pub(crate) fn run_blocks(&self, most: u32, rivals: Rivals) -> u32 {
+        let gently = rivals.reads > 0 && !rivals.pressed;
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
+        if number.is_multiple_of(LONG_ONE_IN) && !gently {
             return most;
         }
         // Nanoseconds a block, of each class that is known.
@@ -298,8 +300,8 @@ impl Drain {
             ns => Some(ns.saturating_mul(1 << 10) >> class),
         };
         let Some(best) = (0..CLASSES).filter_map(each).min() else { return most };
-        let good =
-            |class: &usize| each(*class).is_some_and(|ns| ns <= best.saturating_add(best / 10));
+        let worse = if gently { best / 2 } else { best / 10 };
+        let good = |class: &usize| each(*class).is_some_and(|ns| ns <= best.saturating_add(worse));
         match (0..CLASSES).find(good) {
             // The largest that is known may be the best only because no larger one has been tried.
             Some(class) if (class + 1..CLASSES).any(|larger| each(larger).is_some()) => {
@@ -344,7 +346,7 @@ mod tests {
                 now = now.max(end);
                 drain.end(now, start, blocks, 64, Rivals::default());
             }
-            drain.run_blocks(blocks);
+            drain.run_blocks(blocks, Rivals::default());
             link = link.max(now) + block_ns * u64::from(blocks);
             let server = free.iter_mut().min().expect("a server");
             *server = link.max(*server) + service_ns;
@@ -373,18 +375,24 @@ mod tests {
     #[test]
     fn runs_are_as_long_as_the_device_likes() {
         let drain = Drain::default();
-        assert_eq!(drain.run_blocks(256), 256, "nothing is known");
+        let alone = Rivals::default();
+        assert_eq!(drain.run_blocks(256, alone), 256, "nothing is known");
         for blocks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
             drive(&drain, 50, blocks, 3, 44_000, 7_900);
         }
         // 44 us and 7.9 us a block: 64 blocks take 8.6 us each, 256 take 8.1.
-        let sizes: Vec<u32> = (0..10).map(|_| drain.run_blocks(256)).collect();
+        let sizes: Vec<u32> = (0..10).map(|_| drain.run_blocks(256, alone)).collect();
         assert!(sizes.iter().all(|&size| size == 64), "{sizes:?}");
+        // Readers wait for 16 at 10.6 us each, unless the buffer is nearly full; nor are longer ones tried.
+        let read = Rivals { reads: 1, ..alone };
+        let beside = |rivals| (0..200).map(|_| drain.run_blocks(256, rivals)).max();
+        assert_eq!(beside(read), Some(16));
+        assert_eq!(beside(Rivals { pressed: true, ..read }), Some(256));
         let even = Drain::default();
         for blocks in [1, 2, 4, 8] {
             drive(&even, 50, blocks, 3, 1_000, 100_000);
         }
-        assert_eq!(even.run_blocks(256), 1, "joining gains nothing there");
+        assert_eq!(even.run_blocks(256, alone), 1, "joining gains nothing there");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::device::{Speed, drive};
 use super::load::{SPAN, attach, drain};
-use super::report::{at_least, tell_spreads};
+use super::report::{at_least, at_most, tell_spreads};
 use super::rows::{GIB, spec};
 use crate::client::Timed;
 use crate::latencies::{Latencies, Spread};
@@ -155,6 +155,11 @@ fn tell(name: &str, requests: &[Timed], cached: &Found, bare: &Found) -> bool {
         reached &= at_least("answered and durable", durable, 1.0);
     } else {
         println!("  answered and durable {durable:.3} (the bare drive keeps up)");
+        let share = |cached: &Spread, bare: &Spread| ratio(bare.quantiles[2], cached.quantiles[2]);
+        let write = share(&cached.write, &bare.write);
+        reached &= at_most("p99.9 of writes against bare's", write, 1.0);
+        let read = share(&cached.read, &bare.read);
+        reached &= at_most("p99.9 of reads against bare's", read, 1.0);
     }
     println!("  from when they were due until they were answered:");
     tell_spreads([&cached.write, &bare.write], [&cached.read, &bare.read]);

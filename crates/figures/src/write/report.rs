@@ -68,7 +68,7 @@ pub(super) fn at_least(what: &str, value: f64, least: f64) -> bool {
     value >= least
 }
 
-fn at_most(what: &str, value: f64, most: f64) -> bool {
+pub(super) fn at_most(what: &str, value: f64, most: f64) -> bool {
     let value = rounded(value);
     println!("  {what} {value:.3}  target at most {most}: {}", verdict(value <= most));
     value <= most
