@@ -63,8 +63,9 @@ pub(crate) fn start(cache: &Cache) {
 impl Shared {
     /// Wakes the keeper if enough has gathered.
     pub(crate) fn start_if(&self, admit: Admit) {
-        // While the crew writes out early, it is the one to say that the keeper should look.
-        let first = || !self.gauges.early.load(Ordering::SeqCst);
+        // While the crew writes out early, it is the one to say that the keeper should look. It may also have
+        // found nothing that it may write, and be at rest: zeros are pending there since.
+        let first = || !self.gauges.early.load(Ordering::SeqCst) || self.drain.in_flight() == 0;
         if matches!(admit, Admit::Absorbed { start: true, .. }) && first() {
             self.kick.notify();
         }
