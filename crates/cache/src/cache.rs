@@ -390,9 +390,9 @@ impl Handle {
             let seen_through = match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
-                    self.change_part(self.change(part, Source::Data(&from), fua), stalls).await?
+                    self.change_part(part, Source::Data(&from), fua, stalls).await?
                 }
-                zeros => self.change_part(self.change(part, zeros, fua), stalls).await?,
+                zeros => self.change_part(part, zeros, fua, stalls).await?,
             };
             match seen_through {
                 true => done += count,
@@ -414,10 +414,15 @@ impl Handle {
     }
 
     /// Sees one part of a change through. False: it is too large, and must be cut.
-    async fn change_part(&self, change: Change<'_>, stalls: u64) -> Result<bool> {
-        let (first, blocks) = blocks_of(&change.at);
+    async fn change_part(
+        &self,
+        at: Extent,
+        source: Source<'_>,
+        fua: bool,
+        stalls: u64,
+    ) -> Result<bool> {
+        let (first, blocks) = blocks_of(&at);
         let room = self.shared.room(first);
-        let mut change = change;
         let mut counted = false;
         loop {
             self.lane.turn().await;
@@ -429,7 +434,8 @@ impl Handle {
                 return Err(self.shared.stall.error());
             }
             let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
-            change.now_ns = self.lane.now();
+            // Anew each time: settings may have changed while this waited.
+            let change = self.change(at, source, fua);
             let settings = self.shared.settings.now();
             let admit = room.shard.with(|shard| {
                 let admit = shard.admit(&self.shared.gauges, &settings, &change);

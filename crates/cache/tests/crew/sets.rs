@@ -1,0 +1,33 @@
+//! Settings that change while clients write, or wait.
+
+use crate::scene::*;
+use cache::Changes;
+
+impl Scene {
+    fn set(&mut self, changes: Changes) -> Result {
+        let (cache, answer) = (self.cache.clone(), Rc::new(Cell::new(None)));
+        let into = answer.clone();
+        let change = async move { into.set(Some(cache.set(&changes).await)) };
+        self.lane.spawn(change).expect("a lane has room");
+        assert!(self.world.run_until(|| answer.get().is_some()));
+        answer.take().expect("it is there")
+    }
+}
+
+#[test]
+fn who_waits_while_the_write_mode_changes_does_what_the_new_one_says() {
+    let mut scene = scene(settings());
+    scene.state.hangs.set(Some(is_write));
+    let pass = scene.begin(write(5, true));
+    scene.pass_ns(MS);
+    let waits = scene.begin(write(5, false));
+    scene.pass_ns(MS);
+    assert!(waits.borrow().is_none());
+    let through = Changes { write: Some(WriteMode::Through), ..Changes::default() };
+    assert_eq!(scene.set(through), Ok(()));
+    scene.state.hangs.set(None);
+    scene.pass_ns(10 * MS);
+    assert_eq!((pass.take(), waits.take()), (Some(Ok(())), Some(Ok(()))));
+    // Nothing is absorbed after the answer of `set`.
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_mode), (0, 1));
+}
