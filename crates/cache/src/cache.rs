@@ -426,6 +426,8 @@ impl Handle {
         let mut counted = false;
         loop {
             self.lane.turn().await;
+            // Before the first look: who fails the volume on another lane rings after it is noted.
+            let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
             if self.shared.has_failed() {
                 return Err(FAILED);
             }
@@ -433,7 +435,6 @@ impl Handle {
             if self.is_left_behind(stalls) {
                 return Err(self.shared.stall.error());
             }
-            let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
             // Anew each time: settings may have changed while this waited.
             let change = self.change(at, source, fua);
             let settings = self.shared.settings.now();
