@@ -362,10 +362,11 @@ impl Shared {
         // measured again.
         let allowance = (blocks.min(u128::from(hard)) as u32).max(2);
         // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
-        // not grow, but writers are slowed down rather than turned away: the limit follows it down.
+        // not grow, but writers are slowed down rather than turned away: the limit follows it down. (They keep
+        // the debt in the middle of the last eighth: a limit further from it than that would never move.)
         let before = self.gauges.allowance.load(Ordering::Relaxed).min(hard);
         let debt = self.gauges.debt();
-        let slides = before.min(debt + debt / 8);
+        let slides = before.min(debt + debt / 20);
         self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
     }
 

@@ -6,7 +6,7 @@ pub(crate) use block::{
     WriteMode,
 };
 pub(crate) use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
-use lane::{Lane, Prices, World};
+use lane::{Lane, Prices, Random, World};
 pub(crate) use std::cell::{Cell, RefCell};
 pub(crate) use std::rc::Rc;
 use std::sync::Arc;
@@ -178,6 +178,22 @@ impl Scene {
     pub(crate) fn fill(&mut self, blocks: u64) {
         for block in 0..blocks {
             assert_eq!(self.ask(write(2 * block, false)), Ok(()));
+        }
+    }
+
+    /// So many clients write blocks among the first ones, as fast as they are answered.
+    pub(crate) fn keep_writing(&self, clients: u64, blocks: u64) {
+        for client in 0..clients {
+            let (stack, lane) = (self.stack.clone(), self.lane.clone());
+            let mut random = Random::new(client + 1);
+            let task = async move {
+                loop {
+                    let _ = stack.run(write(random.below(blocks), false)).await;
+                    // Who is answered at once takes a while, too.
+                    lane.sleep_until(lane.now() + 1000).await;
+                }
+            };
+            self.lane.spawn(task).expect("a lane has room");
         }
     }
 

@@ -124,3 +124,25 @@ fn in_order_nobody_waits_much_longer_than_for_the_backing_s_flushes() {
     let longest = writers.longest_wait_ns();
     assert!(longest < 5 * flush, "{longest} ns, {flush} for a flush");
 }
+
+#[test]
+fn the_debt_comes_down_when_the_backing_becomes_slower_though_clients_go_on() {
+    let settings = Settings { flush_target_ns: 20 * MS, ..small() };
+    let mut writers = writers(settings, Times::default());
+    writers.scene.keep_writing(8, BLOCKS);
+    writers.scene.pass_ns(500 * MS);
+    let before = writers.scene.counters();
+    assert!(before.drain_blocks_per_second > 0);
+    writers.scene.state.times.set(Times { write: 10 * MS, ..Times::default() });
+    writers.scene.pass_ns(20_000 * MS);
+    let after = writers.scene.counters();
+    assert!(after.drain_blocks_per_second * 4 < before.drain_blocks_per_second);
+    assert!(
+        after.allowance_blocks * 2 < before.allowance_blocks,
+        "{} after {}",
+        after.allowance_blocks,
+        before.allowance_blocks
+    );
+    assert!(after.blocks_dirty * 3 < before.blocks_dirty * 2, "{}", after.blocks_dirty);
+    assert_eq!(after.passes_full, before.passes_full, "nobody is turned away");
+}
