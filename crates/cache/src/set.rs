@@ -143,7 +143,7 @@ impl Cache {
         shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
         let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
         shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
-        shared.set_allowance();
+        shared.change_allowance();
         self.0.lane.turn().await;
         shared.order.with(|order| {
             if wants_order && !shared.gauges.is_ordered() {

@@ -31,3 +31,19 @@ fn who_waits_while_the_write_mode_changes_does_what_the_new_one_says() {
     // Nothing is absorbed after the answer of `set`.
     assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_mode), (0, 1));
 }
+
+#[test]
+fn what_a_smaller_flush_target_allows_holds_when_it_is_set_though_clients_go_on() {
+    let mut scene = scene(settings());
+    scene.fill(3000);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.keep_writing(32, BLOCKS);
+    scene.pass_ns(500 * MS);
+    let before = scene.counters().flush_predicted_ns;
+    assert!(before > 100 * MS, "{before}");
+    let target = Changes { flush_target_ns: Some(50 * MS), ..Changes::default() };
+    assert_eq!(scene.set(target), Ok(()));
+    let after = scene.counters().flush_predicted_ns;
+    // The rate was measured anew meanwhile.
+    assert!(after < 75 * MS, "{after}");
+}
