@@ -188,6 +188,8 @@ impl Shared {
         if self.gauges.is_ordered() && !self.settings.wants_order() && !waits {
             self.gauges.ordered.store(false, Ordering::SeqCst);
             self.arena.note_ordered(false);
+            // A flush waits for the debt again.
+            self.change_allowance();
         }
     }
 }

@@ -122,15 +122,28 @@ pub(crate) fn scene(settings: Settings) -> Scene {
     scene_of(settings, 1)
 }
 
+fn geometry(shards: u32) -> Geometry {
+    Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 }
+}
+
+/// Memory that nobody has used.
+pub(crate) fn fresh() -> Arc<Memory> {
+    Arc::new(Memory::heap(Arena::bytes(&geometry(8), GRAIN)))
+}
+
 pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
+    scene_over(settings, shards, fresh())
+}
+
+/// A scene whose cache takes over this memory.
+pub(crate) fn scene_over(settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let geometry =
-        Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 };
+    let geometry = geometry(shards);
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
-    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("a fresh arena");
+    let shared = Shared::new(&limits, geometry, settings, 7, memory)
+        .expect("an arena of this kind, or none");
     let state = Rc::new(State::default());
     let backing = Parallel { ram, lane: lane.clone(), limits, state: state.clone() };
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, backing));

@@ -47,3 +47,20 @@ fn what_a_smaller_flush_target_allows_holds_when_it_is_set_though_clients_go_on(
     // The rate was measured anew meanwhile.
     assert!(after < 75 * MS, "{after}");
 }
+
+#[test]
+fn once_the_order_is_kept_that_an_earlier_process_has_promised_the_flush_target_holds() {
+    let memory = fresh();
+    let flush = Settings { flush_target_ns: 100 * MS, dirty_age_ns: 10_000 * MS, ..settings() };
+    let ordered = Settings { durability: Durability::Ordered, ..flush };
+    let mut before = scene_over(ordered, 1, memory.clone());
+    before.pass_ns(500 * MS);
+    // Nothing is dirty when it is killed; but what it has sent past the cache counts as a closed epoch.
+    drop(before);
+    let mut scene = scene_over(flush, 1, memory);
+    scene.pass_ns(500 * MS);
+    let counters = scene.counters();
+    assert_eq!((counters.epochs, counters.epochs_closed), (1, 0));
+    // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one.
+    assert!(counters.allowance_blocks <= 1280, "{}", counters.allowance_blocks);
+}
