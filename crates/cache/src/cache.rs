@@ -396,7 +396,10 @@ impl Handle {
             };
             match seen_through {
                 true => done += count,
-                false => most = u64::from(self.shared.settings.absorb_blocks_max),
+                false => {
+                    let half = u64::from(blocks_of(&part).1 / 2);
+                    most = half.min(self.shared.settings.absorb_blocks_max.into()).max(1);
+                }
             }
         }
         if fua && !durable {

@@ -104,6 +104,8 @@ impl Shard {
             return match reason {
                 // In pieces it can be absorbed.
                 Reason::Large => Admit::Cut,
+                // As a whole it might wait for ever: smaller ones take the room as soon as there is some.
+                Reason::Full if Shard::slots_for(change) > 1 => Admit::Cut,
                 _ => Admit::WaitForRoom { urgent: false },
             };
         }
