@@ -327,7 +327,7 @@ impl Handle {
             None if self.gains_nothing(blocks) => Some(Reason::Large),
             None => None,
         };
-        Change { at, source, fua, barred, now_ns: self.lane.now() }
+        Change { at, source, fua, barred, now_ns: self.lane.now(), lined_up: false }
     }
 
     /// Whether a write gains nothing by being absorbed: writers are slowed down already, several wait, and it
@@ -416,6 +416,14 @@ impl Handle {
         told && !planted(Bug::AdmitLeftBehind)
     }
 
+    /// Why a change may not be admitted that was sent when [`Shared::stalls`] was this, if so.
+    fn refusal(&self, stalls: u64) -> Option<Error> {
+        match self.shared.has_failed() {
+            true => Some(FAILED),
+            false => self.is_left_behind(stalls).then(|| self.shared.stall.error()),
+        }
+    }
+
     /// Sees one part of a change through. False: it is too large, and must be cut.
     async fn change_part(
         &self,
@@ -426,20 +434,22 @@ impl Handle {
     ) -> Result<bool> {
         let (first, blocks) = blocks_of(&at);
         let room = self.shared.room(first);
-        let mut counted = false;
+        let (mut counted, mut lined_up) = (false, false);
         loop {
             self.lane.turn().await;
             // Before the first look: who fails the volume on another lane rings after it is noted.
             let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
-            if self.shared.has_failed() {
-                return Err(FAILED);
-            }
             // From here to the decision nothing is awaited: who is told in between is told that.
-            if self.is_left_behind(stalls) {
-                return Err(self.shared.stall.error());
+            if let Some(refusal) = self.refusal(stalls) {
+                if lined_up {
+                    room.shard.with(|shard| shard.line_up(at, false, &mut lined_up));
+                    room.changed.notify();
+                    self.shared.work.notify();
+                }
+                return Err(refusal);
             }
             // Anew each time: settings may have changed while this waited.
-            let change = self.change(at, source, fua);
+            let change = Change { lined_up, ..self.change(at, source, fua) };
             let settings = self.shared.settings.now();
             let admit = room.shard.with(|shard| {
                 let admit = shard.admit(&self.shared.gauges, &settings, &change);
@@ -447,8 +457,13 @@ impl Handle {
                     shard.counters.changes += 1;
                     shard.counters.blocks_requested += u64::from(blocks);
                 }
+                shard.line_up(at, admit == Admit::Wait, &mut lined_up);
                 admit
             });
+            if change.lined_up && !lined_up {
+                room.changed.notify();
+                self.shared.work.notify();
+            }
             match admit {
                 Admit::Absorbed { turns, .. } => {
                     self.lane.charge(Cost::Absorb, blocks);

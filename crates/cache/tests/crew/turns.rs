@@ -2,8 +2,8 @@
 //! a backing that answers when the test says so.
 
 use crate::scene::{
-    BLOCKS, Durability, Extent, MS, Rc, RefCell, Request, Scene, Settings, Times, scene_of,
-    settings, write,
+    BLOCKS, Buf, Durability, Extent, GRAIN, MS, Rc, RefCell, Request, Scene, Settings, Times,
+    scene_of, settings, write,
 };
 
 const BLOCK: u64 = 8;
@@ -145,4 +145,21 @@ fn the_debt_comes_down_when_the_backing_becomes_slower_though_clients_go_on() {
     );
     assert!(after.blocks_dirty * 3 < before.blocks_dirty * 2, "{}", after.blocks_dirty);
     assert_eq!(after.passes_full, before.passes_full, "nobody is turned away");
+}
+
+#[test]
+fn a_change_is_admitted_though_others_go_on_to_write_the_same_blocks() {
+    // The buffer is always nearly full of them: some are always on their way to the backing.
+    let settings = Settings { dirty_blocks_max: 64, ..small() };
+    let at = Extent::new(0, (REGION * BLOCK) as u32);
+    let large = Request::Write { at, from: Buf::new(at.count, GRAIN), fua: false };
+    let zeros = Request::Zero { at, fua: false, may_unmap: true };
+    for change in [large, zeros] {
+        let mut writers = writers(settings, Times::default());
+        writers.scene.keep_writing(32, REGION);
+        writers.scene.pass_ns(100 * MS);
+        let answer = writers.scene.begin(change);
+        writers.scene.pass_ns(20 * MS);
+        assert_eq!(answer.take(), Some(Ok(())));
+    }
 }
