@@ -276,9 +276,11 @@ impl Drain {
             some => some,
         };
         let (at, beyond) = (1u64 << class, u64::from(blocks) - (1 << class).min(u64::from(blocks)));
+        // A class of which no run was sent for long may have been told to be slower again and again.
+        let more = |low: u64, by: u64| low.saturating_add(by.saturating_mul(beyond) / at);
         match (of(class), of(class + 1)) {
-            (Some(low), Some(high)) => Some(low + high.saturating_sub(low) * beyond / at),
-            (Some(low), None) => Some(low + low * beyond / at),
+            (Some(low), Some(high)) => Some(more(low, high.saturating_sub(low))),
+            (Some(low), None) => Some(more(low, low)),
             // The next smaller class that is known, as if nothing were saved by joining.
             (None, _) => (0..class).rev().find_map(|smaller| {
                 of(smaller).map(|ns| ns.saturating_mul(u64::from(blocks)) >> smaller)
@@ -410,5 +412,20 @@ mod tests {
         let slow = drain.blocks_per_second.load(Ordering::Relaxed);
         assert!(slow * 3 < fast, "{slow} after {fast}");
         assert!(drain.least_of(1).expect("measured") > 100_000);
+    }
+
+    #[test]
+    fn what_is_known_of_runs_that_are_not_sent_any_more_does_not_overflow() {
+        let drain = Drain::default();
+        for blocks in [128, 256] {
+            drive(&drain, 10, blocks, 1, 100_000, 0);
+        }
+        // Now and then the backing is 100,000 times slower, for a while, with runs of one block only.
+        for _ in 0..8 {
+            drive(&drain, 1000, 1, 1, 1_000, 0);
+            drive(&drain, 1000, 1, 1, 100_000_000, 0);
+        }
+        assert!(drain.least_of(200).expect("measured once") >= 100_000);
+        drive(&drain, 10, 200, 1, 100_000, 0);
     }
 }
