@@ -183,6 +183,9 @@ async fn carry(handle: &Handle, member: usize) {
                     continue;
                 }
             }
+        } else {
+            // What is under way may be zeros alone, for which nobody waits.
+            shared.end_work();
         }
         shared.work.after(seen).await;
     }

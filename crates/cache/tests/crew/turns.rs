@@ -163,3 +163,27 @@ fn a_change_is_admitted_though_others_go_on_to_write_the_same_blocks() {
         assert_eq!(answer.take(), Some(Ok(())));
     }
 }
+
+#[test]
+fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_others() {
+    let settings = Settings { dirty_age_ns: 4_000_000 * MS, ..small() };
+    let times = Times { zero: 3_000_000 * MS, ..Times::default() };
+    let mut writers = writers(settings, times);
+    let (zeros, mine) = (writers.blocks_of(0), writers.blocks_of(1));
+    let at = Extent::new(zeros[0] * BLOCK, (REGION * BLOCK) as u32);
+    writers.send(Request::Zero { at, fua: false, may_unmap: true });
+    writers.write(mine.iter().step_by(2).take(300).copied());
+    // Half of the age is over: the zeros are under way, and some blocks. Then changes pass.
+    writers.scene.pass_ns(2_000_005 * MS);
+    assert!(writers.scene.counters().blocks_written > 0);
+    writers.scene.keep_passing();
+    writers.scene.pass_ns(20 * MS);
+    let counters = writers.scene.counters();
+    assert!(counters.blocks_written < 300 && counters.zeroes_written == 0);
+    writers.answers.borrow_mut().clear();
+    for (sent, &block) in mine[2000..].iter().step_by(2).take(300).enumerate() {
+        writers.write([block]);
+        writers.scene.pass_ns(1000 * MS);
+        assert_eq!(writers.answers.borrow().len(), sent + 1, "it waits for the zeros");
+    }
+}
