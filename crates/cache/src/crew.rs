@@ -212,6 +212,7 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
             Next::Nothing => {}
             Next::Blocks => {
                 shared.pace.work_begins();
+                shared.drain.blocks_begin(handle.lane.now(), shared.pace.zeros_under_way());
                 return Some(carry_blocks(handle, number, run).await);
             }
             Next::Zeros(range) => {
@@ -219,7 +220,7 @@ async fn carry_one(handle: &Handle, member: usize, run: &mut Run) -> Option<Resu
                 shared.end_work();
                 let result = carry_zeros(handle, number, &range, run).await;
                 shared.pace.zeros_end();
-                shared.drain.cancel(handle.lane.now());
+                shared.drain.end_zeros(handle.lane.now());
                 return Some(result);
             }
         }

@@ -176,6 +176,21 @@ impl Drain {
         self.in_flight.load(Ordering::SeqCst)
     }
 
+    /// A run of blocks begins that [`Drain::may_begin`] has let in, beside so many ranges of zeros. Where those
+    /// are all that is under way, the rate is measured from now on: how long they take tells nothing of blocks.
+    pub(crate) fn blocks_begin(&self, now_ns: u64, zeros: u32) {
+        if self.in_flight() <= zeros + 1 {
+            self.busy_since_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// A range of zeros that was begun has ended.
+    pub(crate) fn end_zeros(&self, now_ns: u64) {
+        self.alone.store(0, Ordering::SeqCst);
+        self.busy_since_ns.store(now_ns, Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// A run that was begun has found nothing to do.
     pub(crate) fn cancel(&self, now_ns: u64) {
         self.alone.store(0, Ordering::SeqCst);
@@ -427,5 +442,22 @@ mod tests {
         }
         assert!(drain.least_of(200).expect("measured once") >= 100_000);
         drive(&drain, 10, 200, 1, 100_000, 0);
+    }
+
+    #[test]
+    fn the_time_of_zeros_alone_is_not_counted() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let drain = Drain::default();
+        assert!(drain.may_begin(0, Rivals::default()), "zeros");
+        assert!(drain.may_begin(10 * SECOND_NS, Rivals::default()), "blocks");
+        drain.blocks_begin(10 * SECOND_NS, 1);
+        assert!(drain.may_begin(10 * SECOND_NS, Rivals::default()), "more of them");
+        drain.blocks_begin(10 * SECOND_NS + SECOND_NS / 2, 1);
+        for _ in 0..2 {
+            drain.end(11 * SECOND_NS, 10 * SECOND_NS, 128, 64, Rivals::default());
+        }
+        assert_eq!(drain.blocks_per_second.load(Ordering::Relaxed), 256);
+        drain.end_zeros(20 * SECOND_NS);
+        assert_eq!((drain.in_flight(), drain.sample_ns.load(Ordering::Relaxed)), (0, 0));
     }
 }

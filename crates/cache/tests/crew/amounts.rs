@@ -174,3 +174,17 @@ fn zeros_that_come_while_it_is_written_early_do_not_keep_the_epoch_from_being_wr
     let counters = scene.counters();
     assert_eq!((counters.epochs, counters.passes_full), (1, 0), "at three quarters of the room");
 }
+
+#[test]
+fn zeros_that_take_long_do_not_tell_how_fast_blocks_are_written() {
+    let mut scene = scene(settings());
+    scene.state.times.set(Times { zero: 10_000 * MS, ..Times::default() });
+    let at = Extent::new(40_000, 64 * 8);
+    assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: true }), Ok(()));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.fill(300);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    // Each takes a millisecond, several at a time.
+    let rate = scene.counters().drain_blocks_per_second;
+    assert!(rate > 1000, "{rate}");
+}
