@@ -122,7 +122,9 @@ impl Cache {
         let before = shared.settings();
         let switch = Switch::new(before, shared.wanted(changes));
         self.put(&switch.meanwhile, switch.wants_order()).await;
-        let drained = if switch.drains { self.drain().await } else { Ok(()) };
+        // More than is allowed may also have been taken over from an earlier process, to which more was.
+        let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
+        let drained = if drains { self.drain().await } else { Ok(()) };
         let result = match &drained {
             Ok(()) => switch.after,
             Err(_) => switch.before,

@@ -64,3 +64,19 @@ fn once_the_order_is_kept_that_an_earlier_process_has_promised_the_flush_target_
     // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one.
     assert!(counters.allowance_blocks <= 1280, "{}", counters.allowance_blocks);
 }
+
+#[test]
+fn a_limit_holds_when_it_is_set_also_for_what_was_taken_over() {
+    let memory = fresh();
+    let mut before = scene_over(settings(), 1, memory.clone());
+    before.fill(10);
+    drop(before);
+    let mut scene = scene_over(Settings { dirty_blocks_max: 4, ..settings() }, 1, memory);
+    let slow = Times { write: 10 * MS, ..Times::default() };
+    scene.state.times.set(slow);
+    assert_eq!(scene.shared.dirty_blocks(), 10);
+    // The limit that it has already.
+    let limit = Changes { dirty_bytes: Some(4 * 4096), ..Changes::default() };
+    assert_eq!(scene.set(limit), Ok(()));
+    assert!(scene.shared.dirty_blocks() <= 4, "{}", scene.shared.dirty_blocks());
+}
