@@ -327,7 +327,7 @@ impl Handle {
             None if self.gains_nothing(blocks) => Some(Reason::Large),
             None => None,
         };
-        Change { at, source, fua, barred, now_ns: self.lane.now() }
+        Change { at, source, fua, barred, now_ns: self.lane.now(), lined_up: false }
     }
 
     /// Whether a write gains nothing by being absorbed: writers are slowed down already, several wait, and it
@@ -390,13 +390,16 @@ impl Handle {
             let seen_through = match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
-                    self.change_part(self.change(part, Source::Data(&from), fua), stalls).await?
+                    self.change_part(part, Source::Data(&from), fua, stalls).await?
                 }
-                zeros => self.change_part(self.change(part, zeros, fua), stalls).await?,
+                zeros => self.change_part(part, zeros, fua, stalls).await?,
             };
             match seen_through {
                 true => done += count,
-                false => most = u64::from(self.shared.settings.absorb_blocks_max),
+                false => {
+                    let half = u64::from(blocks_of(&part).1 / 2);
+                    most = half.min(self.shared.settings.absorb_blocks_max.into()).max(1);
+                }
             }
         }
         if fua && !durable {
@@ -413,23 +416,40 @@ impl Handle {
         told && !planted(Bug::AdmitLeftBehind)
     }
 
+    /// Why a change may not be admitted that was sent when [`Shared::stalls`] was this, if so.
+    fn refusal(&self, stalls: u64) -> Option<Error> {
+        match self.shared.has_failed() {
+            true => Some(FAILED),
+            false => self.is_left_behind(stalls).then(|| self.shared.stall.error()),
+        }
+    }
+
     /// Sees one part of a change through. False: it is too large, and must be cut.
-    async fn change_part(&self, change: Change<'_>, stalls: u64) -> Result<bool> {
-        let (first, blocks) = blocks_of(&change.at);
+    async fn change_part(
+        &self,
+        at: Extent,
+        source: Source<'_>,
+        fua: bool,
+        stalls: u64,
+    ) -> Result<bool> {
+        let (first, blocks) = blocks_of(&at);
         let room = self.shared.room(first);
-        let mut change = change;
-        let mut counted = false;
+        let (mut counted, mut lined_up) = (false, false);
         loop {
             self.lane.turn().await;
-            if self.shared.has_failed() {
-                return Err(FAILED);
-            }
-            // From here to the decision nothing is awaited: who is told in between is told that.
-            if self.is_left_behind(stalls) {
-                return Err(self.shared.stall.error());
-            }
+            // Before the first look: who fails the volume on another lane rings after it is noted.
             let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
-            change.now_ns = self.lane.now();
+            // From here to the decision nothing is awaited: who is told in between is told that.
+            if let Some(refusal) = self.refusal(stalls) {
+                if lined_up {
+                    room.shard.with(|shard| shard.line_up(at, false, &mut lined_up));
+                    room.changed.notify();
+                    self.shared.call_one(self.lane.now());
+                }
+                return Err(refusal);
+            }
+            // Anew each time: settings may have changed while this waited.
+            let change = Change { lined_up, ..self.change(at, source, fua) };
             let settings = self.shared.settings.now();
             let admit = room.shard.with(|shard| {
                 let admit = shard.admit(&self.shared.gauges, &settings, &change);
@@ -437,8 +457,13 @@ impl Handle {
                     shard.counters.changes += 1;
                     shard.counters.blocks_requested += u64::from(blocks);
                 }
+                shard.line_up(at, admit == Admit::Wait, &mut lined_up);
                 admit
             });
+            if change.lined_up && !lined_up {
+                room.changed.notify();
+                self.shared.call_one(self.lane.now());
+            }
             match admit {
                 Admit::Absorbed { turns, .. } => {
                     self.lane.charge(Cost::Absorb, blocks);

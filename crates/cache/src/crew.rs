@@ -63,8 +63,9 @@ pub(crate) fn start(cache: &Cache) {
 impl Shared {
     /// Wakes the keeper if enough has gathered.
     pub(crate) fn start_if(&self, admit: Admit) {
-        // While the crew writes out early, it is the one to say that the keeper should look.
-        let first = || !self.gauges.early.load(Ordering::SeqCst);
+        // While the crew writes out early, it is the one to say that the keeper should look. It may also have
+        // found nothing that it may write, and be at rest: zeros are pending there since.
+        let first = || !self.gauges.early.load(Ordering::SeqCst) || self.drain.in_flight() == 0;
         if matches!(admit, Admit::Absorbed { start: true, .. }) && first() {
             self.kick.notify();
         }
@@ -192,6 +193,9 @@ async fn carry(handle: &Handle, member: usize) {
                     continue;
                 }
             }
+        } else {
+            // What is under way may be zeros alone, for which nobody waits.
+            shared.end_work();
         }
         shared.work.after(seen).await;
     }
@@ -223,6 +227,7 @@ async fn carry_one(
             Next::Nothing => {}
             Next::Blocks => {
                 shared.pace.work_begins();
+                shared.drain.blocks_begin(handle.lane.now(), shared.pace.zeros_under_way());
                 shared.call_one(handle.lane.now());
                 return Some(carry_blocks(handle, number, run).await);
             }
@@ -232,7 +237,7 @@ async fn carry_one(
                 shared.call_one(handle.lane.now());
                 let result = carry_zeros(handle, number, &range, run).await;
                 shared.pace.zeros_end();
-                shared.drain.cancel(handle.lane.now());
+                shared.drain.end_zeros(handle.lane.now());
                 return Some(result);
             }
         }

@@ -176,6 +176,21 @@ impl Drain {
         self.in_flight.load(Ordering::SeqCst)
     }
 
+    /// A run of blocks begins that [`Drain::may_begin`] has let in, beside so many ranges of zeros. Where those
+    /// are all that is under way, the rate is measured from now on: how long they take tells nothing of blocks.
+    pub(crate) fn blocks_begin(&self, now_ns: u64, zeros: u32) {
+        if self.in_flight() <= zeros + 1 {
+            self.busy_since_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// A range of zeros that was begun has ended.
+    pub(crate) fn end_zeros(&self, now_ns: u64) {
+        self.alone.store(0, Ordering::SeqCst);
+        self.busy_since_ns.store(now_ns, Ordering::Relaxed);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// A run that was begun has found nothing to do.
     pub(crate) fn cancel(&self, now_ns: u64) {
         self.alone.store(0, Ordering::SeqCst);
@@ -276,9 +291,11 @@ impl Drain {
             some => some,
         };
         let (at, beyond) = (1u64 << class, u64::from(blocks) - (1 << class).min(u64::from(blocks)));
+        // A class of which no run was sent for long may have been told to be slower again and again.
+        let more = |low: u64, by: u64| low.saturating_add(by.saturating_mul(beyond) / at);
         match (of(class), of(class + 1)) {
-            (Some(low), Some(high)) => Some(low + high.saturating_sub(low) * beyond / at),
-            (Some(low), None) => Some(low + low * beyond / at),
+            (Some(low), Some(high)) => Some(more(low, high.saturating_sub(low))),
+            (Some(low), None) => Some(more(low, low)),
             // The next smaller class that is known, as if nothing were saved by joining.
             (None, _) => (0..class).rev().find_map(|smaller| {
                 of(smaller).map(|ns| ns.saturating_mul(u64::from(blocks)) >> smaller)
@@ -418,5 +435,37 @@ mod tests {
         let slow = drain.blocks_per_second.load(Ordering::Relaxed);
         assert!(slow * 3 < fast, "{slow} after {fast}");
         assert!(drain.least_of(1).expect("measured") > 100_000);
+    }
+
+    #[test]
+    fn what_is_known_of_runs_that_are_not_sent_any_more_does_not_overflow() {
+        let drain = Drain::default();
+        for blocks in [128, 256] {
+            drive(&drain, 10, blocks, 1, 100_000, 0);
+        }
+        // Now and then the backing is 100,000 times slower, for a while, with runs of one block only.
+        for _ in 0..8 {
+            drive(&drain, 1000, 1, 1, 1_000, 0);
+            drive(&drain, 1000, 1, 1, 100_000_000, 0);
+        }
+        assert!(drain.least_of(200).expect("measured once") >= 100_000);
+        drive(&drain, 10, 200, 1, 100_000, 0);
+    }
+
+    #[test]
+    fn the_time_of_zeros_alone_is_not_counted() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let drain = Drain::default();
+        assert!(drain.may_begin(0, Rivals::default()), "zeros");
+        assert!(drain.may_begin(10 * SECOND_NS, Rivals::default()), "blocks");
+        drain.blocks_begin(10 * SECOND_NS, 1);
+        assert!(drain.may_begin(10 * SECOND_NS, Rivals::default()), "more of them");
+        drain.blocks_begin(10 * SECOND_NS + SECOND_NS / 2, 1);
+        for _ in 0..2 {
+            drain.end(11 * SECOND_NS, 10 * SECOND_NS, 128, 64, Rivals::default());
+        }
+        assert_eq!(drain.blocks_per_second.load(Ordering::Relaxed), 256);
+        drain.end_zeros(20 * SECOND_NS);
+        assert_eq!((drain.in_flight(), drain.sample_ns.load(Ordering::Relaxed)), (0, 0));
     }
 }

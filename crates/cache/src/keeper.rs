@@ -53,7 +53,7 @@ impl Shared {
         if full && !may {
             return Due::All;
         }
-        self.switch_early(full, limit / 2);
+        self.switch_early(full, may, limit / 2);
         match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
             true => Due::Settle,
             false => later,
@@ -62,10 +62,10 @@ impl Shared {
 
     /// Lets the crew write out blocks of the open epoch while there are many: from three quarters of its limit
     /// on, down to a half. (What is rewritten until then is saved.)
-    fn switch_early(&self, full: bool, floor: u32) {
+    fn switch_early(&self, full: bool, may: bool, floor: u32) {
         let gauges = &self.gauges;
         let some = gauges.open.load(Ordering::Relaxed) > floor;
-        let on = full || some && gauges.early.load(Ordering::SeqCst);
+        let on = may && (full || some && gauges.early.load(Ordering::SeqCst));
         gauges.early_floor.store(floor, Ordering::Relaxed);
         gauges.early.store(on, Ordering::SeqCst);
         if on {

@@ -151,6 +151,11 @@ impl Pace {
         self.zeros.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Ranges of zeros that are under way.
+    pub(crate) fn zeros_under_way(&self) -> u32 {
+        self.zeros.load(Ordering::SeqCst)
+    }
+
     /// So many blocks have been written out, where the last part of the room is `last` blocks.
     pub(crate) fn grant(&self, blocks: u32, last: u32) {
         let more = u64::from(blocks) * ONE;
@@ -240,7 +245,7 @@ impl Shared {
 
     /// Whoever waits for blocks to be written out goes on, if none are any more.
     pub(crate) fn end_work(&self) {
-        if self.drain.in_flight() <= self.pace.zeros.load(Ordering::SeqCst) {
+        if self.drain.in_flight() <= self.pace.zeros_under_way() {
             self.pace.work_ends();
         }
     }

@@ -1,5 +1,6 @@
 //! Changes on their way past the cache to the backing.
 
+use crate::shard::blocks_of;
 use alloc::vec::Vec;
 use block::Extent;
 
@@ -7,13 +8,15 @@ use block::Extent;
 #[derive(Default)]
 pub(crate) struct Passes {
     list: Vec<Extent>,
+    /// Changes that wait until nothing of their blocks is on its way to the backing any more.
+    line: Vec<Extent>,
     /// As if one touched every block: nothing may begin here.
     closed: bool,
 }
 
 impl Passes {
     pub(crate) fn new() -> Passes {
-        Passes { list: Vec::with_capacity(64), closed: false }
+        Passes { list: Vec::with_capacity(64), line: Vec::with_capacity(64), closed: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -34,13 +37,47 @@ impl Passes {
         self.list.swap_remove(position.expect("a pass ends once"));
     }
 
+    /// A change waits for what is under way of its blocks: it goes before whoever comes later.
+    pub(crate) fn line_up(&mut self, at: Extent) {
+        self.line.push(at);
+    }
+
+    /// It does not wait for that any more.
+    pub(crate) fn leave_line(&mut self, at: Extent) {
+        let position = self.line.iter().position(|waits| *waits == at);
+        self.line.remove(position.expect("it has lined up"));
+    }
+
+    /// Whether a change that was there before this one waits for some of the same blocks. `waits`: this one is
+    /// in the line itself.
+    pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
+        let before = match waits {
+            true => self.line.iter().position(|other| *other == at).unwrap_or(0),
+            false => self.line.len(),
+        };
+        let (first, blocks) = blocks_of(&at);
+        touch(&self.line[..before], first, blocks)
+    }
+
     /// Whether a pass touches any of these blocks.
     #[inline]
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
-        let start = first * u64::from(crate::BLOCK_SECTORS);
-        let end = (first + u64::from(blocks)) * u64::from(crate::BLOCK_SECTORS);
-        self.closed || self.list.iter().any(|pass| pass.first < end && start < pass.end())
+        self.closed || touch(&self.list, first, blocks)
     }
+
+    /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a change waits
+    /// for what is under way. It would else wait as long as somebody goes on to write there.
+    #[inline]
+    pub(crate) fn hold_back(&self, block: u64) -> bool {
+        self.meet(block, 1) || touch(&self.line, block, 1)
+    }
+}
+
+/// Whether any of these extents touches any of these blocks.
+fn touch(extents: &[Extent], first: u64, blocks: u32) -> bool {
+    let start = first * u64::from(crate::BLOCK_SECTORS);
+    let end = (first + u64::from(blocks)) * u64::from(crate::BLOCK_SECTORS);
+    extents.iter().any(|at| at.first < end && start < at.end())
 }
 
 #[cfg(test)]
@@ -63,5 +100,23 @@ mod tests {
         assert!(!passes.is_empty() && passes.meet(900, 1));
         passes.close(false);
         assert!(passes.is_empty() && !passes.meet(5, 2));
+    }
+
+    #[test]
+    fn who_waits_goes_before_whoever_comes_later_and_nothing_is_sent_before_him() {
+        let mut passes = Passes::new();
+        let (first, second) = (Extent::new(16, 8), Extent::new(8, 16));
+        assert!(!passes.is_behind(second, false) && !passes.hold_back(2));
+        passes.line_up(first);
+        assert!(passes.is_behind(second, false) && !passes.is_behind(first, true));
+        assert!(!passes.is_behind(Extent::new(24, 8), false), "it is beside it");
+        passes.line_up(second);
+        assert!(passes.is_behind(second, true) && !passes.is_behind(first, true));
+        assert_eq!([0, 1, 2, 3].map(|block| passes.hold_back(block)), [false, true, true, false]);
+        assert!(!passes.meet(0, 10) && passes.is_empty(), "nothing passes");
+        passes.leave_line(first);
+        assert!(!passes.is_behind(second, true) && passes.hold_back(2));
+        passes.leave_line(second);
+        assert!(!passes.hold_back(2));
     }
 }

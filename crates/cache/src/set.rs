@@ -122,7 +122,9 @@ impl Cache {
         let before = shared.settings();
         let switch = Switch::new(before, shared.wanted(changes));
         self.put(&switch.meanwhile, switch.wants_order()).await;
-        let drained = if switch.drains { self.drain().await } else { Ok(()) };
+        // More than is allowed may also have been taken over from an earlier process, to which more was.
+        let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
+        let drained = if drains { self.drain().await } else { Ok(()) };
         let result = match &drained {
             Ok(()) => switch.after,
             Err(_) => switch.before,
@@ -143,7 +145,7 @@ impl Cache {
         shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
         let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
         shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
-        shared.set_allowance();
+        shared.change_allowance();
         self.0.lane.turn().await;
         shared.order.with(|order| {
             if wants_order && !shared.gauges.is_ordered() {
@@ -188,6 +190,8 @@ impl Shared {
         if self.gauges.is_ordered() && !self.settings.wants_order() && !waits {
             self.gauges.ordered.store(false, Ordering::SeqCst);
             self.arena.note_ordered(false);
+            // A flush waits for the debt again.
+            self.change_allowance();
         }
     }
 }

@@ -207,7 +207,7 @@ impl Shared {
             recovered: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
         };
-        shared.set_allowance();
+        shared.change_allowance();
         recovery::recover(&mut shared, identity)?;
         Ok(Arc::new(shared))
     }
@@ -342,8 +342,25 @@ impl Shared {
         self.stall.nudge();
     }
 
-    /// C13: how much may be dirty, from what was measured.
+    /// C13: how much may be dirty, from what was measured since this was told before.
     pub(crate) fn set_allowance(&self) {
+        let allowance = self.allowance();
+        // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
+        // not grow, but writers are slowed down rather than turned away: the limit follows it down. (They keep
+        // the debt in the middle of the last eighth: a limit further from it than that would never move.)
+        let before = self.gauges.allowance.load(Ordering::Relaxed);
+        let debt = self.gauges.debt();
+        let slides = before.min(self.settings.dirty_blocks_max()).min(debt + debt / 20);
+        self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
+    }
+
+    /// The same from settings that were changed: what they allow holds at once (C12).
+    pub(crate) fn change_allowance(&self) {
+        self.gauges.allowance.store(self.allowance(), Ordering::Relaxed);
+    }
+
+    /// The blocks that can be written out within `flush_target`, as far as is known.
+    fn allowance(&self) -> u32 {
         let hard = self.settings.dirty_blocks_max();
         // `ordered`: no flush waits for it, but it may not become too old.
         let target_ns = match self.gauges.is_ordered() {
@@ -351,7 +368,7 @@ impl Shared {
             false => self.settings.flush_target_ns(),
         };
         if target_ns == 0 {
-            return self.gauges.allowance.store(hard, Ordering::Relaxed);
+            return hard;
         }
         let flush_ns = self.drain.flush_ns.load(Ordering::Relaxed);
         let time_ns = target_ns.saturating_sub(flush_ns);
@@ -360,13 +377,7 @@ impl Shared {
         let blocks = u128::from(self.drain_rate()) * u128::from(time_ns) / 1_000_000_000;
         // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
         // measured again.
-        let allowance = (blocks.min(u128::from(hard)) as u32).max(2);
-        // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
-        // not grow, but writers are slowed down rather than turned away: the limit follows it down.
-        let before = self.gauges.allowance.load(Ordering::Relaxed).min(hard);
-        let debt = self.gauges.debt();
-        let slides = before.min(debt + debt / 8);
-        self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
+        (blocks.min(u128::from(hard)) as u32).max(2)
     }
 
     /// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together

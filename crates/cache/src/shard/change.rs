@@ -46,6 +46,8 @@ pub(crate) struct Change<'a> {
     /// Why it may not be absorbed, if so.
     pub(crate) barred: Option<Reason>,
     pub(crate) now_ns: u64,
+    /// It has waited for what is under way of its blocks.
+    pub(crate) lined_up: bool,
 }
 
 /// What becomes of a change.
@@ -61,7 +63,7 @@ pub(crate) enum Admit {
     Pass,
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,
-    /// Wait until the shard changes.
+    /// Wait until the shard changes: something of its blocks is on its way to the backing.
     Wait,
     /// Wait until an epoch is durable, or room was made otherwise. `urgent`: write out for that.
     WaitForRoom { urgent: bool },
@@ -104,15 +106,28 @@ impl Shard {
             return match reason {
                 // In pieces it can be absorbed.
                 Reason::Large => Admit::Cut,
+                // As a whole it might wait for ever: smaller ones take the room as soon as there is some.
+                Reason::Full if Shard::slots_for(change) > 1 => Admit::Cut,
                 _ => Admit::WaitForRoom { urgent: false },
             };
         }
-        if met.writing && !planted(Bug::BypassInFlight) {
+        let behind = met.writing || self.passes.is_behind(change.at, change.lined_up);
+        if behind && !planted(Bug::BypassInFlight) {
             return Admit::Wait;
         }
         self.count_pass(reason);
         self.begin_pass(gauges, &change.at);
         Admit::Pass
+    }
+
+    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nobody passes
+    /// it: it would else wait as long as others go on to write there. `lined_up`: whether it has waited before.
+    pub(crate) fn line_up(&mut self, at: Extent, waits: bool, lined_up: &mut bool) {
+        match (core::mem::replace(lined_up, waits), waits) {
+            (false, true) => self.passes.line_up(at),
+            (true, false) => self.passes.leave_line(at),
+            _ => {}
+        }
     }
 
     /// Absorbs a change if that is what [`Shard::admit`] would do; otherwise does nothing.

@@ -223,11 +223,10 @@ impl Shard {
         self.plan.sort_unstable_by(|one, two| two.cmp(one));
     }
 
-    /// A block under a pass waits for it, and one that is under way for that; the ends of both ring the
-    /// crew.
+    /// A block under a pass waits for it, one where a change waits to be sent for that, and one that is under
+    /// way for its end; the ends of all ring the crew.
     fn is_held_back(&self, block: u64) -> bool {
-        let passes = !self.passes.is_empty() && self.passes.meet(block, 1);
-        passes || self.is_under_way(block) && !planted(Bug::WriteBeside)
+        self.passes.hold_back(block) || self.is_under_way(block) && !planted(Bug::WriteBeside)
     }
 
     fn is_waiting(&self, header: &Header, early: bool) -> bool {

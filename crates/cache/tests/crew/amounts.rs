@@ -153,3 +153,38 @@ fn under_pending_zeros_nothing_is_written_early_but_the_whole_epoch() {
     scene.pass_ns(1000 * MS);
     assert_eq!((scene.counters().epochs, scene.counters().blocks_early), (1, 175));
 }
+
+#[test]
+fn zeros_that_come_while_it_is_written_early_do_not_keep_the_epoch_from_being_written_at_all() {
+    let settings =
+        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+    let mut scene = scene(settings);
+    scene.fill(525);
+    scene.pass_ns(20 * MS);
+    assert!(scene.counters().blocks_early > 0, "it has begun");
+    let at = Extent::new(40_000, 64 * 8);
+    assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: true }), Ok(()));
+    scene.pass_ns(100 * MS);
+    let left = 525 - scene.counters().blocks_early;
+    assert_eq!(u64::from(scene.shared.dirty_blocks()), left, "what was written is durable");
+    for block in 0..300 {
+        assert_eq!(scene.ask(write(10_003 + 2 * block, false)), Ok(()));
+    }
+    scene.pass_ns(1000 * MS);
+    let counters = scene.counters();
+    assert_eq!((counters.epochs, counters.passes_full), (1, 0), "at three quarters of the room");
+}
+
+#[test]
+fn zeros_that_take_long_do_not_tell_how_fast_blocks_are_written() {
+    let mut scene = scene(settings());
+    scene.state.times.set(Times { zero: 10_000 * MS, ..Times::default() });
+    let at = Extent::new(40_000, 64 * 8);
+    assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: true }), Ok(()));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.fill(300);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    // Each takes a millisecond, several at a time.
+    let rate = scene.counters().drain_blocks_per_second;
+    assert!(rate > 1000, "{rate}");
+}

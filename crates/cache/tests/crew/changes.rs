@@ -365,3 +365,40 @@ fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
     assert_eq!(scene.counters().blocks_written, written + 1);
     assert!(!misses(&mut scene, 5));
 }
+
+/// In order, small writers who flush fill a small buffer as soon as there is room; whether a larger write is
+/// answered beside them.
+fn answered_beside_small_ones(at: Extent) -> bool {
+    let settings = Settings {
+        durability: Durability::Ordered,
+        dirty_blocks_max: 16,
+        dirty_age_ns: 100_000 * MS,
+        ..settings()
+    };
+    let mut scene = scene(settings);
+    for block in 0..3 {
+        let (stack, lane) = (scene.stack.clone(), scene.lane.clone());
+        let client = async move {
+            loop {
+                assert_eq!(stack.run(write(block, false)).await, Ok(()));
+                assert_eq!(stack.run(Request::Flush).await, Ok(()));
+                lane.sleep_until(lane.now() + 1000).await;
+            }
+        };
+        scene.lane.spawn(client).expect("a lane has room");
+    }
+    scene.pass_ns(100 * MS);
+    let from = Buf::new(at.count, GRAIN);
+    let answer = scene.begin(Request::Write { at, from, fua: false });
+    scene.pass_ns(1000 * MS);
+    answer.take() == Some(Ok(()))
+}
+
+#[test]
+fn in_order_a_write_that_is_larger_than_the_room_is_absorbed_in_pieces() {
+    // The open epoch may hold seven blocks.
+    assert!(answered_beside_small_ones(Extent::new(4096, 8 * 8)));
+    assert!(answered_beside_small_ones(Extent::new(4096, 5 * 8)));
+    // One that meets what is dirty in part.
+    assert!(answered_beside_small_ones(Extent::new(20, 7 * 8)));
+}

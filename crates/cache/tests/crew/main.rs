@@ -8,4 +8,5 @@ mod retries;
 mod rivals;
 mod runs;
 mod scene;
+mod sets;
 mod turns;

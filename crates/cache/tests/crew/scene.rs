@@ -6,7 +6,7 @@ pub(crate) use block::{
     WriteMode,
 };
 pub(crate) use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
-use lane::{Lane, Prices, World};
+use lane::{Lane, Prices, Random, World};
 pub(crate) use std::cell::{Cell, RefCell};
 pub(crate) use std::rc::Rc;
 use std::sync::Arc;
@@ -122,15 +122,28 @@ pub(crate) fn scene(settings: Settings) -> Scene {
     scene_of(settings, 1)
 }
 
+fn geometry(shards: u32) -> Geometry {
+    Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 }
+}
+
+/// Memory that nobody has used.
+pub(crate) fn fresh() -> Arc<Memory> {
+    Arc::new(Memory::heap(Arena::bytes(&geometry(8), GRAIN)))
+}
+
 pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
+    scene_over(settings, shards, fresh())
+}
+
+/// A scene whose cache takes over this memory.
+pub(crate) fn scene_over(settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let geometry =
-        Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 };
+    let geometry = geometry(shards);
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
-    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("a fresh arena");
+    let shared = Shared::new(&limits, geometry, settings, 7, memory)
+        .expect("an arena of this kind, or none");
     let state = Rc::new(State::default());
     let backing = Parallel { ram, lane: lane.clone(), limits, state: state.clone() };
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, backing));
@@ -178,6 +191,22 @@ impl Scene {
     pub(crate) fn fill(&mut self, blocks: u64) {
         for block in 0..blocks {
             assert_eq!(self.ask(write(2 * block, false)), Ok(()));
+        }
+    }
+
+    /// So many clients write blocks among the first ones, as fast as they are answered.
+    pub(crate) fn keep_writing(&self, clients: u64, blocks: u64) {
+        for client in 0..clients {
+            let (stack, lane) = (self.stack.clone(), self.lane.clone());
+            let mut random = Random::new(client + 1);
+            let task = async move {
+                loop {
+                    let _ = stack.run(write(random.below(blocks), false)).await;
+                    // Who is answered at once takes a while, too.
+                    lane.sleep_until(lane.now() + 1000).await;
+                }
+            };
+            self.lane.spawn(task).expect("a lane has room");
         }
     }
 

@@ -2,8 +2,8 @@
 //! a backing that answers when the test says so.
 
 use crate::scene::{
-    BLOCKS, Durability, Extent, MS, Rc, RefCell, Request, Scene, Settings, Times, scene_of,
-    settings, write,
+    BLOCKS, Buf, Durability, Extent, GRAIN, MS, Rc, RefCell, Request, Scene, Settings, Times,
+    scene_of, settings, write,
 };
 
 const BLOCK: u64 = 8;
@@ -123,4 +123,67 @@ fn in_order_nobody_waits_much_longer_than_for_the_backing_s_flushes() {
     assert_eq!(writers.answers.borrow().len(), 440);
     let longest = writers.longest_wait_ns();
     assert!(longest < 5 * flush, "{longest} ns, {flush} for a flush");
+}
+
+#[test]
+fn the_debt_comes_down_when_the_backing_becomes_slower_though_clients_go_on() {
+    let settings = Settings { flush_target_ns: 20 * MS, ..small() };
+    let mut writers = writers(settings, Times::default());
+    writers.scene.keep_writing(8, BLOCKS);
+    writers.scene.pass_ns(500 * MS);
+    let before = writers.scene.counters();
+    assert!(before.drain_blocks_per_second > 0);
+    writers.scene.state.times.set(Times { write: 10 * MS, ..Times::default() });
+    writers.scene.pass_ns(20_000 * MS);
+    let after = writers.scene.counters();
+    assert!(after.drain_blocks_per_second * 4 < before.drain_blocks_per_second);
+    assert!(
+        after.allowance_blocks * 2 < before.allowance_blocks,
+        "{} after {}",
+        after.allowance_blocks,
+        before.allowance_blocks
+    );
+    assert!(after.blocks_dirty * 3 < before.blocks_dirty * 2, "{}", after.blocks_dirty);
+    assert_eq!(after.passes_full, before.passes_full, "nobody is turned away");
+}
+
+#[test]
+fn a_change_is_admitted_though_others_go_on_to_write_the_same_blocks() {
+    // The buffer is always nearly full of them: some are always on their way to the backing.
+    let settings = Settings { dirty_blocks_max: 64, ..small() };
+    let at = Extent::new(0, (REGION * BLOCK) as u32);
+    let large = Request::Write { at, from: Buf::new(at.count, GRAIN), fua: false };
+    let zeros = Request::Zero { at, fua: false, may_unmap: true };
+    for change in [large, zeros] {
+        let mut writers = writers(settings, Times::default());
+        writers.scene.keep_writing(32, REGION);
+        writers.scene.pass_ns(100 * MS);
+        let answer = writers.scene.begin(change);
+        writers.scene.pass_ns(20 * MS);
+        assert_eq!(answer.take(), Some(Ok(())));
+    }
+}
+
+#[test]
+fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_others() {
+    let settings = Settings { dirty_age_ns: 4_000_000 * MS, ..small() };
+    let times = Times { zero: 3_000_000 * MS, ..Times::default() };
+    let mut writers = writers(settings, times);
+    let (zeros, mine) = (writers.blocks_of(0), writers.blocks_of(1));
+    let at = Extent::new(zeros[0] * BLOCK, (REGION * BLOCK) as u32);
+    writers.send(Request::Zero { at, fua: false, may_unmap: true });
+    writers.write(mine.iter().step_by(2).take(300).copied());
+    // Half of the age is over: the zeros are under way, and some blocks. Then changes pass.
+    writers.scene.pass_ns(2_000_005 * MS);
+    assert!(writers.scene.counters().blocks_written > 0);
+    writers.scene.keep_passing();
+    writers.scene.pass_ns(20 * MS);
+    let counters = writers.scene.counters();
+    assert!(counters.blocks_written < 300 && counters.zeroes_written == 0);
+    writers.answers.borrow_mut().clear();
+    for (sent, &block) in mine[2000..].iter().step_by(2).take(300).enumerate() {
+        writers.write([block]);
+        writers.scene.pass_ns(1000 * MS);
+        assert_eq!(writers.answers.borrow().len(), sent + 1, "it waits for the zeros");
+    }
 }
