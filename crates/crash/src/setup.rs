@@ -83,10 +83,10 @@ impl Limits {
     /// Few states, for histories that are not about crashes.
     fn few(self) -> Limits {
         Limits {
-            power: self.power.min(4),
+            power: self.power.min(1),
             kill: self.kill.min(1),
-            kill_one_in: self.kill_one_in * 4,
-            midway_one_of: self.midway_one_of * 8,
+            kill_one_in: self.kill_one_in * 32,
+            midway_one_of: self.midway_one_of * 64,
             ..self
         }
     }
@@ -178,7 +178,11 @@ impl Dice {
             true => Fault { from: dice.within(1, among), count: dice.pick(&[1, 1, 2, 4]) },
             false => Fault::default(),
         };
-        setup.faults.hang = [hang(self, 3, 10), hang(self, 2, 16), hang(self, 3, 4)];
+        setup.faults.hang = match self.0.one_in(3) {
+            // Writes alone: what the volume has failed over, and what lands when nobody waits any more.
+            true => [Fault::default(), hang(self, 1, 16), Fault::default()],
+            false => [hang(self, 3, 10), hang(self, 2, 16), hang(self, 3, 4)],
+        };
         let stall_time_ns = 1_000 + setup.model.latency_ns * self.pick(&[10, 40]);
         setup.engine.stall_time_ns = stall_time_ns;
         setup.faults.hang_ns = match self.pick(&[2, 5, 5, 10, 30, 0]) {
