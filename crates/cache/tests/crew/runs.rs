@@ -95,3 +95,9 @@ fn a_run_takes_along_what_lies_before_it_too() {
     // Not beyond the region, which begins at 128.
     assert_eq!(below_the_plan(130, 126..130), (12, 10));
 }
+
+#[test]
+fn a_lane_is_told_how_many_tasks_it_must_have_room_for() {
+    let scene = scene(Settings { crew: 5, stall_time_ns: 1000 * MS, ..settings() });
+    assert_eq!(scene.shared.tasks_a_lane(), scene.lane.tasks());
+}
