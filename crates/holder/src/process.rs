@@ -94,6 +94,12 @@ fn once(
                 .map(|(answer, descriptors)| (socket, answer, descriptors)),
         };
         match asked {
+            // A holder that ends says so to everybody, also to who has not asked for that.
+            Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard) => {
+                if !deadline.pause() {
+                    return Err(packet::cut_off());
+                }
+            }
             Ok(answered) => return Ok(Some(answered)),
             // It ended just now, or there was a crowd: the next attempt tells.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
@@ -263,4 +269,33 @@ pub(crate) fn list(runtime: &Path) -> io::Result<Vec<Status>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::Seat;
+    use crate::key_at;
+    use crate::wire::encode;
+    use std::thread;
+
+    #[test]
+    fn a_holder_that_ends_while_somebody_connects_has_gone() {
+        let runtime = tempfile::tempdir().expect("a directory");
+        let image = tempfile::NamedTempFile::new().expect("a file");
+        let key = key_at(image.path()).expect("a file has a key");
+        let seat = Seat::bind(runtime.path(), &key).expect("nobody has it");
+        // Its owner has just gone and has left nothing: it says so to whoever is connected.
+        let holder = thread::spawn(move || {
+            let deadline = Deadline::after(ANSWER);
+            packet::wait(seat.socket(), deadline).expect("somebody comes");
+            let socket = seat.accept().expect("he is there");
+            packet::wait(&socket, deadline).expect("he asks something");
+            drop(seat);
+            packet::send(&socket, &encode(&Answer::Done), &[]).expect("he listens");
+        });
+        let taken = Process::take(runtime.path(), &key).expect("nothing is in the way");
+        assert!(taken.is_none());
+        holder.join().expect("it has ended");
+    }
 }
