@@ -226,11 +226,6 @@ impl Run {
         let memory = format!("{}M", self.memory_mib);
         let mut all = vec!["--memory", &memory, "--write", write];
         all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
-        // So small that writers wait for their turn, and pass.
-        if self.random.one_in(3) {
-            all.extend(["--dirty-bytes", ["128K", "1M"][self.random.below(2) as usize]]);
-            self.tally.small_buffers += 1;
-        }
         let honest = match durability {
             Durability::Flush => "flush",
             Durability::Ordered => "ordered",

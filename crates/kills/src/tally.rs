@@ -11,8 +11,6 @@ pub struct Tally {
     pub ordered: u64,
     /// Lives that took over from one with another durability.
     pub changed: u64,
-    /// Lives with a write buffer of 1 MiB at most.
-    pub small_buffers: u64,
     /// SIGKILLs of the daemon; the following four lines are among them.
     pub kills: u64,
     /// Before it served.
@@ -98,7 +96,7 @@ impl Tally {
         let (age, oldest) = self.ages_ms();
         format!(
             "{} lives of the daemon in {seconds:.0} s, {} of them ordered, {} after one of the other \
-             durability, {} with a small write buffer\n\
+             durability\n\
              {} kills: {} at a chosen request, {} before it served, {} while its recovery was \
              read, {} under load\n\
              {} power cuts ({} at a chosen request, {} after an operator's flush, {} when nothing \
@@ -113,7 +111,6 @@ impl Tally {
             self.lives,
             self.ordered,
             self.changed,
-            self.small_buffers,
             self.kills,
             self.kills_at_points,
             self.kills_early,
