@@ -3,7 +3,7 @@
 //! In `ordered` mode a client's flush only closes the open epoch. The keeper writes out what is closed,
 //! in its order. In `scratch` mode it does nothing.
 
-use crate::cache::{Cache, Handle, LOST};
+use crate::cache::{Cache, Handle};
 use crate::gate::Pass;
 use crate::leader;
 use crate::order::{Close, Start, Step};
@@ -16,6 +16,9 @@ use lane::Cost;
 
 /// A cache whose flushes make durable, whatever its clients' flushes do.
 struct Durable(Cache);
+
+pub(crate) const LOST: Error =
+    Error::new(Kind::Io, "flush: another request's flush of the backing failed");
 
 const CLEARED: Error = Error::new(
     Kind::Io,

@@ -3,8 +3,9 @@
 //! ```text
 //!            try_now / run                        crew (fixed tasks of every lane)
 //!                 |                                        |
-//!   cache.rs   reads, changes, flushes:          leader.rs |  an epoch: closed, written out, flushed, released
-//!              loops over what is decided        crew.rs   |  its runs
+//!   cache.rs   a request: its way                leader.rs |  an epoch: closed, written out, flushed, released
+//!   read.rs, change.rs, pass.rs, flush.rs:       crew.rs   |  its runs
+//!              loops over what is decided                  |
 //!                 |                                        |
 //!   shard.rs   one Lock a shard: look, fill, admit, pass, close, next_run, release
 //!                 |         |           |           |
@@ -36,6 +37,7 @@ extern crate std;
 mod arena;
 mod aside;
 mod cache;
+mod change;
 mod counters;
 mod crew;
 mod discard;
@@ -52,10 +54,12 @@ mod level;
 mod lists;
 mod order;
 mod pace;
+mod pass;
 mod passes;
 mod patience;
 pub mod planted;
 mod policy;
+mod read;
 mod recovery;
 mod rescue;
 mod sentinel;

@@ -67,6 +67,8 @@ pub enum Bug {
     ForgetFailure,
     /// C8: what hangs in the backing is offered to it again.
     AbandonStalled,
+    /// C8: a change that is refused while it waits for what is under way keeps its place in the line.
+    StayInLine,
     /// C8: a discard of what is dirty leaves some of it behind.
     DiscardKeepsVersions,
     /// C10: a change is admitted after its client was told that the backing does not answer.
@@ -107,7 +109,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 48] = [
+    pub const ALL: [Bug; 49] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -138,6 +140,7 @@ impl Bug {
         Bug::OverlapFlushes,
         Bug::ForgetFailure,
         Bug::AbandonStalled,
+        Bug::StayInLine,
         Bug::DiscardKeepsVersions,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,

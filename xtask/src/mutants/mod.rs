@@ -29,6 +29,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "write-back",
         &[
+            "change.rs",
+            "pass.rs",
             "shard/change.rs",
             "shard/write_out.rs",
             "shard/early.rs",

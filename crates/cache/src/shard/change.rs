@@ -130,7 +130,7 @@ impl Shard {
         }
     }
 
-    /// Absorbs a change if that is what [`Shard::admit`] would do; otherwise does nothing.
+    /// Absorbs a change that is not barred, if that is what [`Shard::admit`] would do; otherwise does nothing.
     pub(crate) fn try_absorb(
         &mut self,
         gauges: &Gauges,
@@ -138,7 +138,7 @@ impl Shard {
         change: &Change,
     ) -> Option<Admit> {
         let (first, blocks) = blocks_of(&change.at);
-        if change.barred.is_some() || self.passes.meet(first, blocks) {
+        if self.passes.meet(first, blocks) {
             return None;
         }
         let met = self.meet(&change.at);
@@ -164,6 +164,12 @@ impl Shard {
     /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
     fn must_not_pass(gauges: &Gauges) -> bool {
         gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
+    }
+
+    /// A change was sent, of so many blocks.
+    pub(crate) fn count_change(&mut self, change: &Change) {
+        self.counters.changes += 1;
+        self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);
     }
 
     fn count_pass(&mut self, reason: Reason) {
