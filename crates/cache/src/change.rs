@@ -191,9 +191,9 @@ impl Handle {
                     self.lane.charge(Cost::Absorb, blocks);
                     return self.flush_for_client().await.map(|()| true);
                 }
-                Admit::Pass => {
+                Admit::Pass { worth_keeping } => {
                     self.lane.charge(Cost::Pass, 1);
-                    return self.pass(room, &change).await.map(|()| true);
+                    return self.pass(room, &change, worth_keeping).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
                 Admit::Wait => room.changed.after(seen).await,

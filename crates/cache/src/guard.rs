@@ -123,9 +123,10 @@ const WANTED: u32 = 400;
 const ENOUGH: u64 = 32;
 /// Bad windows in a row before the cache steps aside.
 const BAD: u32 = 2;
-/// Good windows in a row before it comes back: at first, and at most (0.8 s of 50 ms windows).
+/// Good windows in a row before it comes back: at first, and at most (0.6 s of 50 ms windows: it must be
+/// back within a second, and some of them may be lost to whoever still runs).
 const GOOD: u32 = 2;
-const GOOD_MAX: u32 = 16;
+const GOOD_MAX: u32 = 12;
 /// Windows within which having to step aside again counts as again: two seconds of them.
 const AGAIN: u32 = 40;
 /// Windows after which the cache is tried again where the probe sees nothing: five seconds of them.

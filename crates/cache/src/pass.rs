@@ -18,8 +18,14 @@ fn request_of(change: &Change, fua: bool) -> Request {
 }
 
 impl Handle {
-    /// Sends a change straight to the backing; its blocks wait for it meanwhile.
-    pub(crate) async fn pass(&self, room: &Room, change: &Change<'_>) -> Result {
+    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `worth_keeping`: a copy of it
+    /// is, where one may be kept.
+    pub(crate) async fn pass(
+        &self,
+        room: &Room,
+        change: &Change<'_>,
+        worth_keeping: bool,
+    ) -> Result {
         if !change.fua {
             // From now on, not from its answer on: a flush that fails in between may have taken it.
             self.shared.unkept.store(true, Ordering::SeqCst);
@@ -28,7 +34,7 @@ impl Handle {
         self.shared.drain.rival_passed(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
         let small = blocks <= self.shared.settings.absorb_blocks_max;
-        let keep = small && self.shared.keeps(first) == Keeps::Yes;
+        let keep = worth_keeping && small && self.shared.keeps(first) == Keeps::Yes;
         let end = Passed { good: result.is_ok(), keep };
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.

@@ -59,8 +59,8 @@ pub(crate) enum Admit {
     Absorbed { start: bool, turns: u32 },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
-    /// Send it to the backing, then report with [`Shard::passed`].
-    Pass,
+    /// Send it to the backing, then report with [`Shard::passed`]. `worth_keeping`: a copy of it is.
+    Pass { worth_keeping: bool },
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,
     /// Wait until the shard changes: something of its blocks is on its way to the backing.
@@ -116,8 +116,9 @@ impl Shard {
             return Admit::Wait;
         }
         self.count_pass(reason);
-        self.begin_pass(gauges, &change.at);
-        Admit::Pass
+        // What processors are too busy to absorb, they are too busy to copy, unless a copy has been of use.
+        let held = self.begin_pass(gauges, &change.at);
+        Admit::Pass { worth_keeping: held || reason != Reason::Aside }
     }
 
     /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nobody passes

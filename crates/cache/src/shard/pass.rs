@@ -22,8 +22,10 @@ fn is_careless() -> bool {
 }
 
 impl Shard {
-    pub(super) fn begin_pass(&mut self, gauges: &Gauges, at: &Extent) {
+    /// Returns whether a copy of any of it was held.
+    pub(super) fn begin_pass(&mut self, gauges: &Gauges, at: &Extent) -> bool {
         let (first, blocks) = blocks_of(at);
+        let mut held = false;
         self.passes.begin(*at);
         self.fills.forget(first, blocks);
         for block in first..first + u64::from(blocks) {
@@ -34,8 +36,10 @@ impl Shard {
                 && !planted(Bug::KeepBehindPass)
             {
                 self.retire(gauges, slot, &header);
+                held = true;
             }
         }
+        held
     }
 
     /// A passing change has ended. What it overtook is dropped; a copy is kept where it may be.

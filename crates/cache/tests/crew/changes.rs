@@ -402,3 +402,26 @@ fn in_order_a_write_that_is_larger_than_the_room_is_absorbed_in_pieces() {
     // One that meets what is dirty in part.
     assert!(answered_beside_small_ones(Extent::new(20, 7 * 8)));
 }
+
+#[test]
+fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_held() {
+    let mut scene = scene(settings());
+    // What is written first is not probed; reads are kept as ever.
+    scene.shared.step_aside(false, true, 0);
+    let held = |scene: &mut Scene, block: u64| {
+        let hits = scene.counters().read_hits;
+        assert_eq!(scene.ask(read(block)), Ok(()));
+        scene.counters().read_hits > hits
+    };
+    assert_eq!(scene.ask(write(1, false)), Ok(()));
+    assert_eq!(scene.counters().passes_aside, 1);
+    assert!(!held(&mut scene, 1), "nobody has read it");
+    assert!(held(&mut scene, 1));
+    assert_eq!(scene.ask(write(1, false)), Ok(()));
+    assert!(held(&mut scene, 1), "somebody reads it");
+    // A change that passes for another reason is copied: readers may come.
+    scene.shared.step_aside(false, false, 0);
+    assert_eq!(scene.ask(write(2, true)), Ok(()));
+    assert_eq!(scene.counters().passes_fua, 1);
+    assert!(held(&mut scene, 2));
+}

@@ -159,6 +159,10 @@ pub(crate) fn write(block: u64, fua: bool) -> Request {
     Request::Write { at: Extent::new(block * 8, 8), from: Buf::new(8, GRAIN), fua }
 }
 
+pub(crate) fn read(block: u64) -> Request {
+    Request::Read { at: Extent::new(block * 8, 8), into: Buf::new(8, GRAIN) }
+}
+
 impl Scene {
     pub(crate) fn begin(&self, request: Request) -> Rc<RefCell<Option<Result>>> {
         let answer = Rc::new(RefCell::new(None));
