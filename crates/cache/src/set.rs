@@ -71,12 +71,14 @@ impl Switch {
             write: if stops { after.write } else { before.write },
             durability: if stronger { after.durability } else { before.durability },
             dirty_blocks_max: before.dirty_blocks_max.min(after.dirty_blocks_max),
+            dirty_age_ns: before.dirty_age_ns.min(after.dirty_age_ns),
             flush_target_ns,
             ..before
         };
         let drains = stops
             || before.durability != after.durability
             || meanwhile.dirty_blocks_max < before.dirty_blocks_max
+            || meanwhile.dirty_age_ns < before.dirty_age_ns
             || flush_target_ns != before.flush_target_ns;
         Switch { before, meanwhile, after, drains }
     }
@@ -90,7 +92,7 @@ impl Switch {
 
 impl Cache {
     /// Changes settings, all of them or none. On return they are in force: a flush that is sent
-    /// afterwards has the new meaning, and no more is dirty than the new limits allow. Where `durability`
+    /// afterwards has the new meaning, and no more is dirty than the new limits allow, nor for longer. Where `durability`
     /// changes, where a limit shrinks, and where writes are no longer absorbed, everything that was
     /// answered before is durable. (A write that met dirty data meanwhile was absorbed over it all the
     /// same.)

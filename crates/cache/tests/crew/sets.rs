@@ -49,6 +49,21 @@ fn what_a_smaller_flush_target_allows_holds_when_it_is_set_though_clients_go_on(
 }
 
 #[test]
+fn nothing_is_older_than_a_smaller_dirty_age_when_it_is_set_and_a_larger_one_waits_for_nothing() {
+    let mut scene = scene(Settings { dirty_age_ns: 60_000 * MS, ..settings() });
+    scene.fill(10);
+    scene.pass_ns(500 * MS);
+    let age = |ms: u64| Changes { dirty_age_ns: Some(ms * MS), ..Changes::default() };
+    assert_eq!(scene.set(age(100)), Ok(()));
+    let counters = scene.counters();
+    assert_eq!((counters.blocks_dirty, counters.dirty_age_ns), (0, 0));
+    scene.fill(10);
+    let dirty = scene.counters().blocks_dirty;
+    assert_eq!(scene.set(age(5000)), Ok(()));
+    assert_eq!((scene.counters().blocks_dirty, dirty), (10, 10));
+}
+
+#[test]
 fn once_the_order_is_kept_that_an_earlier_process_has_promised_the_flush_target_holds() {
     let memory = fresh();
     let flush = Settings { flush_target_ns: 100 * MS, dirty_age_ns: 10_000 * MS, ..settings() };
