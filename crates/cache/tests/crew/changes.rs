@@ -18,11 +18,13 @@ fn a_large_write_is_absorbed_in_pieces_rather_than_to_wait_for_closed_epochs() {
     scene.fill(3);
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.state.hangs.set(Some(is_write));
-    let absorbed = scene.counters().blocks_absorbed;
+    let before = scene.counters();
     let answer = scene.begin(large(8192));
     scene.pass_ns(5 * MS);
     assert_eq!(answer.take(), Some(Ok(())));
-    assert_eq!(scene.counters().blocks_absorbed, absorbed + 64);
+    let after = scene.counters();
+    assert_eq!(after.blocks_absorbed, before.blocks_absorbed + 64);
+    assert_eq!(after.changes, before.changes + 2, "in as few pieces as can be");
     assert_eq!(scene.counters().passes_large, 1);
 }
 
@@ -43,6 +45,7 @@ fn passes_are_counted_by_their_reason() {
     let counters = scene.counters();
     assert_eq!((counters.passes, counters.passes_fua, counters.passes_large), (5, 3, 2));
     assert_eq!((counters.blocks_absorbed, counters.blocks_dirty), (32, 32));
+    assert_eq!((counters.changes, counters.blocks_requested), (6, 3 + 32 + 2 * 33));
 }
 
 #[test]
@@ -54,6 +57,7 @@ fn writers_are_slowed_down_before_the_buffer_is_full() {
     let counters = scene.counters();
     assert!(counters.changes_slowed > 100, "{}", counters.changes_slowed);
     assert!(counters.slowed_ns > 100 * MS, "{}", counters.slowed_ns);
+    assert!(counters.slowed_ns <= scene.lane.now(), "one writes at a time");
     assert!(counters.passes < 100, "{}: only where that is not enough", counters.passes);
     // What is rewritten needs no room.
     let slowed = counters.changes_slowed;
@@ -424,4 +428,66 @@ fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_hel
     assert_eq!(scene.ask(write(2, true)), Ok(()));
     assert_eq!(scene.counters().passes_fua, 1);
     assert!(held(&mut scene, 2));
+}
+
+/// A buffer for 448 blocks of the open epoch whose last eighth has begun, over a backing that takes no write; and
+/// the first block that would have to wait for its turn.
+fn filling(settings: Settings) -> (Scene, u64) {
+    let settings = Settings { dirty_blocks_max: 1024, dirty_age_ns: 100_000 * MS, ..settings };
+    let mut scene = scene(settings);
+    scene.state.hangs.set(Some(is_write));
+    scene.fill(380);
+    let waits = |block: &u64| scene.cache.try_now(&write(*block, false)).is_none();
+    let waits = (2000..3000).find(waits).expect("it fills up");
+    (scene, waits)
+}
+
+/// Writes of about half as much as is absorbed at the most, one after the other into a buffer whose last eighth
+/// has begun. How many of them have passed after each.
+fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) -> Vec<u64> {
+    let mut scene = filling(settings).0;
+    if somebody_passes {
+        scene.begin(write(8191, true));
+        scene.pass_ns(MS);
+    }
+    let large = |first: u64, blocks: u32| {
+        let at = Extent::new(first * 8, blocks * 8);
+        Request::Write { at, from: Buf::new(blocks * 8, GRAIN), fua: false }
+    };
+    let passed = |(number, &blocks): (usize, &u32)| {
+        scene.begin(large(4096 + number as u64 * 64, blocks));
+        scene.pass_ns(MS);
+        scene.counters().passes_large
+    };
+    blocks.iter().enumerate().map(passed).collect()
+}
+
+#[test]
+fn what_is_as_efficient_alone_passes_a_buffer_that_fills_if_others_wait_or_pass() {
+    // The first one is absorbed, and waits for its turn: then it is not alone.
+    assert_eq!(large_ones_passed(settings(), &[16, 16, 15, 16], false), [0, 1, 1, 2]);
+    assert_eq!(large_ones_passed(settings(), &[16, 15], true), [1, 1]);
+    // In order, what passes would wait for what is closed.
+    let ordered = Settings { durability: Durability::Ordered, ..settings() };
+    assert_eq!(large_ones_passed(ordered, &[16, 16], false), [0, 0]);
+}
+
+#[test]
+fn while_there_is_room_half_the_largest_is_absorbed_whoever_passes() {
+    let mut scene = scene(settings());
+    scene.keep_passing();
+    let at = Extent::new(0, 16 * 8);
+    assert_eq!(scene.ask(Request::Write { at, from: Buf::new(16 * 8, GRAIN), fua: false }), Ok(()));
+    let counters = scene.counters();
+    assert_eq!((counters.blocks_absorbed, counters.passes_large), (16, 0));
+}
+
+#[test]
+fn what_must_wait_for_its_turn_is_not_absorbed_at_once() {
+    let (scene, waits) = filling(settings());
+    // The last eighth begins with 392; a few blocks are on their way already.
+    let dirty = scene.shared.dirty_blocks();
+    assert!((392..408).contains(&dirty), "{dirty}");
+    let at_once = scene.cache.try_now(&write(waits - 1, false));
+    assert_eq!(at_once, Some(Ok(())), "it is dirty, and takes no room");
 }

@@ -4,6 +4,7 @@
 mod amounts;
 mod changes;
 mod discards;
+mod passes;
 mod retries;
 mod rivals;
 mod runs;

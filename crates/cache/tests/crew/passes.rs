@@ -1,0 +1,131 @@
+//! What becomes of changes that go past the cache, and of those that wait for them.
+
+use crate::scene::*;
+
+/// More blocks than are absorbed together, from this one on.
+fn large(first: u64) -> Request {
+    let sectors = 33 * 8;
+    Request::Write {
+        at: Extent::new(first * 8, sectors),
+        from: Buf::new(sectors, GRAIN),
+        fua: false,
+    }
+}
+
+fn is_large(request: &Request) -> bool {
+    is_write(request) && request.extent().is_some_and(|at| at.count == 33 * 8)
+}
+
+fn is_fifth(request: &Request) -> bool {
+    is_write(request) && request.extent().is_some_and(|at| at.first == 5 * 8)
+}
+
+fn is_flush(request: &Request) -> bool {
+    matches!(request, Request::Flush)
+}
+
+/// A volume whose first flush, the one that may not fail, is over, and with a dirty block.
+fn begun() -> Scene {
+    let mut scene = scene(settings());
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.fill(1);
+    scene
+}
+
+/// Whether a flush fails at once whose flush of the backing fails, although the next one would not.
+fn a_failed_flush_is_final(scene: &mut Scene) -> bool {
+    scene.state.fails.set(Some(is_flush));
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(20 * MS);
+    scene.state.fails.set(None);
+    scene.pass_ns(50 * MS);
+    let answer = flush.take().expect("it is answered within `retry_time`");
+    assert_eq!(answer.is_err(), scene.shared.has_failed());
+    answer.is_err()
+}
+
+#[test]
+fn a_flush_that_fails_is_tried_again_only_if_nothing_has_passed() {
+    assert!(!a_failed_flush_is_final(&mut begun()));
+    let mut passed = begun();
+    assert_eq!(passed.ask(large(64)), Ok(()));
+    assert!(a_failed_flush_is_final(&mut passed), "it cannot be written again");
+    let mut durable = begun();
+    assert_eq!(durable.ask(large(64)), Ok(()));
+    assert_eq!(durable.ask(Request::Flush), Ok(()));
+    durable.fill(1);
+    assert!(!a_failed_flush_is_final(&mut durable), "it need not be");
+    let mut through = begun();
+    assert_eq!(through.ask(write(100, true)), Ok(()));
+    assert!(!a_failed_flush_is_final(&mut through), "it was durable when it was answered");
+}
+
+#[test]
+fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
+    // Under way while it fails: it may have taken it.
+    let mut scene = begun();
+    scene.state.hangs.set(Some(is_large));
+    scene.begin(large(64));
+    scene.pass_ns(MS);
+    assert!(a_failed_flush_is_final(&mut scene));
+    // Ended after a flush that was good, but began before that.
+    let mut scene = begun();
+    scene.state.hangs.set(Some(is_large));
+    let pass = scene.begin(large(64));
+    scene.pass_ns(MS);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.state.hangs.set(None);
+    scene.pass_ns(10 * MS);
+    assert_eq!(pass.take(), Some(Ok(())));
+    scene.fill(1);
+    assert!(a_failed_flush_is_final(&mut scene));
+}
+
+#[test]
+fn a_pass_asks_for_no_flush_and_with_fua_for_one_where_the_backing_has_no_fua() {
+    let mut scene = begun();
+    let flushes = |scene: &Scene| scene.state.flushes.get();
+    let before = flushes(&scene);
+    assert_eq!(scene.ask(large(64)), Ok(()));
+    assert_eq!(flushes(&scene), before);
+    assert_eq!(scene.ask(write(100, true)), Ok(()));
+    let native = scene.cache.limits().fua == block::Fua::Native;
+    assert_eq!(flushes(&scene), before + u32::from(!native));
+}
+
+#[test]
+fn who_was_refused_while_he_stood_in_the_line_holds_nobody_up() {
+    let mut scene = begun();
+    scene.state.hangs.set(Some(is_fifth));
+    let pass = scene.begin(write(5, true));
+    scene.pass_ns(MS);
+    let waits = scene.begin(write(5, true));
+    scene.pass_ns(MS);
+    scene.state.fails.set(Some(is_flush));
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(500 * MS);
+    assert!(scene.shared.has_failed() && flush.take().is_some_and(|answer| answer.is_err()));
+    assert!(waits.take().is_some_and(|answer| answer.is_err()) && pass.borrow().is_none());
+    (scene.state.hangs.set(None), scene.state.fails.set(None));
+    scene.pass_ns(10 * MS);
+    scene.shared.clear_error();
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(500 * MS);
+    assert_eq!((flush.take(), scene.shared.dirty_blocks()), (Some(Ok(())), 0));
+}
+
+#[test]
+fn a_discard_reaches_what_is_on_the_backing() {
+    let mut scene = begun();
+    let at = Extent::new(64 * 8, 8);
+    let from = Buf::new(8, GRAIN);
+    from.write(&[0xaa; 8 * GRAIN as usize]);
+    assert_eq!(scene.ask(Request::Write { at, from, fua: true }), Ok(()));
+    assert_eq!(scene.cache.limits().discard, block::Discard::Zeroes);
+    assert_eq!(scene.ask(Request::Discard { at }), Ok(()));
+    let into = Buf::new(8, GRAIN);
+    assert_eq!(scene.ask(Request::Read { at, into: into.clone() }), Ok(()));
+    assert_eq!(into.to_vec(), [0; 8 * GRAIN as usize]);
+}
