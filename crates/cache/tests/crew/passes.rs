@@ -107,7 +107,8 @@ fn who_was_refused_while_he_stood_in_the_line_holds_nobody_up() {
     scene.pass_ns(500 * MS);
     assert!(scene.shared.has_failed() && flush.take().is_some_and(|answer| answer.is_err()));
     assert!(waits.take().is_some_and(|answer| answer.is_err()) && pass.borrow().is_none());
-    (scene.state.hangs.set(None), scene.state.fails.set(None));
+    scene.state.hangs.set(None);
+    scene.state.fails.set(None);
     scene.pass_ns(10 * MS);
     scene.shared.clear_error();
     assert_eq!(scene.ask(write(5, false)), Ok(()));
