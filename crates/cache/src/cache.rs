@@ -1,6 +1,5 @@
 //! The cache as a block layer: loops over what the shards decide.
 
-use crate::crew;
 use crate::shard::{Glance, Source, blocks_of};
 use crate::shared::Shared;
 use alloc::rc::Rc;
@@ -29,18 +28,10 @@ pub(crate) struct Handle {
 }
 
 impl Cache {
-    /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
-    /// write-back crew and, on the first lane, the keeper.
-    ///
-    /// # Panics
-    /// If the lane has no room for the crew's tasks ([`Shared::tasks_a_lane`]).
-    pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
+    pub(crate) fn new(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
         let (shared, lane) = (shared.clone(), lane.clone());
-        let handle = Handle { shared, lane, below, at_once: Cell::new(true) };
-        let cache = Cache(Rc::new(handle));
-        crew::start(&cache);
-        cache
+        Cache(Rc::new(Handle { shared, lane, below, at_once: Cell::new(true) }))
     }
 
     /// The lane that it is attached to.

@@ -4,7 +4,6 @@
 use crate::cache::{Cache, Handle};
 use crate::drain::Rivals;
 use crate::keeper;
-use crate::leader::TAINTED;
 use crate::level::Level;
 use crate::order::Order;
 use crate::patience::Errand;
@@ -12,19 +11,15 @@ use crate::planted::{Bug, planted};
 use crate::sentinel;
 use crate::shard::{Admit, Gauges, Next, Run, Shard};
 use crate::shared::Shared;
-use crate::superblock::Condition;
+use crate::trouble::{Pauses, TAINTED};
 use crate::zeroes::ZeroRun;
-use block::{Error, Request, Result};
+use alloc::sync::Arc;
+use block::{Request, Result, Stack};
 use core::future::Future;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::sync::atomic::Ordering;
 use core::task::Poll;
-use lane::Cost;
-
-/// The first pause after an error of the backing, in nanoseconds; doubled each time ...
-pub(crate) const PAUSE_NS: u64 = 5_000_000;
-/// ... up to this.
-pub(crate) const PAUSE_NS_MAX: u64 = 500_000_000;
+use lane::{Cost, Lane};
 
 /// Tasks of a lane beside its crew: the relay, and on one lane the keeper and the sentinel.
 const TASKS_BESIDE: u32 = 3;
@@ -36,8 +31,21 @@ impl Shared {
     }
 }
 
+impl Cache {
+    /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
+    /// write-back crew and, on the first lane, the keeper.
+    ///
+    /// # Panics
+    /// If the lane has no room for the crew's tasks ([`Shared::tasks_a_lane`]).
+    pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
+        let cache = Cache::new(shared, lane, below);
+        start(&cache);
+        cache
+    }
+}
+
 /// Starts the tasks of a lane.
-pub(crate) fn start(cache: &Cache) {
+fn start(cache: &Cache) {
     let handle = &cache.0;
     let lane = &handle.lane;
     handle.shared.lanes.fetch_add(1, Ordering::SeqCst);
@@ -92,30 +100,6 @@ impl Shared {
         self.gauges.closing_since.store(order.closed_since(), Ordering::Relaxed);
         self.leave_order(order.closed());
     }
-
-    fn count_error(&self, kind: usize) {
-        self.errors[kind].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The volume fails, if it has not yet. It is noted where it outlives the process before anybody
-    /// can hear of it; whoever waits is then to be told by [`Shared::tell_everybody`].
-    pub(crate) fn fail(&self, order: &mut Order, error: Error) {
-        if order.fail(error) {
-            self.arena.note_condition(Condition::Failed);
-            self.failed.store(true, Ordering::SeqCst);
-        }
-    }
-
-    /// Wakes everybody whom it concerns that the volume has failed.
-    pub(crate) fn tell_everybody(&self) {
-        self.order_changed.notify();
-        self.work.notify();
-        self.kick.notify();
-        self.pace.work_ends();
-        // Writers that wait for room must hear that there will be none.
-        self.rooms.iter().for_each(|room| room.changed.notify());
-        self.freed.notify();
-    }
 }
 
 /// Makes the lane's tasks look up when the backing stops to answer, and when it answers again.
@@ -166,7 +150,7 @@ impl Shared {
 async fn carry(handle: &Handle, member: usize) {
     let shared = &handle.shared;
     let mut run = Run::new(&shared.arena, shared.geometry.run_blocks);
-    let mut pause_ns = PAUSE_NS;
+    let mut pauses = Pauses::new();
     loop {
         let seen = shared.work.seen();
         if shared.stopping.load(Ordering::SeqCst) {
@@ -181,15 +165,14 @@ async fn carry(handle: &Handle, member: usize) {
             match carry_one(handle, member, &mut run, rivals).await {
                 None => {}
                 Some(Ok(())) => {
-                    pause_ns = PAUSE_NS;
+                    pauses = Pauses::new();
                     continue;
                 }
                 Some(Err(error)) => {
                     // Nobody waits for what goes wrong.
                     shared.pace.work_ends();
-                    trouble(handle, error, 1, shared.settings.retry_time_ns()).await;
-                    handle.lane.sleep_until(handle.lane.now() + pause_ns).await;
-                    pause_ns = (pause_ns * 2).min(PAUSE_NS_MAX);
+                    handle.trouble(error, 1, shared.settings.retry_time_ns()).await;
+                    pauses.pause(&handle.lane).await;
                     continue;
                 }
             }
@@ -352,36 +335,4 @@ async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
         handle.lane.spawn(left_behind).expect("a lane has room for a few more tasks");
     }
     result.unwrap_or(Err(TAINTED))
-}
-
-/// The backing has failed: try again for so long, then the volume fails (C8). `kind`: which error to
-/// count.
-pub(crate) async fn trouble(handle: &Handle, error: Error, kind: usize, retry_time_ns: u64) {
-    let shared = &handle.shared;
-    shared.count_error(kind);
-    handle.lane.turn().await;
-    let now = handle.lane.now();
-    let goes_on = shared.order.with(|order| {
-        let goes_on = order.trouble(now, retry_time_ns);
-        if !goes_on {
-            shared.fail(order, error);
-        }
-        goes_on
-    });
-    if !goes_on {
-        shared.tell_everybody();
-    }
-}
-
-/// Waits for either of two waits that may be dropped at any time (events, sleeps).
-pub(crate) async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
-    let mut one = pin!(one);
-    let mut two = pin!(two);
-    core::future::poll_fn(|context| {
-        if one.as_mut().poll(context).is_ready() || two.as_mut().poll(context).is_ready() {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    })
-    .await;
 }

@@ -2,7 +2,6 @@
 //! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
 
 use crate::cache::Handle;
-use crate::crew::first;
 use crate::leader;
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
@@ -12,6 +11,7 @@ use core::future::Future;
 use core::pin::pin;
 use core::sync::atomic::Ordering;
 use core::task::Poll;
+use lane::first;
 
 impl Shared {
     /// Nobody knows how old it is what was recovered. It is written out at once; that writers wait for

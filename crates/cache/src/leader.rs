@@ -2,19 +2,16 @@
 //! releases what is durable then; so, too, without closing it, for what was written out early.
 
 use crate::cache::Handle;
-use crate::crew::{PAUSE_NS, PAUSE_NS_MAX, trouble};
 use crate::order::{Order, Start};
 use crate::planted::{Bug, planted};
 use crate::shard::{Gauges, Shard};
 use crate::shared::Shared;
-use block::{Error, Kind, Result};
+use crate::trouble::{Pauses, TAINTED};
+use block::{Error, Result};
 use core::sync::atomic::Ordering;
 
 /// Blocks that are released or tainted in one section.
 const SLICE: u32 = 256;
-
-pub(crate) const TAINTED: Error =
-    Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
 
 /// Leads the write-out of an epoch: close, wait for the crew, flush, release.
 pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
@@ -31,13 +28,13 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     if !flush_first(handle).await {
         return give_up(handle).await;
     }
-    let mut pause_ns = PAUSE_NS;
+    let mut pauses = Pauses::new();
     loop {
         shared.muster();
         if !written(shared).await {
             return give_up(handle).await;
         }
-        if flush_or_pause(handle, &mut pause_ns).await {
+        if flush_or_pause(handle, &mut pauses).await {
             shared.set_allowance();
             break;
         }
@@ -92,9 +89,9 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
 
 /// Flushes the backing, as often as it takes. False: the volume has failed.
 async fn flush_until_well(handle: &Handle) -> bool {
-    let mut pause_ns = PAUSE_NS;
+    let mut pauses = Pauses::new();
     while !handle.shared.has_failed() {
-        if flush_or_pause(handle, &mut pause_ns).await {
+        if flush_or_pause(handle, &mut pauses).await {
             return true;
         }
     }
@@ -102,7 +99,7 @@ async fn flush_until_well(handle: &Handle) -> bool {
 }
 
 /// Flushes the backing, or pauses, each time for longer, if it has failed.
-async fn flush_or_pause(handle: &Handle, pause_ns: &mut u64) -> bool {
+async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
     let begun = handle.lane.now();
     match flush_backing(handle).await {
         Ok(()) => {
@@ -111,8 +108,7 @@ async fn flush_or_pause(handle: &Handle, pause_ns: &mut u64) -> bool {
         }
         Err(error) => {
             flush_failed(handle, error).await;
-            handle.lane.sleep_until(handle.lane.now() + *pause_ns).await;
-            *pause_ns = (*pause_ns * 2).min(PAUSE_NS_MAX);
+            pauses.pause(&handle.lane).await;
             false
         }
     }
@@ -218,7 +214,7 @@ async fn flush_failed(handle: &Handle, error: Error) {
         true => 0,
         false => shared.settings.retry_time_ns(),
     };
-    trouble(handle, error, 2, retry_time_ns).await;
+    handle.trouble(error, 2, retry_time_ns).await;
 }
 
 /// Everything written since the last good flush waits again.

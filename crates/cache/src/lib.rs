@@ -17,7 +17,7 @@
 //!
 //!   order.rs   one Lock a volume: which epochs are open, closed, durable; errors
 //!   gate.rs    one Lock a volume: the backing's flushes, one at a time (both used by flush.rs)
-//!   sentinel.rs, patience.rs: notice that the backing does not answer
+//!   sentinel.rs, patience.rs: notice that the backing does not answer; trouble.rs: what is done if it fails
 //!   keeper.rs  one task a volume: writes out in time
 //!   drain.rs, level.rs, pace.rs: what the backing can take, how full the buffer is, and how fast writers may
 //!   fill it
@@ -69,6 +69,7 @@ mod shard;
 mod shared;
 mod status;
 mod superblock;
+mod trouble;
 mod worth;
 mod zeroes;
 

@@ -5,11 +5,11 @@
 //! nothing newer of the same blocks reaches the backing before it (C10, C15).
 
 use crate::cache::Handle;
-use crate::crew::first;
 use crate::patience::{Ages, Errand, TICKS};
 use crate::shared::Shared;
 use block::{Error, Kind, Request, Result};
 use core::sync::atomic::Ordering;
+use lane::first;
 
 const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not answer in time");
 

@@ -30,6 +30,6 @@ pub use mailbox::{Bell, Mailbox, TaskRef};
 pub use pool::Pooled;
 pub use price::{Cost, Prices};
 pub use random::Random;
-pub use sync::{Event, Guarded, Lock, Wait};
+pub use sync::{Event, Guarded, Lock, Wait, first};
 pub use tickets::{Keep, Ticket};
 pub use world::World;

@@ -8,7 +8,7 @@ use crate::mailbox::TaskRef;
 use crate::waker;
 use std::cell::Cell;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -162,4 +162,16 @@ impl Future for Wait<'_> {
         }
         Poll::Pending
     }
+}
+
+/// Waits for either of two waits that may be dropped at any time (events, sleeps).
+pub async fn first(one: impl Future<Output = ()>, two: impl Future<Output = ()>) {
+    let (mut one, mut two) = (pin!(one), pin!(two));
+    std::future::poll_fn(|context| {
+        match one.as_mut().poll(context).is_ready() || two.as_mut().poll(context).is_ready() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
 }

@@ -130,3 +130,21 @@ fn a_discard_reaches_what_is_on_the_backing() {
     assert_eq!(scene.ask(Request::Read { at, into: into.clone() }), Ok(()));
     assert_eq!(into.to_vec(), [0; 8 * GRAIN as usize]);
 }
+
+#[test]
+fn what_a_pass_has_held_back_is_written_out_when_it_fails() {
+    let mut scene = begun();
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    scene.state.hangs.set(Some(is_large));
+    // Over the dirty block, which it would replace.
+    let pass = scene.begin(large(0));
+    scene.pass_ns(MS);
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(10 * MS);
+    assert!(flush.borrow().is_none() && pass.borrow().is_none());
+    scene.state.fails.set(Some(is_large));
+    scene.state.hangs.set(None);
+    scene.pass_ns(50 * MS);
+    assert!(pass.take().is_some_and(|answer| answer.is_err()));
+    assert_eq!((flush.take(), scene.shared.dirty_blocks()), (Some(Ok(())), 0));
+}
