@@ -1,46 +1,21 @@
 //! In stride the engine asks the system for no memory: on hits, misses with evictions, absorbed
 //! writes, passes, zeroes, and the write-back with its flushes and releases; also where flushes only
 //! close epochs.
-//!
-//! A test binary of its own: its allocator counts for the whole process.
-#![allow(unsafe_code)]
 
+use allocations::of_this_thread;
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
 };
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::{Lane, Prices, Random, World};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const GRAIN: u32 = 16;
 /// Blocks of the volume: four times what the cache holds.
 const BLOCKS: u64 = 4096;
 const CLIENTS: u64 = 12;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: everything is left to the system's allocator; the counter is no part of its contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise about the layout is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from `alloc` above, with this layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// RAM that takes its time, so that requests wait for each other.
 struct Slow {
@@ -205,9 +180,9 @@ fn stride(durability: Durability) {
     for next in PHASES {
         // The first ones still end the last phase.
         run(next, 1_000);
-        let before = (ALLOCATIONS.load(Ordering::Relaxed), cache.shared().counters(lane.now()));
+        let before = (of_this_thread(), cache.shared().counters(lane.now()));
         run(next, 20_000);
-        let after = (ALLOCATIONS.load(Ordering::Relaxed), cache.shared().counters(lane.now()));
+        let after = (of_this_thread(), cache.shared().counters(lane.now()));
         assert_eq!(after.0 - before.0, 0, "allocations in 20000 requests of {next:?}");
         let more = |count: fn(&cache::Counters) -> u64| count(&after.1) - count(&before.1);
         let seen = match next {

@@ -1,39 +1,14 @@
 //! In stride a pool asks the system for no memory: reads, writes, discards, commits, releases.
-//!
-//! A test binary of its own: its allocator counts for the whole process.
-#![allow(unsafe_code)]
 
+use allocations::of_this_thread;
 use block::{Buf, DelaySpec, Extent, Ram, Request, Stack};
 use lane::{Prices, Random, World};
 use layers::{Delay, DelayShared};
 use pool::Pool;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const GRAIN: u32 = 64;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: everything is left to the system's allocator; the counter is no part of its contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise about the layout is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block came from `alloc` above, with this layout.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 #[test]
 fn requests_in_stride_allocate_nothing() {
@@ -78,8 +53,8 @@ fn requests_in_stride_allocate_nothing() {
         .expect("a slot is free");
     }
     world.run_until(|| rounds.get() >= 30_000);
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = of_this_thread();
     world.run_until(|| rounds.get() >= 40_000);
-    let after = ALLOCATIONS.load(Ordering::Relaxed);
+    let after = of_this_thread();
     assert_eq!(after - before, 0, "in 10000 requests");
 }
