@@ -25,7 +25,10 @@ use trial::{End, Trial};
 
 /// What belongs together, as files of the engine.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("epochs", &["order.rs", "flush.rs", "gate.rs", "crew.rs", "keeper.rs", "leader.rs"]),
+    (
+        "epochs",
+        &["order.rs", "flush.rs", "gate.rs", "crew.rs", "keeper.rs", "leader.rs", "trouble.rs"],
+    ),
     (
         "write-back",
         &[
