@@ -22,6 +22,6 @@ pub(crate) const STEPS: [Step; 7] = [
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
     Step {
         what: "the daemon killed and cut off its power, 40 seconds",
-        arguments: "xtask kills --seconds 40 --if-possible",
+        arguments: "xtask kills --seconds 40 --dirty-bytes default,1M,128K --if-possible",
     },
 ];

@@ -46,6 +46,10 @@ struct Arguments {
     /// What the daemons make of a flush.
     #[arg(long, value_enum, default_value_t = Mode::Mixed, value_name = "WHAT")]
     durability: Mode,
+    /// The write buffers of the daemons, in turns: sizes, or `default` for what they make of it. In a small
+    /// one writers wait for their turn, and pass.
+    #[arg(long, value_delimiter = ',', default_value = "default", value_name = "SIZE,...")]
+    dirty_bytes: Vec<String>,
     /// To try the judge: the daemons serve with this durability, whatever they are judged by.
     #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
     serve_as: Option<String>,
@@ -109,6 +113,7 @@ impl Arguments {
             only: self.only,
             no_holder: self.no_holder,
             mode: self.durability,
+            dirty_bytes: self.dirty_bytes.clone(),
             serve_as: self.serve_as.clone(),
             flushes: self.lying_backing,
         })

@@ -46,6 +46,9 @@ pub struct Terms {
     pub only: Option<Only>,
     /// What the daemons make of a flush.
     pub mode: Mode,
+    /// The write buffers of the daemons, one after the other and then again from the first on; `default`: what
+    /// they make of it. None: that always.
+    pub dirty_bytes: Vec<String>,
     /// Serve with this durability, whatever is judged: a lie that power cuts must show.
     pub serve_as: Option<String>,
     /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
@@ -226,6 +229,12 @@ impl Run {
         let memory = format!("{}M", self.memory_mib);
         let mut all = vec!["--memory", &memory, "--write", write];
         all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
+        // By number: what else is chosen is the same without it.
+        let buffers = &self.terms.dirty_bytes;
+        let turn = self.tally.lives as usize % buffers.len().max(1);
+        if let Some(bytes) = buffers.get(turn).filter(|bytes| *bytes != "default") {
+            all.extend(["--dirty-bytes", bytes.as_str()]);
+        }
         let honest = match durability {
             Durability::Flush => "flush",
             Durability::Ordered => "ordered",
