@@ -10,3 +10,4 @@ mod runs;
 mod scene;
 mod sets;
 mod turns;
+mod wakes;
