@@ -167,7 +167,7 @@ impl Shard {
         gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
     }
 
-    /// A change was sent, of so many blocks.
+    /// A change has been admitted.
     pub(crate) fn count_change(&mut self, change: &Change) {
         self.counters.changes += 1;
         self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);

@@ -425,3 +425,28 @@ fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_hel
     assert_eq!(scene.counters().passes_fua, 1);
     assert!(held(&mut scene, 2));
 }
+
+#[test]
+fn what_is_cut_after_it_has_waited_is_counted_once() {
+    let mut scene = scene(Settings { durability: Durability::Ordered, ..settings() });
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.pass_ns(50 * MS);
+    let large = || {
+        let at = Extent::new(4096 * 8, 64 * 8);
+        Request::Write { at, from: Buf::new(64 * 8, GRAIN), fua: false }
+    };
+    scene.state.hangs.set(Some(is_write));
+    let before = scene.counters().blocks_requested;
+    let pass = scene.begin(large());
+    let waits = scene.begin(large());
+    scene.pass_ns(5 * MS);
+    // Meanwhile an epoch is closed: it may not pass any more.
+    assert_eq!(scene.ask(write(0, false)), Ok(()));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.state.hangs.set(Some(is_low_write));
+    scene.pass_ns(5 * MS);
+    assert_eq!((pass.take(), waits.take()), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!(scene.counters().passes_large, 1);
+    assert_eq!(scene.counters().blocks_requested, before + 64 + 64 + 1);
+}
