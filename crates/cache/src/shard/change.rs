@@ -292,7 +292,12 @@ impl Shard {
             || slots > self.available()
             || self.no_range(change);
         if stuck {
-            return Admit::WaitForRoom { urgent: true };
+            return match slots {
+                0 | 1 => Admit::WaitForRoom { urgent: true },
+                // As a whole it might wait for ever: others write a part of its blocks again as soon as that is
+                // durable. Most of its pieces can pass.
+                _ => Admit::Cut,
+            };
         }
         let admit = self.absorb(gauges, settings, change, 0);
         if change.fua { Admit::AbsorbedAndFlush } else { admit }

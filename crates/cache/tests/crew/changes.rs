@@ -482,3 +482,30 @@ fn a_flush_ends_although_clients_go_on_to_fail_where_it_is_to_write() {
         assert_eq!(scene.counters().blocks_dirty, 0);
     }
 }
+
+#[test]
+fn a_write_that_is_larger_than_the_room_does_not_wait_for_those_who_go_on_to_write_a_part_of_its_blocks()
+ {
+    let part = |first: u64| Request::Write {
+        at: Extent::new(first * 8 + 3, 1),
+        from: Buf::new(1, GRAIN),
+        fua: false,
+    };
+    for fua in [false, true] {
+        let mut scene = scene(Settings { dirty_blocks_max: 16, ..settings() });
+        let (stack, lane) = (scene.stack.clone(), scene.lane.clone());
+        let client = async move {
+            loop {
+                assert_eq!(stack.run(part(5)).await, Ok(()));
+                lane.sleep_until(lane.now() + MS / 10).await;
+            }
+        };
+        scene.lane.spawn(client).expect("a lane has room");
+        scene.pass_ns(10 * MS);
+        let (at, from) = (Extent::new(0, 64 * 8), Buf::new(64 * 8, GRAIN));
+        let answer = scene.begin(Request::Write { at, from, fua });
+        scene.pass_ns(500 * MS);
+        assert_eq!(answer.take(), Some(Ok(())), "{fua}");
+        assert!(scene.counters().writes_urgent < 5, "{}", scene.counters().writes_urgent);
+    }
+}
