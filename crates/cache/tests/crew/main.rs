@@ -3,6 +3,7 @@
 
 mod amounts;
 mod changes;
+mod cuts;
 mod discards;
 mod retries;
 mod rivals;

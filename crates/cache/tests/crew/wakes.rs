@@ -42,3 +42,35 @@ fn what_a_pass_held_back_is_written_out_while_a_member_of_the_crew_still_looks_e
         assert_eq!(drained.get(), Some(Ok(())), "seed {seed}");
     }
 }
+
+#[test]
+fn a_flush_ends_although_clients_go_on_to_fail_where_it_is_to_write() {
+    fn is_fifth(request: &Request) -> bool {
+        request.extent().is_some_and(|at| at.first == 5 * 8)
+    }
+    for clients in [1, 2, 5] {
+        let mut scene = scene(settings());
+        assert_eq!(scene.ask(write(5, false)), Ok(()));
+        scene.state.fails.set(Some(is_fifth));
+        for _ in 0..clients {
+            let (stack, lane) = (scene.stack.clone(), scene.lane.clone());
+            let client = async move {
+                while stack.run(write(5, true)).await.is_err() {
+                    lane.sleep_until(lane.now() + MS).await;
+                }
+            };
+            scene.lane.spawn(client).expect("a lane has room");
+        }
+        scene.pass_ns(10 * MS);
+        let flush = scene.begin(Request::Flush);
+        scene.pass_ns(300 * MS);
+        assert!(matches!(flush.take(), Some(Err(_))), "{clients}");
+        assert!(scene.shared.has_failed());
+        // It was the last of it: what is to be written is, and the clients' writes go past it.
+        scene.state.fails.set(None);
+        scene.shared.clear_error();
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        scene.pass_ns(10 * MS);
+        assert_eq!(scene.counters().blocks_dirty, 0);
+    }
+}
