@@ -19,8 +19,6 @@ struct Part<'a> {
     fua: bool,
     /// [`Shared::stalls`] when its client sent it.
     stalls: u64,
-    /// It is in the counters.
-    counted: bool,
     /// It stands in its shard's line.
     lined_up: bool,
 }
@@ -100,8 +98,7 @@ impl Handle {
             let left = u64::from(at.count - done);
             let count = self.shared.stretch(first).min(left).min(cut(first, most)) as u32;
             let at = Extent::new(first, count);
-            let whole =
-                Part { at, source, fua: fua && durable, stalls, counted: false, lined_up: false };
+            let whole = Part { at, source, fua: fua && durable, stalls, lined_up: false };
             let seen_through = match source {
                 Source::Data(from) => {
                     let from = from.part(done, count);
@@ -155,8 +152,9 @@ impl Handle {
                 None => Ok(shard.admit(&self.shared.gauges, &settings, &change)),
                 Some(refusal) => Err(refusal),
             };
-            if !matches!(admit, Ok(Admit::Cut) | Err(_)) && !part.counted {
-                part.counted = true;
+            // Once: what waits now may still be cut.
+            if let Ok(Admit::Absorbed { .. } | Admit::AbsorbedAndFlush | Admit::Pass { .. }) = admit
+            {
                 shard.count_change(&change);
             }
             let waits = matches!(admit, Ok(Admit::Wait))

@@ -75,7 +75,7 @@ counters! {
     /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited for
     /// another one's fetch saved nothing.
     count time_saved_ns: "nanoseconds",
-    /// Change requests (write, zero, discard) seen.
+    /// Change requests (write, zero, discard) taken in or sent on; what is cut counts in pieces.
     count changes: "requests",
     /// Blocks asked to be written.
     count blocks_requested: "blocks",

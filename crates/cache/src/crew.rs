@@ -126,6 +126,9 @@ impl Shared {
 
     /// A writer is about to wait for the crew, which may have one more run under way for that.
     pub(crate) fn rouse(&self, now_ns: u64) {
+        // Also where the window has no room: whoever has a place in it may have looked there already, and looks
+        // again before he rests. First: either he sees this, or we see that he has left his place.
+        self.work.note();
         if self.drain.in_flight() < self.drain.window(self.rivals(now_ns)) {
             self.work.notify_one();
         }

@@ -10,13 +10,17 @@ pub(crate) struct Passes {
     list: Vec<Extent>,
     /// Changes that wait until nothing of their blocks is on its way to the backing any more.
     line: Vec<Extent>,
+    /// Blocks that a pass has failed over while the crew was to write them: it goes first there. They would
+    /// else wait as long as others go on to fail, and whoever waits for a flush with them.
+    owed: Vec<u64>,
     /// As if one touched every block: nothing may begin here.
     closed: bool,
 }
 
 impl Passes {
     pub(crate) fn new() -> Passes {
-        Passes { list: Vec::with_capacity(64), line: Vec::with_capacity(64), closed: false }
+        let (list, line) = (Vec::with_capacity(64), Vec::with_capacity(64));
+        Passes { list, line, owed: Vec::new(), closed: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -48,15 +52,33 @@ impl Passes {
         self.line.remove(position.expect("it has lined up"));
     }
 
-    /// Whether a change that was there before this one waits for some of the same blocks. `waits`: this one is
-    /// in the line itself.
+    /// A pass has failed over a block that the crew is to write: that is to be next.
+    pub(crate) fn owe(&mut self, block: u64) {
+        if !self.owed.contains(&block) {
+            self.owed.push(block);
+        }
+    }
+
+    /// The crew has written it, or has failed to.
+    pub(crate) fn pay(&mut self, block: u64) {
+        self.owed.retain(|&owed| owed != block);
+    }
+
+    /// Nothing is to be written any more.
+    pub(crate) fn pay_all(&mut self) {
+        self.owed.clear();
+    }
+
+    /// Whether somebody goes before this one at some of the same blocks: a change that waits there since before
+    /// it came, or the crew. `waits`: this one is in the line itself.
     pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
         let before = match waits {
             true => self.line.iter().position(|other| *other == at).unwrap_or(0),
             false => self.line.len(),
         };
         let (first, blocks) = blocks_of(&at);
-        touch(&self.line[..before], first, blocks)
+        let is_owed = |block: &u64| (first..first + u64::from(blocks)).contains(block);
+        touch(&self.line[..before], first, blocks) || self.owed.iter().any(is_owed)
     }
 
     /// Whether a pass touches any of these blocks.
@@ -66,10 +88,11 @@ impl Passes {
     }
 
     /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a change waits
-    /// for what is under way. It would else wait as long as somebody goes on to write there.
+    /// for what is under way, unless that waits for the crew itself. It would else wait as long as somebody goes
+    /// on to write there.
     #[inline]
     pub(crate) fn hold_back(&self, block: u64) -> bool {
-        self.meet(block, 1) || touch(&self.line, block, 1)
+        self.meet(block, 1) || touch(&self.line, block, 1) && !self.owed.contains(&block)
     }
 }
 
@@ -118,5 +141,22 @@ mod tests {
         assert!(!passes.is_behind(second, true) && passes.hold_back(2));
         passes.leave_line(second);
         assert!(!passes.hold_back(2));
+    }
+
+    #[test]
+    fn where_a_pass_has_failed_over_what_is_to_be_written_the_crew_goes_first() {
+        let mut passes = Passes::new();
+        let at = Extent::new(16, 16);
+        passes.line_up(at);
+        (0..2).for_each(|_| passes.owe(3));
+        assert!(passes.is_behind(at, true) && !passes.is_behind(Extent::new(32, 8), false));
+        assert_eq!([2, 3].map(|block| passes.hold_back(block)), [true, false]);
+        passes.pay(2);
+        assert!(passes.is_behind(at, true));
+        passes.pay(3);
+        assert!(!passes.is_behind(at, true) && passes.hold_back(3));
+        passes.owe(2);
+        passes.pay_all();
+        assert!(!passes.is_behind(at, true));
     }
 }

@@ -123,6 +123,11 @@ impl Event {
         self.awaited.store(!waiters.is_empty(), Ordering::SeqCst);
     }
 
+    /// It has happened, but nobody is woken: only who has taken `seen` before and does not wait yet will see it.
+    pub fn note(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Waits until the event has happened since `seen` was taken.
     pub fn after(&self, seen: u64) -> Wait<'_> {
         Wait { event: self, seen }

@@ -167,7 +167,7 @@ impl Shard {
         gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
     }
 
-    /// A change was sent, of so many blocks.
+    /// A change has been admitted.
     pub(crate) fn count_change(&mut self, change: &Change) {
         self.counters.changes += 1;
         self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);
@@ -292,7 +292,12 @@ impl Shard {
             || slots > self.available()
             || self.no_range(change);
         if stuck {
-            return Admit::WaitForRoom { urgent: true };
+            return match slots {
+                0 | 1 => Admit::WaitForRoom { urgent: true },
+                // As a whole it might wait for ever: others write a part of its blocks again as soon as that is
+                // durable. Most of its pieces can pass.
+                _ => Admit::Cut,
+            };
         }
         let admit = self.absorb(gauges, settings, change, 0);
         if change.fua { Admit::AbsorbedAndFlush } else { admit }

@@ -62,6 +62,7 @@ impl Shard {
         assert!(self.dirty == 0 || planted(Bug::DiscardKeepsVersions), "something dirty is left");
         self.open_at(open, 0);
         self.doubtful.clear();
+        self.passes.pay_all();
         self.plan.clear();
         self.passes.close(false);
     }

@@ -61,9 +61,12 @@ impl Shard {
     }
 
     /// A pass has failed: nobody knows what the backing holds of a block now. A copy must not be
-    /// taken for the same, and what is written but not durable must not become one. (What is still
-    /// to be written settles it.)
+    /// taken for the same, and what is written but not durable must not become one. What is still
+    /// to be written settles it, and is next where somebody waits for that.
     fn doubt(&mut self, gauges: &Gauges, block: u64) {
+        if self.is_due(block) {
+            self.passes.owe(block);
+        }
         match self.current(block) {
             Some((slot, header)) if header.state == State::Clean => {
                 self.retire(gauges, slot, &header);

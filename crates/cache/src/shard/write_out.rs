@@ -229,6 +229,15 @@ impl Shard {
         self.passes.hold_back(block) || self.is_under_way(block) && !planted(Bug::WriteBeside)
     }
 
+    /// Whether a version of this block waits to be written out with the closing epoch.
+    pub(super) fn is_due(&self, block: u64) -> bool {
+        let found = self.index.find(Hash::of(block), |slot| {
+            let header = self.header(slot);
+            header.block == block && self.is_waiting(&header, false)
+        });
+        found.is_some()
+    }
+
     fn is_waiting(&self, header: &Header, early: bool) -> bool {
         let is_its = self.is_closing(header) || early && self.is_open(header);
         header.state == State::Dirty && is_its
@@ -292,6 +301,7 @@ impl Shard {
         for &slot in &run.slots {
             let header = self.header(slot);
             assert_eq!(header.state, State::Writing, "a run's slot was changed under it");
+            self.passes.pay(header.block);
             let begun = self.is_closing(&header);
             let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
             if !begun {

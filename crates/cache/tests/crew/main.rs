@@ -3,6 +3,7 @@
 
 mod amounts;
 mod changes;
+mod cuts;
 mod discards;
 mod passes;
 mod retries;
@@ -11,3 +12,4 @@ mod runs;
 mod scene;
 mod sets;
 mod turns;
+mod wakes;

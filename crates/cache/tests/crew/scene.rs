@@ -137,7 +137,15 @@ pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
 
 /// A scene whose cache takes over this memory.
 pub(crate) fn scene_over(settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
-    let mut world = World::timed(Prices::default());
+    scene_in(World::timed(Prices::default()), settings, shards, memory)
+}
+
+/// A scene in which this seed picks what happens next.
+pub(crate) fn scene_by(seed: u64, settings: Settings, shards: u32) -> Scene {
+    scene_in(World::chosen(seed), settings, shards, fresh())
+}
+
+fn scene_in(mut world: World, settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
     let lane = world.lane();
     let geometry = geometry(shards);
     let ram = Ram::new(BLOCKS * 8, GRAIN);
