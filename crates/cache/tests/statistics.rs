@@ -203,9 +203,9 @@ fn a_write_out_that_somebody_waits_for_is_urgent() {
         write(&stack, 0, 1).await;
         stack.lane().sleep_until(stack.lane().now() + 10_000).await;
         // The first is on its way to the backing; with this, all is dirty that may be.
-        write(&stack, 1, 1).await;
+        write(&stack, 8, 1).await;
         // Meets dirty data in part, and so can neither go past nor be absorbed.
-        write(&stack, 2, 7).await;
+        write(&stack, 1, 1).await;
     });
     // Once for each write-out that it had to wait for.
     let urgent = scene.counters().writes_urgent;
