@@ -237,7 +237,7 @@ mod tests {
             assert!(crate::cargo::root().join(list::SOURCES).join(file).is_file(), "{file}");
         }
         assert_eq!(names(&["order.rs", "gate.rs", "order.rs"]).unwrap(), ["gate.rs", "order.rs"]);
-        assert_eq!(names(&["epochs", "gate.rs"]).unwrap().len(), 6);
+        assert_eq!(names(&["epochs", "gate.rs"]).unwrap().len(), 7);
         assert!(names(&["epoch"]).is_err());
         assert!(names(&["no_such.rs"]).is_err());
     }
