@@ -19,12 +19,15 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Not SIGKILL: that would leave a FUSE mount behind.
-        let _ = rustix::process::kill_process(
-            rustix::process::Pid::from_child(&self.0),
-            rustix::process::Signal::TERM,
-        );
-        let _ = self.0.wait();
+        // Not SIGKILL: that would leave a FUSE mount behind. Again and again: qemu-nbd forgets one that
+        // comes before it has begun to serve.
+        while matches!(self.0.try_wait(), Ok(None)) {
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_child(&self.0),
+                rustix::process::Signal::TERM,
+            );
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 }
 

@@ -90,6 +90,10 @@ def durably(name, data):
     os.rename("new", name, src_dir_fd=directory, dst_dir_fd=directory)
     os.fsync(directory)
 number = max([int(name) for name in os.listdir(where) if name.isdecimal()], default=0)
+if number > 0:
+    # A power cut may have left the file without its block.
+    os.pwrite(ring, struct.pack("<Q", number) * 64, number % 16 * 4096)
+    os.fdatasync(ring)
 while True:
     number += 1
     word = struct.pack("<Q", number)
