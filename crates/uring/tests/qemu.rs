@@ -21,13 +21,13 @@ impl Drop for Ended {
     fn drop(&mut self) {
         // Not SIGKILL: that would leave a FUSE mount behind. Again and again: qemu-nbd forgets one that
         // comes before it has begun to serve.
-        while matches!(self.0.try_wait(), Ok(None)) {
+        wait_until(|| {
             let _ = rustix::process::kill_process(
                 rustix::process::Pid::from_child(&self.0),
                 rustix::process::Signal::TERM,
             );
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+            !matches!(self.0.try_wait(), Ok(None))
+        });
     }
 }
 
