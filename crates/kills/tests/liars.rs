@@ -81,15 +81,27 @@ fn found_by_cuts(lie: &[&str]) -> String {
     counted["violations"][0]["what"].as_str().expect("a sentence").to_owned()
 }
 
-const ORDERED: [&str; 2] = ["--durability", "ordered"];
+/// Runs with power cuts under `ordered` daemons and this lie, each until it is found, until one of them shows
+/// that the order is broken. (What an operator has flushed may be missed first: the machine decides what a cut
+/// meets.)
+fn breaks_the_order(lie: &[&str]) {
+    let mut found = Vec::new();
+    for seed in ["3541", "2", "3", "4", "5", "6"] {
+        let all = [&["--durability", "ordered", "--seed", seed], lie].concat();
+        found.push(found_by_cuts(&all));
+        if found.last().is_some_and(|what| what.contains("the order is broken")) {
+            return;
+        }
+    }
+    panic!("{found:#?}");
+}
 
 #[test]
 fn a_backing_that_does_not_flush_is_caught_breaking_the_order() {
     if !have_fuse() {
         return;
     }
-    let what = found_by_cuts(&[&ORDERED[..], &["--lying-backing"]].concat());
-    assert!(what.contains("the order is broken"), "{what}");
+    breaks_the_order(&["--lying-backing"]);
 }
 
 #[test]
@@ -97,8 +109,7 @@ fn a_backing_that_does_each_flush_one_flush_late_is_caught_breaking_the_order() 
     if !have_fuse() {
         return;
     }
-    let what = found_by_cuts(&[&ORDERED[..], &["--lying-backing", "late"]].concat());
-    assert!(what.contains("the order is broken"), "{what}");
+    breaks_the_order(&["--lying-backing", "late"]);
 }
 
 #[test]
@@ -106,8 +117,7 @@ fn a_daemon_that_ignores_flushes_is_caught_breaking_the_order() {
     if !have_fuse() {
         return;
     }
-    let what = found_by_cuts(&[&ORDERED[..], &["--serve-as", "scratch"]].concat());
-    assert!(what.contains("the order is broken"), "{what}");
+    breaks_the_order(&["--serve-as", "scratch"]);
 }
 
 #[test]
