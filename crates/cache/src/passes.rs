@@ -158,5 +158,9 @@ mod tests {
         passes.owe(2);
         passes.pay_all();
         assert!(!passes.is_behind(at, true));
+        passes.leave_line(at);
+        passes.owe(3);
+        let behind = [1, 2, 3, 4].map(|block| passes.is_behind(Extent::new(block * 8, 8), false));
+        assert_eq!(behind, [false, false, true, false]);
     }
 }
