@@ -4,22 +4,14 @@ use crate::scene::*;
 
 #[test]
 fn a_large_write_is_absorbed_in_pieces_rather_than_to_wait_for_closed_epochs() {
-    let mut scene = scene(Settings { durability: Durability::Ordered, ..settings() });
-    // What an earlier user of the backing has sent is flushed first.
-    scene.fill(1);
-    assert_eq!(scene.ask(Request::Flush), Ok(()));
-    scene.pass_ns(50 * MS);
-    let large = |first: u64| {
-        let at = Extent::new(first * 8, 64 * 8);
-        Request::Write { at, from: Buf::new(64 * 8, GRAIN), fua: false }
-    };
-    assert_eq!(scene.ask(large(4096)), Ok(()));
+    let mut scene = begun(Settings { durability: Durability::Ordered, ..settings() });
+    assert_eq!(scene.ask(write_blocks(4096, 64)), Ok(()));
     assert_eq!(scene.counters().passes_large, 1, "nothing is closed");
     scene.fill(3);
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.state.hangs.set(Some(is_write));
     let before = scene.counters();
-    let answer = scene.begin(large(8192));
+    let answer = scene.begin(write_blocks(8192, 64));
     scene.pass_ns(5 * MS);
     assert_eq!(answer.take(), Some(Ok(())));
     let after = scene.counters();
@@ -450,12 +442,8 @@ fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) 
         scene.begin(write(8191, true));
         scene.pass_ns(MS);
     }
-    let large = |first: u64, blocks: u32| {
-        let at = Extent::new(first * 8, blocks * 8);
-        Request::Write { at, from: Buf::new(blocks * 8, GRAIN), fua: false }
-    };
     let passed = |(number, &blocks): (usize, &u32)| {
-        scene.begin(large(4096 + number as u64 * 64, blocks));
+        scene.begin(write_blocks(4096 + number as u64 * 64, blocks));
         scene.pass_ns(MS);
         scene.counters().passes_large
     };
@@ -476,8 +464,7 @@ fn what_is_as_efficient_alone_passes_a_buffer_that_fills_if_others_wait_or_pass(
 fn while_there_is_room_half_the_largest_is_absorbed_whoever_passes() {
     let mut scene = scene(settings());
     scene.keep_passing();
-    let at = Extent::new(0, 16 * 8);
-    assert_eq!(scene.ask(Request::Write { at, from: Buf::new(16 * 8, GRAIN), fua: false }), Ok(()));
+    assert_eq!(scene.ask(write_blocks(0, 16)), Ok(()));
     let counters = scene.counters();
     assert_eq!((counters.blocks_absorbed, counters.passes_large), (16, 0));
 }

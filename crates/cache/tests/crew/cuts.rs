@@ -8,18 +8,11 @@ fn is_low_write(request: &Request) -> bool {
 
 #[test]
 fn what_is_cut_after_it_has_waited_is_counted_once() {
-    let mut scene = scene(Settings { durability: Durability::Ordered, ..settings() });
-    scene.fill(1);
-    assert_eq!(scene.ask(Request::Flush), Ok(()));
-    scene.pass_ns(50 * MS);
-    let large = || {
-        let at = Extent::new(4096 * 8, 64 * 8);
-        Request::Write { at, from: Buf::new(64 * 8, GRAIN), fua: false }
-    };
+    let mut scene = begun(Settings { durability: Durability::Ordered, ..settings() });
     scene.state.hangs.set(Some(is_write));
     let before = scene.counters().blocks_requested;
-    let pass = scene.begin(large());
-    let waits = scene.begin(large());
+    let pass = scene.begin(write_blocks(4096, 64));
+    let waits = scene.begin(write_blocks(4096, 64));
     scene.pass_ns(5 * MS);
     // Meanwhile an epoch is closed: it may not pass any more.
     assert_eq!(scene.ask(write(0, false)), Ok(()));

@@ -4,12 +4,7 @@ use crate::scene::*;
 
 /// More blocks than are absorbed together, from this one on.
 fn large(first: u64) -> Request {
-    let sectors = 33 * 8;
-    Request::Write {
-        at: Extent::new(first * 8, sectors),
-        from: Buf::new(sectors, GRAIN),
-        fua: false,
-    }
+    write_blocks(first, 33)
 }
 
 fn is_large(request: &Request) -> bool {
@@ -24,11 +19,9 @@ fn is_flush(request: &Request) -> bool {
     matches!(request, Request::Flush)
 }
 
-/// A volume whose first flush, the one that may not fail, is over, and with a dirty block.
-fn begun() -> Scene {
-    let mut scene = scene(settings());
-    scene.fill(1);
-    assert_eq!(scene.ask(Request::Flush), Ok(()));
+/// A volume with a dirty block, on which a flush may fail.
+fn with_a_dirty_block() -> Scene {
+    let mut scene = begun(settings());
     scene.fill(1);
     scene
 }
@@ -47,16 +40,16 @@ fn a_failed_flush_is_final(scene: &mut Scene) -> bool {
 
 #[test]
 fn a_flush_that_fails_is_tried_again_only_if_nothing_has_passed() {
-    assert!(!a_failed_flush_is_final(&mut begun()));
-    let mut passed = begun();
+    assert!(!a_failed_flush_is_final(&mut with_a_dirty_block()));
+    let mut passed = with_a_dirty_block();
     assert_eq!(passed.ask(large(64)), Ok(()));
     assert!(a_failed_flush_is_final(&mut passed), "it cannot be written again");
-    let mut durable = begun();
+    let mut durable = with_a_dirty_block();
     assert_eq!(durable.ask(large(64)), Ok(()));
     assert_eq!(durable.ask(Request::Flush), Ok(()));
     durable.fill(1);
     assert!(!a_failed_flush_is_final(&mut durable), "it need not be");
-    let mut through = begun();
+    let mut through = with_a_dirty_block();
     assert_eq!(through.ask(write(100, true)), Ok(()));
     assert!(!a_failed_flush_is_final(&mut through), "it was durable when it was answered");
 }
@@ -64,13 +57,13 @@ fn a_flush_that_fails_is_tried_again_only_if_nothing_has_passed() {
 #[test]
 fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
     // Under way while it fails: it may have taken it.
-    let mut scene = begun();
+    let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_large));
     scene.begin(large(64));
     scene.pass_ns(MS);
     assert!(a_failed_flush_is_final(&mut scene));
     // Ended after a flush that was good, but began before that.
-    let mut scene = begun();
+    let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_large));
     let pass = scene.begin(large(64));
     scene.pass_ns(MS);
@@ -84,7 +77,7 @@ fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
 
 #[test]
 fn a_pass_asks_for_no_flush_and_with_fua_for_one_where_the_backing_has_no_fua() {
-    let mut scene = begun();
+    let mut scene = with_a_dirty_block();
     let flushes = |scene: &Scene| scene.state.flushes.get();
     let before = flushes(&scene);
     assert_eq!(scene.ask(large(64)), Ok(()));
@@ -96,7 +89,7 @@ fn a_pass_asks_for_no_flush_and_with_fua_for_one_where_the_backing_has_no_fua() 
 
 #[test]
 fn who_was_refused_while_he_stood_in_the_line_holds_nobody_up() {
-    let mut scene = begun();
+    let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_fifth));
     let pass = scene.begin(write(5, true));
     scene.pass_ns(MS);
@@ -119,7 +112,7 @@ fn who_was_refused_while_he_stood_in_the_line_holds_nobody_up() {
 
 #[test]
 fn a_discard_reaches_what_is_on_the_backing() {
-    let mut scene = begun();
+    let mut scene = with_a_dirty_block();
     let at = Extent::new(64 * 8, 8);
     let from = Buf::new(8, GRAIN);
     from.write(&[0xaa; 8 * GRAIN as usize]);
@@ -133,7 +126,7 @@ fn a_discard_reaches_what_is_on_the_backing() {
 
 #[test]
 fn what_a_pass_has_held_back_is_written_out_when_it_fails() {
-    let mut scene = begun();
+    let mut scene = with_a_dirty_block();
     assert_eq!(scene.ask(write(5, false)), Ok(()));
     scene.state.hangs.set(Some(is_large));
     // Over the dirty block, which it would replace.

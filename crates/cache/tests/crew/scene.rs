@@ -171,6 +171,22 @@ pub(crate) fn read(block: u64) -> Request {
     Request::Read { at: Extent::new(block * 8, 8), into: Buf::new(8, GRAIN) }
 }
 
+/// So many whole blocks, in one write.
+pub(crate) fn write_blocks(first: u64, blocks: u32) -> Request {
+    let (at, from) = (Extent::new(first * 8, blocks * 8), Buf::new(blocks * 8, GRAIN));
+    Request::Write { at, from, fua: false }
+}
+
+/// A volume whose first flush is over, and nothing dirty or on its way: what an earlier user of the backing has
+/// sent is flushed first, and that flush may not fail.
+pub(crate) fn begun(settings: Settings) -> Scene {
+    let mut scene = scene(settings);
+    scene.fill(1);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.pass_ns(50 * MS);
+    scene
+}
+
 impl Scene {
     pub(crate) fn begin(&self, request: Request) -> Rc<RefCell<Option<Result>>> {
         let answer = Rc::new(RefCell::new(None));
