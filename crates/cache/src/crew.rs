@@ -327,8 +327,17 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
 async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
     let mut running = handle.below.run(request);
     let sent = handle.shared.patience.sent(Errand::Change);
+    let mut failed = core::pin::pin!(async {
+        loop {
+            let seen = handle.shared.freed.seen();
+            if handle.shared.has_failed() {
+                return;
+            }
+            handle.shared.freed.after(seen).await;
+        }
+    });
     let result = core::future::poll_fn(|context| match Pin::new(&mut running).poll(context) {
-        Poll::Pending if handle.shared.has_failed() => Poll::Ready(None),
+        Poll::Pending => failed.as_mut().poll(context).map(|()| None),
         running => running.map(Some),
     })
     .await;

@@ -1,4 +1,8 @@
-//! Hunts: threads that run histories until their time is up or something is found.
+//! Hunts: threads that run histories until their time is up, or there were enough of them, or something
+//! is found.
+//!
+//! Which histories a hunt runs, and in which order they begin, follows from its base alone: the speed of
+//! the machine decides how far it gets, not what it finds first.
 
 use crate::drive::{Failure, history, seed_of};
 use crate::laboratory::Tally;
@@ -12,8 +16,10 @@ use std::time::{Duration, Instant};
 /// How long, how wide, and from where.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The time it may take.
-    pub time: Duration,
+    /// The time it may take; without one, only `histories_max` ends it.
+    pub time: Option<Duration>,
+    /// How many histories it may run.
+    pub histories_max: u64,
     /// Threads.
     pub threads: u32,
     /// The seed that all seeds follow from.
@@ -33,8 +39,11 @@ pub struct Hunt {
     pub exhaustive_seconds: f64,
     /// The time it took, in seconds.
     pub seconds: f64,
-    /// What was found.
-    pub failures: Vec<Failure>,
+    /// What was found: by the history that began first, where several found something.
+    pub failure: Option<Failure>,
+    /// The number of that history.
+    #[serde(skip)]
+    pub found_by: Option<u64>,
 }
 
 impl Hunt {
@@ -49,11 +58,16 @@ impl Hunt {
     }
 }
 
-/// The share of the time that goes to swarms.
-const SWARM_SHARE: f64 = 0.75;
+/// One history in so many has every crash state tried: about a quarter of the time goes there.
+const EXHAUSTIVE_ONE_IN: u64 = 8;
 
-/// Violations after which a hunt ends before its time.
-const FAILURES_MAX: usize = 1;
+/// The kind of the history with this number.
+fn scale_of(number: u64) -> Scale {
+    match number % EXHAUSTIVE_ONE_IN {
+        0 => Scale::Exhaustive,
+        _ => Scale::Swarm,
+    }
+}
 
 struct Shared<'a> {
     subject: &'a dyn Subject,
@@ -70,11 +84,22 @@ impl Shared<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.stops.load(Ordering::Relaxed) || self.begun.elapsed() >= self.terms.time
+        let late = self.terms.time.is_some_and(|time| self.begun.elapsed() >= time);
+        late || self.stops.load(Ordering::Relaxed)
+    }
+
+    /// The number of the history to run next. Once something is found, those that have begun go on to
+    /// their end: one of them may have a smaller number.
+    fn next(&self) -> Option<u64> {
+        if self.is_over() {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.terms.histories_max).then_some(number)
     }
 }
 
-/// Runs histories on every thread until the time is up or a promise is broken. `watch` is called
+/// Runs histories on every thread until it is over or a promise is broken. `watch` is called
 /// about five times a second with the result so far.
 pub fn hunt(subject: &dyn Subject, terms: Terms, mut watch: impl FnMut(&Hunt)) -> Hunt {
     let shared = Shared {
@@ -113,30 +138,28 @@ fn cpu_seconds() -> f64 {
 /// One thread. A history that panicked ends it, because the thread's state may be odd; the hunt is
 /// over then anyway.
 fn worker(shared: &Shared<'_>) {
-    let (mut swarm, mut exhaustive) = (0.0, 0.0);
-    while !shared.is_over() {
-        let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        let scale = if swarm * (1.0 - SWARM_SHARE) <= exhaustive * SWARM_SHARE {
-            Scale::Swarm
-        } else {
-            Scale::Exhaustive
-        };
+    while let Some(number) = shared.next() {
+        let scale = scale_of(number);
         let begun = cpu_seconds();
         let outcome = history(shared.subject, seed_of(shared.terms.base, number), scale, false);
         let seconds = cpu_seconds() - begun;
         let mut hunt = shared.hunt();
-        if scale == Scale::Swarm {
-            swarm += seconds;
-            hunt.swarm_seconds += seconds;
-            hunt.swarm.add(&outcome.tally);
-        } else {
-            exhaustive += seconds;
-            hunt.exhaustive_seconds += seconds;
-            hunt.exhaustive.add(&outcome.tally);
+        match scale {
+            Scale::Swarm => {
+                hunt.swarm_seconds += seconds;
+                hunt.swarm.add(&outcome.tally);
+            }
+            Scale::Exhaustive => {
+                hunt.exhaustive_seconds += seconds;
+                hunt.exhaustive.add(&outcome.tally);
+            }
         }
-        hunt.failures.extend(outcome.failure);
-        if hunt.failures.len() >= FAILURES_MAX {
+        if let Some(failure) = outcome.failure {
             shared.stops.store(true, Ordering::Relaxed);
+            if hunt.found_by.is_none_or(|found_by| number < found_by) {
+                hunt.failure = Some(failure);
+                hunt.found_by = Some(number);
+            }
         }
         if outcome.panicked {
             return;

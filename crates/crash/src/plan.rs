@@ -112,6 +112,13 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
         let act = Act::Aside { reads: random.one_in(2), writes: !random.one_in(3) };
         plan.insert(at, Step { pause_ns: 0, act });
     }
+    if setup.looks > 0 {
+        let look = |_| {
+            let pause_ns = random.below(2 * setup.engine.stall_time_ns + 1);
+            Step { pause_ns, act: Act::ClearError }
+        };
+        plans.push((0..setup.looks).map(look).collect());
+    }
     plans
 }
 

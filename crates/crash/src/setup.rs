@@ -131,6 +131,8 @@ pub struct Setup {
     pub reconnect_one_in: u32,
     /// The operator clears the error of a failed volume so often.
     pub clears: u32,
+    /// An operator of its own looks so often whether the volume has failed, and clears that.
+    pub looks: u32,
     /// The operator gives up what is dirty in a failed volume so often.
     pub discards: u32,
     /// Kills after which the history goes on, in a process that takes over.
@@ -197,6 +199,14 @@ impl Dice {
         setup.clears = self.within(1, 6);
         setup.discards = self.within(0, 2);
         setup.limits = setup.limits.few();
+    }
+
+    /// Half of those have an operator who sees soon that the volume has failed, and clears that while the disk
+    /// still hangs.
+    fn looks(&mut self, setup: &mut Setup) {
+        if setup.faults.hang_ns > 0 && self.0.one_in(2) {
+            setup.looks = self.within(8, 24);
+        }
     }
 
     /// One history in eight is about an operator who discards: again and again something fails.
@@ -399,6 +409,7 @@ impl Setup {
             asides: 0,
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
             clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
+            looks: 0,
             discards: if faulty { dice.pick(&[0, 0, 1, 2]) } else { 0 },
             takeovers: if small { dice.pick(&[0, 0, 1]) } else { dice.pick(&[0, 1, 1, 2]) },
             takeover_one_in: if small { 40 } else { dice.pick(&[100, 300, 1000]) },
@@ -414,6 +425,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
         Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);
         Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
+        Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
         setup
     }
 
@@ -445,6 +457,7 @@ impl Setup {
         next.seed = seed;
         next.faults = self.faults_afterwards(&mut dice.0);
         next.clears = u32::from(next.faults != Faults::default());
+        next.looks = 0;
         next.takeovers = 0;
         next.discards = next.clears;
         next.engine.stall_time_ns = 0;

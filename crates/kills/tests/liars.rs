@@ -42,7 +42,7 @@ fn have_fuse() -> bool {
 fn run(arguments: &[&str]) -> (Option<i32>, serde_json::Value) {
     build();
     let mut command = Command::new("timeout");
-    command.args(["120", KILLS, "--json"]).args(arguments);
+    command.args(["600", KILLS, "--json"]).args(arguments);
     let output = command.output().expect("timeout is part of coreutils");
     let said = String::from_utf8_lossy(&output.stderr);
     let value = serde_json::from_slice(&output.stdout);
@@ -54,7 +54,7 @@ fn a_daemon_without_a_holder_is_caught_losing_what_was_acknowledged() {
     if !have_fuse() {
         return;
     }
-    let (status, counted) = run(&["--seconds", "60", "--kills", "1000", "--no-holder"]);
+    let (status, counted) = run(&["--seconds", "500", "--kills", "1000", "--no-holder"]);
     assert_eq!(status, Some(EXIT_INTEGRITY), "{counted:#}");
     let violation = &counted["violations"][0];
     assert!(violation["expected"].as_array().is_some_and(|list| !list.is_empty()), "{violation}");
@@ -67,7 +67,7 @@ fn a_backing_that_lies_about_flushes_is_caught_by_power_cuts() {
     if !have_fuse() {
         return;
     }
-    let (status, counted) = run(&["--seconds", "60", "--cuts", "1000", "--lying-backing"]);
+    let (status, counted) = run(&["--seconds", "500", "--cuts", "1000", "--lying-backing"]);
     assert_eq!(status, Some(EXIT_INTEGRITY), "{counted:#}");
     assert!(counted["tally"]["cuts"].as_u64() > Some(0));
     assert_eq!(counted["tally"]["kills"], 0, "power cuts alone have shown it");
@@ -75,7 +75,7 @@ fn a_backing_that_lies_about_flushes_is_caught_by_power_cuts() {
 
 /// Runs with power cuts alone, and this lie, until it is found; returns what was.
 fn found_by_cuts(lie: &[&str]) -> String {
-    let (status, counted) = run(&[&["--seconds", "60", "--cuts", "1000"], lie].concat());
+    let (status, counted) = run(&[&["--seconds", "500", "--cuts", "1000"], lie].concat());
     assert_eq!(status, Some(EXIT_INTEGRITY), "{counted:#}");
     assert!(counted["tally"]["cuts"].as_u64() > Some(0));
     counted["violations"][0]["what"].as_str().expect("a sentence").to_owned()
@@ -127,7 +127,7 @@ fn the_honest_set_up_is_found_honest() {
         return;
     }
     for durability in ["flush", "ordered"] {
-        let (status, counted) = run(&["--seconds", "6", "--durability", durability]);
+        let (status, counted) = run(&["--kills", "3", "--cuts", "2", "--durability", durability]);
         assert_eq!(status, Some(0), "{counted:#}");
         let tally = &counted["tally"];
         assert!(tally["lives"].as_u64() > Some(3), "{tally}");
