@@ -9,11 +9,12 @@ use lane::Lock;
 
 const READS: u8 = 1;
 const WRITES: u8 = 2;
+const UNPROBED: u8 = 4;
 
 /// Whether a volume's cache steps aside, and the guard that decides it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// What is left out: [`READS`], [`WRITES`].
+    /// What is left out: [`READS`], [`WRITES`], and of those the probe as well: [`UNPROBED`].
     out: AtomicU8,
     /// The guard may not decide anything.
     off: AtomicBool,
@@ -43,8 +44,9 @@ impl View {
 
     /// Notes what is left out from now on; returns it as bits.
     fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
-        let bits =
-            u8::from(aside.reads.is_some()) * READS + u8::from(aside.writes.is_some()) * WRITES;
+        let bits = u8::from(aside.reads.is_some()) * READS
+            + u8::from(aside.writes.is_some()) * WRITES
+            + u8::from(aside.writes_unprobed) * UNPROBED;
         match self.since_ns {
             None if bits != 0 => self.since_ns = Some(now_ns),
             Some(since) if bits == 0 => {
@@ -97,7 +99,8 @@ impl Watch {
     /// closed: then the buffer is the faster way.
     #[inline]
     pub(crate) fn passes(&self, gauges: &Gauges, block: u64) -> bool {
-        self.out.load(Ordering::Relaxed) & WRITES != 0 && !is_probe(block) && !gauges.is_ordered()
+        let out = self.out.load(Ordering::Relaxed);
+        out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
     }
 
     /// A read from this block on was answered from memory, or was not.
@@ -114,7 +117,7 @@ impl Watch {
         let standing = self.view.peek(|view| view.standing(true, now_ns));
         all.asides = standing.times;
         all.aside_ns = standing.aside_ns;
-        all.aside = u64::from(self.out.load(Ordering::Relaxed));
+        all.aside = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
     }
 }
 
@@ -135,7 +138,7 @@ impl Shared {
             }
             let aside = view.guard.decide(&window);
             let bits = view.put(aside, now_ns);
-            watch.out.swap(bits, Ordering::SeqCst) != bits
+            (watch.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
     }
 
@@ -162,7 +165,7 @@ impl Shared {
     /// laboratory, which does so at the worst of moments.
     pub fn step_aside(&self, reads: bool, writes: bool, now_ns: u64) {
         let why = |out: bool| out.then_some(Why::Told);
-        let aside = Aside { reads: why(reads), writes: why(writes) };
+        let aside = Aside { reads: why(reads), writes: why(writes), writes_unprobed: false };
         self.watch.view.peek(|view| {
             let bits = view.put(aside, now_ns);
             self.watch.out.store(bits, Ordering::SeqCst);

@@ -9,8 +9,10 @@
 //! all the same. When the lane has to wait for a processor, each copy makes all else later: then what
 //! has not shown that it pays is left out.
 //!
-//! Stepping aside is never complete: one part in sixteen of the volume is treated as before, so that
-//! the guard sees when it would pay again. Two bad windows make it step aside, a few good ones let it
+//! Stepping aside is not complete: one part in sixteen of the volume is treated as before, so that
+//! the guard sees when it would pay again. With writes for a second in five only: what is absorbed there must
+//! be flushed when its time has come, and a flush makes the backing write all that has passed as well, which
+//! nobody has asked for. Two bad windows make it step aside, a few good ones let it
 //! come back; the more, the sooner it had to step aside again.
 //!
 //! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's latency
@@ -97,6 +99,8 @@ pub struct Aside {
     pub reads: Option<Why>,
     /// No write is absorbed, unless it meets dirty data.
     pub writes: Option<Why>,
+    /// Not even in the part of the volume that is to show when it would pay again: not now.
+    pub writes_unprobed: bool,
 }
 
 /// How the guard stands.
@@ -131,6 +135,9 @@ const GOOD_MAX: u32 = 12;
 const AGAIN: u32 = 40;
 /// Windows after which the cache is tried again where the probe sees nothing: five seconds of them.
 const TRY_AGAIN: u32 = 100;
+/// Windows for which writes to the probe are absorbed, of so many: a second in five.
+const PROBE: u32 = 20;
+const PROBE_EVERY: u32 = TRY_AGAIN;
 /// What a request to the backing costs a processor, in copies of a block into memory that is not at
 /// hand. (On a busy host: some 3 us against 1 us.)
 const REQUEST_COSTS: u64 = 3;
@@ -265,7 +272,12 @@ impl Guard {
 
     /// What is left out at the moment.
     pub fn aside(&self) -> Aside {
-        Aside { reads: self.reads.aside, writes: self.writes.aside }
+        Aside {
+            reads: self.reads.aside,
+            writes: self.writes.aside,
+            writes_unprobed: self.writes.aside.is_some()
+                && self.writes.since % PROBE_EVERY >= PROBE,
+        }
     }
 
     /// How often the cache has stepped aside.

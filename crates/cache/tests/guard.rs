@@ -102,6 +102,27 @@ fn a_probe_that_pays_brings_it_back_although_processors_are_busy() {
 }
 
 #[test]
+fn writes_are_probed_for_a_second_in_five_and_calm_brings_them_back_at_any_time() {
+    let mut guard = Guard::default();
+    let out = |aside: &Aside| aside.writes.is_some();
+    windows_until(&mut guard, &writing(0, 1000, BUSY), out);
+    let idle = Window { pressure: BUSY, ..Window::default() };
+    let probed: Vec<bool> = (0..300).map(|_| !guard.decide(&idle).writes_unprobed).collect();
+    let bouts = probed.chunk_by(|one, next| one == next);
+    let lengths: Vec<usize> = bouts.map(<[bool]>::len).collect();
+    assert!(probed[0] && lengths[1..5] == [80, 20, 80, 20], "{lengths:?}");
+    // A probe that pays, in one of them.
+    while guard.decide(&idle).writes_unprobed {}
+    let back = |aside: &Aside| aside.writes.is_none();
+    assert!(windows_until(&mut guard, &writing(900, 100, BUSY), back) <= 20);
+    windows_until(&mut guard, &writing(0, 1000, BUSY), out);
+    while !guard.decide(&idle).writes_unprobed {}
+    let calm = Window { pressure: CALM, ..Window::default() };
+    assert!(windows_until(&mut guard, &calm, back) <= 12);
+    assert_eq!(guard.decide(&calm), Aside::default());
+}
+
+#[test]
 fn what_loses_on_a_fast_backing_is_left_out_with_a_reason() {
     let mut guard = Guard::default();
     let out = |aside: &Aside| matches!(aside.reads, Some(Why::Costs { loses_ns: 400 }));
