@@ -142,6 +142,11 @@ impl Shared {
         }
     }
 
+    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be flushed first.
+    fn must_not_send(&self) -> bool {
+        self.has_failed() || self.flush_first.load(Ordering::SeqCst)
+    }
+
     /// Lets the crew look for work everywhere.
     pub(crate) fn muster(&self) {
         self.rooms.iter().for_each(|room| room.has_work.store(true, Ordering::SeqCst));
@@ -205,6 +210,10 @@ async fn carry_one(
         handle.lane.turn().await;
         let most = shared.drain.run_blocks(shared.geometry.run_blocks, rivals);
         let next = room.shard.with(|shard| {
+            // Here, and not only before the turn: a flush that failed has lost what belongs before this.
+            if shared.must_not_send() {
+                return Next::Nothing;
+            }
             let next = shard.next_run(&shared.gauges, run, most);
             room.has_work.store(shard.has_work(&shared.gauges), Ordering::SeqCst);
             next

@@ -50,6 +50,8 @@ pub enum Bug {
     MergeRecovered,
     /// C7: in `ordered` mode, changes pass before the backing was flushed for an earlier life.
     PassAfterTakeover,
+    /// C7: what was taken over is written out before the backing was flushed for an earlier life.
+    SkipFirstFlush,
     /// C7: recovery forgets that the earlier life's clients were promised an order.
     ForgetOrder,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
@@ -109,7 +111,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 49] = [
+    pub const ALL: [Bug; 50] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -132,6 +134,7 @@ impl Bug {
         Bug::ReleaseRecovered,
         Bug::MergeRecovered,
         Bug::PassAfterTakeover,
+        Bug::SkipFirstFlush,
         Bug::ForgetOrder,
         Bug::RangesLast,
         Bug::SwallowError,

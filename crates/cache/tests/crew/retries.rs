@@ -103,3 +103,41 @@ fn all_that_was_written_early_is_written_again_when_its_flush_fails() {
     assert!((700 + 350..=2 * 700).contains(&written), "{written}");
     scene.shared.check();
 }
+
+/// What of the first blocks was sent to the backing.
+fn sent_of_the_first(request: &Request) -> bool {
+    if is_write(request) && request.extent().is_some_and(|at| at.first < 64) {
+        SENT.set(SENT.get() + 1);
+    }
+    false
+}
+
+thread_local! {
+    static SENT: Cell<u32> = const { Cell::new(0) };
+}
+
+#[test]
+fn what_was_taken_over_is_not_sent_once_the_flush_has_failed_that_belongs_before_it() {
+    for seed in 0..200 {
+        let memory = fresh();
+        let mut before = scene_over_by(seed, settings(), 1, memory.clone());
+        before.fill(4);
+        drop(before);
+        let mut scene = scene_over_by(!seed, settings(), 1, memory);
+        // Before its flush is done nothing of it is sent, whoever rings for the crew meanwhile.
+        SENT.set(0);
+        scene.state.hangs.set(Some(sent_of_the_first));
+        scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
+        let passes: Vec<_> =
+            (1..60).map(|number| scene.begin(write_blocks(64 * number, 40))).collect();
+        let answered = || passes.iter().all(|pass| pass.borrow().is_some());
+        assert!(scene.world.run_until(|| scene.shared.has_failed() && answered()), "seed {seed}");
+        scene.pass_ns(20 * MS);
+        assert_eq!(scene.state.flushes.get(), 1, "seed {seed}");
+        assert_eq!(SENT.get(), 0, "seed {seed}");
+        scene.state.fails.set(None);
+        scene.shared.clear_error();
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        assert!(SENT.get() >= 1, "seed {seed}");
+    }
+}

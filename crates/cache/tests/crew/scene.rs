@@ -142,7 +142,17 @@ pub(crate) fn scene_over(settings: Settings, shards: u32, memory: Arc<Memory>) -
 
 /// A scene in which this seed picks what happens next.
 pub(crate) fn scene_by(seed: u64, settings: Settings, shards: u32) -> Scene {
-    scene_in(World::chosen(seed), settings, shards, fresh())
+    scene_over_by(seed, settings, shards, fresh())
+}
+
+/// The same, and its cache takes over this memory.
+pub(crate) fn scene_over_by(
+    seed: u64,
+    settings: Settings,
+    shards: u32,
+    memory: Arc<Memory>,
+) -> Scene {
+    scene_in(World::chosen(seed), settings, shards, memory)
 }
 
 fn scene_in(mut world: World, settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
