@@ -141,3 +141,19 @@ fn what_a_pass_has_held_back_is_written_out_when_it_fails() {
     assert!(pass.take().is_some_and(|answer| answer.is_err()));
     assert_eq!((flush.take(), scene.shared.dirty_blocks()), (Some(Ok(())), 0));
 }
+
+#[test]
+fn a_pass_that_fails_owes_nothing_to_a_block_of_which_nobody_waits() {
+    let mut scene = with_a_dirty_block();
+    assert_eq!(scene.ask(write(5, false)), Ok(()));
+    // They are of the open epoch; then none is held any more but as a copy.
+    for dirty in [2, 0] {
+        assert_eq!(scene.shared.dirty_blocks(), dirty);
+        scene.state.fails.set(Some(is_large));
+        assert!(scene.ask(large(0)).is_err());
+        scene.state.fails.set(None);
+        let next = scene.begin(large(0));
+        scene.pass_ns(10 * MS);
+        assert_eq!(next.take(), Some(Ok(())), "nobody goes first");
+    }
+}

@@ -101,3 +101,19 @@ fn a_lane_is_told_how_many_tasks_it_must_have_room_for() {
     let scene = scene(Settings { crew: 5, stall_time_ns: 1000 * MS, ..settings() });
     assert_eq!(scene.shared.tasks_a_lane(), scene.lane.tasks());
 }
+
+#[test]
+fn a_range_of_zeros_is_sent_as_few_requests_as_its_epoch_leaves_of_it() {
+    let mut scene = begun(settings());
+    let sent = |scene: &mut Scene, over: &[u64]| {
+        let at = Extent::new(0, 40 * 8);
+        assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: false }), Ok(()));
+        over.iter().for_each(|&block| assert_eq!(scene.ask(write(block, false)), Ok(())));
+        let before = scene.state.zeros.get();
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        scene.state.zeros.get() - before
+    };
+    assert_eq!(sent(&mut scene, &[]), 1);
+    assert_eq!(sent(&mut scene, &[0, 39]), 1);
+    assert_eq!(sent(&mut scene, &[7, 8, 20]), 3);
+}

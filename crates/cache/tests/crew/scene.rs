@@ -54,6 +54,7 @@ pub(crate) struct State {
     pub(crate) writes: Cell<u32>,
     pub(crate) writes_sent: Cell<u32>,
     pub(crate) writes_most: Cell<u32>,
+    pub(crate) zeros: Cell<u32>,
     pub(crate) flushes: Cell<u32>,
     /// What is of this kind is not answered as long as this is so ...
     pub(crate) hangs: Cell<Option<Which>>,
@@ -74,7 +75,8 @@ impl Block for Parallel {
     }
 
     async fn run(&self, request: Request) -> Result {
-        let State { times, writes, writes_sent, writes_most, flushes, hangs, fails } = &*self.state;
+        let State { times, writes, writes_sent, writes_most, zeros, flushes, hangs, fails } =
+            &*self.state;
         while hangs.get().is_some_and(|hangs| hangs(&request)) {
             self.lane.sleep_until(self.lane.now() + SERVICE_NS).await;
         }
@@ -84,6 +86,7 @@ impl Block for Parallel {
             writes_sent.set(writes_sent.get() + 1);
             writes_most.set(writes_most.get().max(writes.get()));
         }
+        zeros.set(zeros.get() + u32::from(matches!(request, Request::Zero { .. })));
         flushes.set(flushes.get() + u32::from(matches!(request, Request::Flush)));
         self.lane.sleep_until(self.lane.now() + times.get().of(&request)).await;
         writes.set(writes.get() - u32::from(counts));
