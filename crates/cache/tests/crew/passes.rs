@@ -76,6 +76,28 @@ fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
 }
 
 #[test]
+fn what_passes_while_one_flush_is_good_and_the_next_one_fails_is_not_answered_as_if_it_were_there()
+{
+    let mut scene = with_a_dirty_block();
+    scene.state.hangs.set(Some(is_large));
+    let pass = scene.begin(large(64));
+    scene.pass_ns(MS);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.fill(1);
+    let final_already = a_failed_flush_is_final(&mut scene);
+    // It was under way while that failed, which may have taken it.
+    scene.state.hangs.set(None);
+    scene.pass_ns(10 * MS);
+    let answer = pass.take().expect("it is answered");
+    let flush = scene.ask(Request::Flush);
+    assert!(final_already || answer.is_err() || flush.is_err(), "{answer:?}, then {flush:?}");
+    // Sent again, it is durable like any other.
+    scene.shared.clear_error();
+    assert_eq!(scene.ask(large(64)), Ok(()));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+}
+
+#[test]
 fn a_pass_asks_for_no_flush_and_with_fua_for_one_where_the_backing_has_no_fua() {
     let mut scene = with_a_dirty_block();
     let flushes = |scene: &Scene| scene.state.flushes.get();
