@@ -141,3 +141,50 @@ fn what_was_taken_over_is_not_sent_once_the_flush_has_failed_that_belongs_before
         assert!(SENT.get() >= 1, "seed {seed}");
     }
 }
+
+/// Zeros that the backing has answered.
+fn zeros_answered(request: &Request) -> bool {
+    if matches!(request, Request::Zero { .. }) {
+        ZEROS.set(ZEROS.get() + 1);
+    }
+    false
+}
+
+thread_local! {
+    static ZEROS: Cell<u32> = const { Cell::new(0) };
+}
+
+#[test]
+fn zeros_that_were_under_way_while_a_flush_failed_are_written_again() {
+    let mut scene = begun_without_fua(settings(), 8);
+    // In the same shard the block would wait for the zeros.
+    assert_ne!(scene.shared.shard_of(64), scene.shared.shard_of(2));
+    let zeros = Request::Zero { at: Extent::new(64 * 8, 64), fua: false, may_unmap: false };
+    assert_eq!(scene.ask(zeros), Ok(()));
+    assert_eq!(scene.ask(write(2, false)), Ok(()));
+    scene.state.hangs.set(Some(|request| matches!(request, Request::Zero { .. })));
+    let fails = |request: &Request| match request {
+        Request::Flush => true,
+        // Of the epoch: for this the volume fails in the end.
+        Request::Write { at, .. } => at.first == 2 * 8,
+        _ => false,
+    };
+    scene.state.fails.set(Some(fails));
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(2 * MS);
+    // Its own flush fails, which may take along whatever the backing has been sent.
+    let written = scene.begin(write(1000, true));
+    scene.pass_ns(500 * MS);
+    assert!(written.take().is_some_and(|answer| answer.is_err()));
+    assert!(flush.take().is_some_and(|answer| answer.is_err()) && scene.shared.has_failed());
+    scene.state.fails.set(Some(zeros_answered));
+    ZEROS.set(0);
+    scene.shared.clear_error();
+    // The leader looks for what is to be written again while the zeros are still under way.
+    scene.pass_ns(50 * MS);
+    assert_eq!(ZEROS.get(), 0);
+    scene.state.hangs.set(None);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(ZEROS.get(), 2, "once for the flush that failed, and again");
+    scene.shared.check();
+}
