@@ -62,6 +62,15 @@ fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
     scene.begin(large(64));
     scene.pass_ns(MS);
     assert!(a_failed_flush_is_final(&mut scene));
+    // The same, though a flush came meanwhile for which there was nothing to do.
+    let mut scene = begun(settings());
+    scene.state.hangs.set(Some(is_large));
+    scene.begin(large(64));
+    scene.pass_ns(MS);
+    let before = scene.state.flushes.get();
+    assert_eq!((scene.ask(Request::Flush), scene.state.flushes.get()), (Ok(()), before));
+    scene.fill(1);
+    assert!(a_failed_flush_is_final(&mut scene));
     // Ended after a flush that was good, but began before that.
     let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_large));
