@@ -1,6 +1,7 @@
 //! What is done about a backing that fails.
 
 use crate::scene::*;
+use lane::Random;
 
 #[test]
 fn errors_of_the_backing_are_counted_by_their_kind() {
@@ -187,4 +188,72 @@ fn zeros_that_were_under_way_while_a_flush_failed_are_written_again() {
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     assert_eq!(ZEROS.get(), 2, "once for the flush that failed, and again");
     scene.shared.check();
+}
+
+thread_local! {
+    /// Decides which flushes fail.
+    static DICE: RefCell<Random> = RefCell::new(Random::new(0));
+    /// Whether a flush of this life has been good.
+    static FLUSHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Half of the flushes fail, and some writes.
+fn fails_by_chance(request: &Request) -> bool {
+    let fails = DICE.with_borrow_mut(|dice| match request {
+        Request::Flush => dice.one_in(2),
+        _ => dice.one_in(8),
+    });
+    if matches!(request, Request::Flush) && !fails {
+        FLUSHED.set(true);
+    }
+    fails
+}
+
+/// Sees what of the first blocks is sent before that.
+fn looks_at_the_first(request: &Request) -> bool {
+    if !FLUSHED.get() {
+        sent_of_the_first(request);
+    }
+    false
+}
+
+#[test]
+fn nothing_taken_over_is_sent_before_a_good_flush_whoever_clears_errors_and_whenever_it_is_killed()
+{
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        DICE.set(Random::new(!seed));
+        let settings = Settings { retry_time_ns: random.below(3) * 10 * MS, ..settings() };
+        let memory = fresh();
+        let mut before = scene_over_by(seed, settings, 2, memory.clone());
+        before.fill(4);
+        drop(before);
+        SENT.set(0);
+        for life in 0..3 {
+            FLUSHED.set(false);
+            let mut scene = scene_over_by(seed << 8 | life, settings, 2, memory.clone());
+            scene.state.hangs.set(Some(looks_at_the_first));
+            scene.state.fails.set(Some(fails_by_chance));
+            for _ in 0..random.below(12) {
+                match random.below(6) {
+                    0 | 1 => scene.shared.clear_error(),
+                    2 => _ = scene.begin(Request::Flush),
+                    3 => _ = scene.begin(write(64 + random.below(64), random.one_in(2))),
+                    _ => _ = scene.begin(write_blocks(64 * (1 + random.below(60)), 40)),
+                }
+                let mut steps = random.below(400);
+                scene.world.run_until(|| {
+                    steps = steps.saturating_sub(1);
+                    steps == 0
+                });
+            }
+            scene.shared.check();
+            assert_eq!(SENT.get(), 0, "seed {seed}, life {life}");
+        }
+        let mut scene = scene_over_by(!seed, settings, 2, memory);
+        scene.shared.clear_error();
+        assert_eq!(scene.ask(Request::Flush), Ok(()), "seed {seed}");
+        scene.pass_ns(50 * MS);
+        assert_eq!(scene.shared.dirty_blocks(), 0, "seed {seed}");
+    }
 }
