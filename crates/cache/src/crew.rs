@@ -147,6 +147,13 @@ impl Shared {
         self.has_failed() || self.flush_first.load(Ordering::SeqCst)
     }
 
+    /// Whether no flush has failed since `flush_failures` was this. One that failed while something was under
+    /// way may have taken it along; whoever saw to that did not find it written yet. To be asked in the
+    /// section that notes the end: either that finds it, or this finds that.
+    fn has_kept(&self, failures: u64) -> bool {
+        self.flush_failures.load(Ordering::SeqCst) == failures
+    }
+
     /// Lets the crew look for work everywhere.
     pub(crate) fn muster(&self) {
         self.rooms.iter().for_each(|room| room.has_work.store(true, Ordering::SeqCst));
@@ -270,11 +277,7 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
     }
     let good = result.is_ok();
     done(handle, room, |shard, gauges| {
-        // A flush that failed while this was under way may have taken it along; whoever saw to that
-        // did not find it written yet. In the section: either that finds it, or this finds that.
-        let kept = shared.flush_failures.load(Ordering::SeqCst) == failures;
-        let good = good && kept;
-        shard.run_done(gauges, run, good);
+        shard.run_done(gauges, run, good && shared.has_kept(failures));
     })
     .await;
     shared.pace.grant(run.blocks(), shared.gauges.last_part(&shared.settings.now()));
@@ -293,7 +296,9 @@ async fn carry_blocks(handle: &Handle, room: usize, run: &Run) -> Result {
 }
 
 async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -> Result {
+    let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, 1);
+    let failures = shared.flush_failures.load(Ordering::SeqCst);
     let mut result = Ok(());
     for at in run.extents() {
         let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
@@ -303,7 +308,10 @@ async fn carry_zeros(handle: &Handle, room: usize, range: &ZeroRun, run: &Run) -
         }
     }
     let good = result.is_ok();
-    done(handle, room, |shard, gauges| shard.zeros_done(gauges, range, good)).await;
+    done(handle, room, |shard, gauges| {
+        shard.zeros_done(gauges, range, good && shared.has_kept(failures));
+    })
+    .await;
     result
 }
 

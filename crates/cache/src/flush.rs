@@ -99,8 +99,9 @@ impl Handle {
                         error = found;
                         // At once: killed now, a successor must not believe a flush of its own.
                         self.shared.arena.note_flush_failed();
-                        self.shared.tainted.store(true, Ordering::SeqCst);
+                        // Before the other: who ends without having seen this is found by whoever acts on that.
                         self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
+                        self.shared.tainted.store(true, Ordering::SeqCst);
                     }
                     self.lane.turn().await;
                     self.shared.gate.with(|gate| gate.report(result.is_ok()));

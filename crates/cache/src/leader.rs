@@ -183,11 +183,12 @@ async fn flush_backing(handle: &Handle) -> Result {
     }
     // Taken before the flush begins: what passes while it is under way belongs to the next one.
     let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
-    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
-    let failures = shared.arena.flushes_failed();
     if !unflushed || !handle.below.limits().flush_needed {
         return Ok(());
     }
+    // Only by a flush: without one, what is on its way past the cache is as it was.
+    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
+    let failures = shared.arena.flushes_failed();
     let mut result = handle.flush_below().await;
     // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
     if shared.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {

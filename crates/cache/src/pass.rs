@@ -5,8 +5,11 @@ use crate::flush::LOST;
 use crate::planted::{Bug, planted};
 use crate::shard::{Change, Keeps, Passed, Source, blocks_of};
 use crate::shared::Room;
-use block::{Fua, Request, Result};
+use block::{Error, Fua, Kind, Request, Result};
 use core::sync::atomic::Ordering;
+
+const TAKEN: Error =
+    Error::new(Kind::Io, "write: a flush of the backing failed while it was under way");
 
 fn request_of(change: &Change, fua: bool) -> Request {
     let at = change.at;
@@ -30,12 +33,12 @@ impl Handle {
             // From now on, not from its answer on: a flush that fails in between may have taken it.
             self.shared.unkept.store(true, Ordering::SeqCst);
         }
-        let result = self.send(change).await;
+        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        let mut result = self.send(change).await;
         self.shared.drain.rival_passed(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
         let small = blocks <= self.shared.settings.absorb_blocks_max;
         let keep = worth_keeping && small && self.shared.keeps(first) == Keeps::Yes;
-        let end = Passed { good: result.is_ok(), keep };
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.unflushed.store(true, Ordering::SeqCst);
@@ -43,6 +46,12 @@ impl Handle {
         if !change.fua || result.is_err() {
             self.shared.unkept.store(true, Ordering::SeqCst);
         }
+        // It may have been taken along by a flush that failed after a good one had made its note here void.
+        // After the note: either a flush that fails finds that, or this finds the flush.
+        if !change.fua && self.shared.flush_failures.load(Ordering::SeqCst) != failures {
+            result = result.and(Err(TAKEN));
+        }
+        let end = Passed { good: result.is_ok(), keep };
         let drained = room.shard.with(|shard| shard.passed(&self.shared.gauges, change, end));
         room.changed.notify();
         if drained || room.has_work.load(Ordering::SeqCst) {

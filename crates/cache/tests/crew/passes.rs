@@ -62,6 +62,15 @@ fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
     scene.begin(large(64));
     scene.pass_ns(MS);
     assert!(a_failed_flush_is_final(&mut scene));
+    // The same, though a flush came meanwhile for which there was nothing to do.
+    let mut scene = begun(settings());
+    scene.state.hangs.set(Some(is_large));
+    scene.begin(large(64));
+    scene.pass_ns(MS);
+    let before = scene.state.flushes.get();
+    assert_eq!((scene.ask(Request::Flush), scene.state.flushes.get()), (Ok(()), before));
+    scene.fill(1);
+    assert!(a_failed_flush_is_final(&mut scene));
     // Ended after a flush that was good, but began before that.
     let mut scene = with_a_dirty_block();
     scene.state.hangs.set(Some(is_large));
@@ -73,6 +82,28 @@ fn what_passes_while_flushes_come_and_go_is_lost_with_a_flush_that_fails() {
     assert_eq!(pass.take(), Some(Ok(())));
     scene.fill(1);
     assert!(a_failed_flush_is_final(&mut scene));
+}
+
+#[test]
+fn what_passes_while_one_flush_is_good_and_the_next_one_fails_is_not_answered_as_if_it_were_there()
+{
+    let mut scene = with_a_dirty_block();
+    scene.state.hangs.set(Some(is_large));
+    let pass = scene.begin(large(64));
+    scene.pass_ns(MS);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    scene.fill(1);
+    let final_already = a_failed_flush_is_final(&mut scene);
+    // It was under way while that failed, which may have taken it.
+    scene.state.hangs.set(None);
+    scene.pass_ns(10 * MS);
+    let answer = pass.take().expect("it is answered");
+    let flush = scene.ask(Request::Flush);
+    assert!(final_already || answer.is_err() || flush.is_err(), "{answer:?}, then {flush:?}");
+    // Sent again, it is durable like any other.
+    scene.shared.clear_error();
+    assert_eq!(scene.ask(large(64)), Ok(()));
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
 }
 
 #[test]

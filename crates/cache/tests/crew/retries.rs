@@ -1,6 +1,7 @@
 //! What is done about a backing that fails.
 
 use crate::scene::*;
+use lane::Random;
 
 #[test]
 fn errors_of_the_backing_are_counted_by_their_kind() {
@@ -139,5 +140,120 @@ fn what_was_taken_over_is_not_sent_once_the_flush_has_failed_that_belongs_before
         scene.shared.clear_error();
         assert_eq!(scene.ask(Request::Flush), Ok(()));
         assert!(SENT.get() >= 1, "seed {seed}");
+    }
+}
+
+/// Zeros that the backing has answered.
+fn zeros_answered(request: &Request) -> bool {
+    if matches!(request, Request::Zero { .. }) {
+        ZEROS.set(ZEROS.get() + 1);
+    }
+    false
+}
+
+thread_local! {
+    static ZEROS: Cell<u32> = const { Cell::new(0) };
+}
+
+#[test]
+fn zeros_that_were_under_way_while_a_flush_failed_are_written_again() {
+    let mut scene = begun_without_fua(settings(), 8);
+    // In the same shard the block would wait for the zeros.
+    assert_ne!(scene.shared.shard_of(64), scene.shared.shard_of(2));
+    let zeros = Request::Zero { at: Extent::new(64 * 8, 64), fua: false, may_unmap: false };
+    assert_eq!(scene.ask(zeros), Ok(()));
+    assert_eq!(scene.ask(write(2, false)), Ok(()));
+    scene.state.hangs.set(Some(|request| matches!(request, Request::Zero { .. })));
+    let fails = |request: &Request| match request {
+        Request::Flush => true,
+        // Of the epoch: for this the volume fails in the end.
+        Request::Write { at, .. } => at.first == 2 * 8,
+        _ => false,
+    };
+    scene.state.fails.set(Some(fails));
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(2 * MS);
+    // Its own flush fails, which may take along whatever the backing has been sent.
+    let written = scene.begin(write(1000, true));
+    scene.pass_ns(500 * MS);
+    assert!(written.take().is_some_and(|answer| answer.is_err()));
+    assert!(flush.take().is_some_and(|answer| answer.is_err()) && scene.shared.has_failed());
+    scene.state.fails.set(Some(zeros_answered));
+    ZEROS.set(0);
+    scene.shared.clear_error();
+    // The leader looks for what is to be written again while the zeros are still under way.
+    scene.pass_ns(50 * MS);
+    assert_eq!(ZEROS.get(), 0);
+    scene.state.hangs.set(None);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(ZEROS.get(), 2, "once for the flush that failed, and again");
+    scene.shared.check();
+}
+
+thread_local! {
+    /// Decides which flushes fail.
+    static DICE: RefCell<Random> = RefCell::new(Random::new(0));
+    /// Whether a flush of this life has been good.
+    static FLUSHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Half of the flushes fail, and some writes.
+fn fails_by_chance(request: &Request) -> bool {
+    let fails = DICE.with_borrow_mut(|dice| match request {
+        Request::Flush => dice.one_in(2),
+        _ => dice.one_in(8),
+    });
+    if matches!(request, Request::Flush) && !fails {
+        FLUSHED.set(true);
+    }
+    fails
+}
+
+/// Sees what of the first blocks is sent before that.
+fn looks_at_the_first(request: &Request) -> bool {
+    if !FLUSHED.get() {
+        sent_of_the_first(request);
+    }
+    false
+}
+
+#[test]
+fn nothing_taken_over_is_sent_before_a_good_flush_whoever_clears_errors_and_whenever_it_is_killed()
+{
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        DICE.set(Random::new(!seed));
+        let settings = Settings { retry_time_ns: random.below(3) * 10 * MS, ..settings() };
+        let memory = fresh();
+        let mut before = scene_over_by(seed, settings, 2, memory.clone());
+        before.fill(4);
+        drop(before);
+        SENT.set(0);
+        for life in 0..3 {
+            FLUSHED.set(false);
+            let mut scene = scene_over_by(seed << 8 | life, settings, 2, memory.clone());
+            scene.state.hangs.set(Some(looks_at_the_first));
+            scene.state.fails.set(Some(fails_by_chance));
+            for _ in 0..random.below(12) {
+                match random.below(6) {
+                    0 | 1 => scene.shared.clear_error(),
+                    2 => _ = scene.begin(Request::Flush),
+                    3 => _ = scene.begin(write(64 + random.below(64), random.one_in(2))),
+                    _ => _ = scene.begin(write_blocks(64 * (1 + random.below(60)), 40)),
+                }
+                let mut steps = random.below(400);
+                scene.world.run_until(|| {
+                    steps = steps.saturating_sub(1);
+                    steps == 0
+                });
+            }
+            scene.shared.check();
+            assert_eq!(SENT.get(), 0, "seed {seed}, life {life}");
+        }
+        let mut scene = scene_over_by(!seed, settings, 2, memory);
+        scene.shared.clear_error();
+        assert_eq!(scene.ask(Request::Flush), Ok(()), "seed {seed}");
+        scene.pass_ns(50 * MS);
+        assert_eq!(scene.shared.dirty_blocks(), 0, "seed {seed}");
     }
 }

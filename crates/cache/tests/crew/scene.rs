@@ -2,7 +2,7 @@
 //! says otherwise, as many at a time as one likes.
 
 pub(crate) use block::{
-    Block, Buf, Durability, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack,
+    Block, Buf, Durability, Error, Extent, Fua, Kind, Limits, Memory, Ram, Request, Result, Stack,
     WriteMode,
 };
 pub(crate) use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
@@ -140,7 +140,7 @@ pub(crate) fn scene_of(settings: Settings, shards: u32) -> Scene {
 
 /// A scene whose cache takes over this memory.
 pub(crate) fn scene_over(settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
-    scene_in(World::timed(Prices::default()), settings, shards, memory)
+    scene_in(World::timed(Prices::default()), settings, shards, memory, Fua::Native)
 }
 
 /// A scene in which this seed picks what happens next.
@@ -155,14 +155,20 @@ pub(crate) fn scene_over_by(
     shards: u32,
     memory: Arc<Memory>,
 ) -> Scene {
-    scene_in(World::chosen(seed), settings, shards, memory)
+    scene_in(World::chosen(seed), settings, shards, memory, Fua::Native)
 }
 
-fn scene_in(mut world: World, settings: Settings, shards: u32, memory: Arc<Memory>) -> Scene {
+fn scene_in(
+    mut world: World,
+    settings: Settings,
+    shards: u32,
+    memory: Arc<Memory>,
+    fua: Fua,
+) -> Scene {
     let lane = world.lane();
     let geometry = geometry(shards);
     let ram = Ram::new(BLOCKS * 8, GRAIN);
-    let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+    let limits = Limits { flush_needed: true, fua, ..ram.limits().clone() };
     let shared = Shared::new(&limits, geometry, settings, 7, memory)
         .expect("an arena of this kind, or none");
     let state = Rc::new(State::default());
@@ -193,7 +199,15 @@ pub(crate) fn write_blocks(first: u64, blocks: u32) -> Request {
 /// A volume whose first flush is over, and nothing dirty or on its way: what an earlier user of the backing has
 /// sent is flushed first, and that flush may not fail.
 pub(crate) fn begun(settings: Settings) -> Scene {
-    let mut scene = scene(settings);
+    begin(scene(settings))
+}
+
+/// The same on a backing that has no FUA: such a write's own flush makes it durable.
+pub(crate) fn begun_without_fua(settings: Settings, shards: u32) -> Scene {
+    begin(scene_in(World::timed(Prices::default()), settings, shards, fresh(), Fua::None))
+}
+
+fn begin(mut scene: Scene) -> Scene {
     scene.fill(1);
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.pass_ns(50 * MS);
