@@ -383,7 +383,7 @@ impl State {
         match request {
             Request::Read { .. } => return,
             Request::Flush if flight.fails => {
-                self.fail_flush(flight.sent);
+                self.fail_flush();
                 self.unheard += 1;
             }
             Request::Flush => self.flush(flight.sent),
@@ -406,6 +406,8 @@ impl State {
             };
             pending[at].completed = self.clock;
             if moving.fua && !moving.fails {
+                // Whatever a flush has given up: it is on the medium by itself.
+                pending[at].lost = false;
                 self.settle(unit as usize, at);
             }
         }
@@ -437,12 +439,11 @@ impl State {
         }
     }
 
-    /// As Linux does: what could not be written is clean from then on, and readable.
-    fn fail_flush(&mut self, sent: u32) {
-        for pending in &mut self.pending {
-            for version in pending.iter_mut().filter(|version| version.completed < sent) {
-                version.lost |= self.random.one_in(2);
-            }
+    /// As Linux does: what could not be written is clean from then on, and readable. So, too, what was not
+    /// answered yet when the flush was sent, as far as it had taken effect when that failed.
+    fn fail_flush(&mut self) {
+        for version in self.pending.iter_mut().flatten() {
+            version.lost |= self.random.one_in(2);
         }
     }
 
