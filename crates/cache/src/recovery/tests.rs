@@ -178,3 +178,18 @@ fn every_reason_is_a_sentence_of_its_own() {
     said.dedup();
     assert_eq!(said.len(), reasons.len());
 }
+
+#[test]
+fn of_two_versions_of_one_epoch_the_newer_is_found_and_the_other_given_up_wherever_they_lie() {
+    // In one shard, 8 slots: a process that died between publishing one and freeing the other.
+    for slots in [[1, 6], [6, 1]] {
+        let (memory, arena) = left(Durability::Flush);
+        for (slot, sequence) in slots.into_iter().zip([5, 6]) {
+            arena.publish(slot, &Header { sequence, ..DIRTY });
+        }
+        let shared = take(&memory, Durability::Flush);
+        assert_eq!((shared.dirty_blocks(), shared.counters(0).blocks_held), (1, 1));
+        assert_eq!(arena.verified(slots[0]).map(|header| header.state), Some(State::Free));
+        assert_eq!(arena.verified(slots[1]).map(|header| header.sequence), Some(6));
+    }
+}

@@ -100,6 +100,7 @@ fn a_survey_counts_what_would_be_lost() {
     arena.note_condition(Condition::Discarding);
     let given_up = Survey { rejected: 2, ..Survey::default() };
     assert_eq!(found.survey(), given_up, "all of that");
+    assert!(!given_up.is_dirty(), "what is damaged is not known to be");
 }
 
 #[test]

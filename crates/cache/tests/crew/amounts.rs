@@ -188,3 +188,20 @@ fn zeros_that_take_long_do_not_tell_how_fast_blocks_are_written() {
     let rate = scene.counters().drain_blocks_per_second;
     assert!(rate > 1000, "{rate}");
 }
+
+#[test]
+fn up_to_its_limit_the_buffer_takes_everything_and_nothing_beyond() {
+    let settings = Settings { dirty_blocks_max: 64, dirty_age_ns: 100_000 * MS, ..settings() };
+    let mut scene = begun(settings);
+    scene.state.hangs.set(Some(is_write));
+    let passes = scene.counters().passes;
+    // An epoch holds half of what may be dirty.
+    for block in 0..32 {
+        scene.begin(write(2 * block, false));
+        scene.pass_ns(1000);
+    }
+    assert_eq!((scene.shared.dirty_blocks(), scene.counters().passes - passes), (32, 0));
+    scene.begin(write(64, false));
+    scene.pass_ns(1000);
+    assert_eq!((scene.shared.dirty_blocks(), scene.counters().passes - passes), (32, 1));
+}
