@@ -43,6 +43,8 @@ fn what_was_counted_is_one_object_on_stdout() {
     assert_eq!(counted["counters"]["blocks_dirty"], 0);
 }
 
+/// (Writers of what is to be found absorbed stay below 3 of 32 parts of the memory: from there on the crew writes
+/// out early, and with its first two runs perhaps everything.)
 /// Arguments: URI, first byte, blocks of 4 KiB, flush or not. Block n holds its number.
 const STAMP: &str = r#"
 import nbd, struct, sys
@@ -69,9 +71,9 @@ fn a_signal_drains_everything_first() {
         let image = image(&place, 16);
         let options = ["--memory", "16M", "--write", "back-now", "--dirty-age", "1000s"];
         let server = Server::start(&image, &options);
-        python(STAMP, &[&server.uri, "0", "500", "no"]).well();
+        python(STAMP, &[&server.uri, "0", "300", "no"]).well();
         let before = fs::read(&image).expect("served");
-        assert!(!stamped(&before, 0, 500), "nothing was absorbed: this proves nothing");
+        assert!(!stamped(&before, 0, 300), "nothing was absorbed: this proves nothing");
         let socket = server.socket.clone();
         server.signal(signal);
         let ended = server.wait().well();
@@ -80,7 +82,7 @@ fn a_signal_drains_everything_first() {
             "{}",
             ended.stderr
         );
-        assert!(stamped(&fs::read(&image).expect("served"), 0, 500));
+        assert!(stamped(&fs::read(&image).expect("served"), 0, 300));
         assert!(!fs::exists(socket).expect("its directory"), "the socket is taken away");
     }
 }
@@ -123,7 +125,7 @@ fn the_image_is_fenced_while_it_is_served_and_as_long_as_something_is_kept_for_i
     let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
     let server = Server::start(&image, &options);
     python(STAMP, &[&server.uri, "100", "200", "flush"]).well();
-    python(STAMP, &[&server.uri, "1000", "200", "no"]).well();
+    python(STAMP, &[&server.uri, "1000", "150", "no"]).well();
     let qemu_is_kept_out = || {
         if have(&["qemu-io"]) {
             let image = image.to_str().expect("plain");
@@ -143,12 +145,12 @@ fn the_image_is_fenced_while_it_is_served_and_as_long_as_something_is_kept_for_i
     // C5: what was not flushed is not on the backing yet, but kept.
     let bytes = fs::read(&image).expect("served");
     assert!(stamped(&bytes, 100, 200), "flushed data is gone");
-    assert!(!stamped(&bytes, 1000, 200), "nothing was absorbed: this proves nothing");
+    assert!(!stamped(&bytes, 1000, 150), "nothing was absorbed: this proves nothing");
     let again = Server::start_in(&home, &image, &options);
     python(STAMP, &[&again.uri, "2000", "10", "flush"]).well();
     again.end().well();
     let bytes = fs::read(&image).expect("served");
-    assert!(stamped(&bytes, 100, 200) && stamped(&bytes, 1000, 200) && stamped(&bytes, 2000, 10));
+    assert!(stamped(&bytes, 100, 200) && stamped(&bytes, 1000, 150) && stamped(&bytes, 2000, 10));
     serve(&image, &second).well();
 }
 
@@ -165,7 +167,7 @@ fn without_a_holder_a_kill_loses_what_was_not_flushed_and_nothing_else() {
     options.push("--no-holder");
     let server = Server::start(&image, &options);
     python(STAMP, &[&server.uri, "100", "200", "flush"]).well();
-    python(STAMP, &[&server.uri, "1000", "200", "no"]).well();
+    python(STAMP, &[&server.uri, "1000", "150", "no"]).well();
     let home = server.kill();
     assert_eq!(home.holders().len(), 0);
     let again = Server::start_in(&home, &image, &options);
