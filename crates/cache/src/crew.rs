@@ -147,13 +147,6 @@ impl Shared {
         self.has_failed() || self.flush_first.load(Ordering::SeqCst)
     }
 
-    /// Whether no flush has failed since `flush_failures` was this. One that failed while something was under
-    /// way may have taken it along; whoever saw to that did not find it written yet. To be asked in the
-    /// section that notes the end: either that finds it, or this finds that.
-    fn has_kept(&self, failures: u64) -> bool {
-        self.flush_failures.load(Ordering::SeqCst) == failures
-    }
-
     /// Lets the crew look for work everywhere.
     pub(crate) fn muster(&self) {
         self.rooms.iter().for_each(|room| room.has_work.store(true, Ordering::SeqCst));

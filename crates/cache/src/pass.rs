@@ -48,7 +48,7 @@ impl Handle {
         }
         // It may have been taken along by a flush that failed after a good one had made its note here void.
         // After the note: either a flush that fails finds that, or this finds the flush.
-        if !change.fua && self.shared.flush_failures.load(Ordering::SeqCst) != failures {
+        if !change.fua && !self.shared.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
         let end = Passed { good: result.is_ok(), keep };
@@ -74,7 +74,7 @@ impl Handle {
         self.flush_below().await?;
         // A flush that began when the write was there, and failed before we asked for ours, may have
         // taken it along.
-        match self.shared.flush_failures.load(Ordering::SeqCst) == failures {
+        match self.shared.has_kept(failures) {
             true => Ok(()),
             false => Err(LOST),
         }

@@ -66,6 +66,13 @@ impl Shared {
         }
     }
 
+    /// Whether no flush has failed since `flush_failures` was this. One that failed while something was under
+    /// way may have taken it along; whoever saw to that did not find it written yet. To be asked in the
+    /// section that notes the end, or after the end was noted: either that finds it, or this finds that.
+    pub(crate) fn has_kept(&self, failures: u64) -> bool {
+        self.flush_failures.load(Ordering::SeqCst) == failures
+    }
+
     /// Wakes everybody whom it concerns that the volume has failed.
     pub(crate) fn tell_everybody(&self) {
         self.order_changed.notify();
