@@ -12,9 +12,6 @@ use crate::superblock::Condition;
 use block::Result;
 use core::sync::atomic::Ordering;
 
-/// Blocks that are given up in one section.
-const SLICE: u32 = 256;
-
 impl Cache {
     /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the error.
     /// What a flush had made durable is on the backing and stays; whoever still waits for a flush gets
@@ -86,7 +83,7 @@ impl Handle {
     }
 
     async fn discard_room(&self, room: &Room, open: u64) -> u64 {
-        let gauges = &self.shared.gauges;
+        let (gauges, most) = (&self.shared.gauges, self.shared.geometry.slice_blocks);
         self.lane.turn().await;
         let mut blocks = room.shard.with(|shard| shard.discard_ranges(gauges));
         if planted(Bug::DiscardKeepsVersions) {
@@ -97,9 +94,9 @@ impl Handle {
         }
         loop {
             self.lane.turn().await;
-            let done = room.shard.with(|shard| shard.discard_blocks(gauges, SLICE));
+            let done = room.shard.with(|shard| shard.discard_blocks(gauges, most));
             blocks += u64::from(done);
-            if done < SLICE {
+            if done < most {
                 break;
             }
             self.lane.rest().await;

@@ -10,9 +10,6 @@ use crate::trouble::{Pauses, TAINTED};
 use block::{Error, Result};
 use core::sync::atomic::Ordering;
 
-/// Blocks that are released or tainted in one section.
-const SLICE: u32 = 256;
-
 /// Leads the write-out of an epoch: close, wait for the crew, flush, release.
 pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     let shared = &handle.shared;
@@ -39,6 +36,10 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
             break;
         }
     }
+    // Before anything newer may reach the backing: the release takes its time, and may be cut short.
+    if !planted(Bug::ForgetDurable) {
+        shared.arena.note_durable(epoch);
+    }
     handle.lane.turn().await;
     shared.order.with(|order| {
         order.durable(epoch);
@@ -47,6 +48,8 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.epochs.fetch_add(1, Ordering::Relaxed);
     shared.latencies.write_out_ns.record(handle.lane.now() - begun);
     shared.order_changed.notify();
+    // The open epoch may be written out early again, beside the release.
+    shared.kick.notify();
     slice_by_slice(handle, Shard::release).await;
     handle.lane.turn().await;
     shared.order.with(Order::released);
@@ -225,7 +228,7 @@ async fn taint(handle: &Handle) {
     for room in &shared.rooms {
         loop {
             handle.lane.turn().await;
-            if !room.shard.with(|shard| shard.taint(&shared.gauges, SLICE)) {
+            if !room.shard.with(|shard| shard.taint(&shared.gauges, shared.geometry.slice_blocks)) {
                 break;
             }
         }
@@ -235,10 +238,12 @@ async fn taint(handle: &Handle) {
 
 /// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there are more.
 async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
-    for room in &handle.shared.rooms {
+    let shared = &handle.shared;
+    for room in &shared.rooms {
         loop {
             handle.lane.turn().await;
-            if !room.shard.with(|shard| slice(shard, &handle.shared.gauges, SLICE)) {
+            if !room.shard.with(|shard| slice(shard, &shared.gauges, shared.geometry.slice_blocks))
+            {
                 break;
             }
             handle.lane.rest().await;

@@ -54,6 +54,8 @@ pub enum Bug {
     SkipFirstFlush,
     /// C7: recovery forgets that the earlier life's clients were promised an order.
     ForgetOrder,
+    /// C7: that an epoch is durable is not noted before newer blocks are written out.
+    ForgetDurable,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
     RangesLast,
     /// C8: a failed write-out counts as done.
@@ -111,7 +113,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 50] = [
+    pub const ALL: [Bug; 51] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -136,6 +138,7 @@ impl Bug {
         Bug::PassAfterTakeover,
         Bug::SkipFirstFlush,
         Bug::ForgetOrder,
+        Bug::ForgetDurable,
         Bug::RangesLast,
         Bug::SwallowError,
         Bug::CleanTooEarly,

@@ -3,7 +3,8 @@
 //! Everything that was dirty in any way is dirty again: what was on its way to the backing, or was
 //! written but not flushed, is written again. Clean slots are given up. Where two versions of a
 //! block are found, the later epoch wins, then the higher sequence. The epochs that were closed
-//! stay before the one that was open, in their order. Nothing is released before it is durable, so that a crash
+//! stay before the one that was open, in their order. What was durable already is not written again: it may
+//! be older than what is on the backing. Nothing else is released before it is durable, so that a crash
 //! now finds the same again.
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ impl fmt::Display for Unrecoverable {
 impl core::error::Error for Unrecoverable {}
 
 /// Whether `one` is before `two`, of numbers that wrap at `bits` bits and are near one another.
-fn is_before(one: u64, two: u64, bits: u32) -> bool {
+pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
     let half = 1 << (bits - 1);
     one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
 }
@@ -92,6 +93,7 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
     if condition == Condition::Discarding {
         finish_discard(&shared.arena, &geometry);
     }
+    forget_durable(&shared.arena, &geometry);
     let ranges = shared.geometry.shards * shared.geometry.extents;
     let mut epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
     if planted(Bug::MergeRecovered) {
@@ -155,6 +157,31 @@ fn finish_discard(arena: &Arena, geometry: &Geometry) {
     (0..geometry.slots).for_each(|slot| arena.free(slot));
     arena.note_flushes_mended(arena.flushes_failed());
     arena.note_condition(Condition::Well);
+}
+
+/// Gives up what was durable already and not released yet. Something newer may be on the backing, also of
+/// the same block; and the epochs are about to get new numbers, by which the note no longer tells.
+fn forget_durable(arena: &Arena, geometry: &Geometry) {
+    let durable = arena.durable();
+    if durable.is_empty() {
+        return;
+    }
+    // Ranges first: killed in between, no range may be found without the slots that were newer than it.
+    for number in 0..geometry.shards * geometry.extents {
+        if let Ok(Some(range)) = arena.extent(number)
+            && durable.cover(range.epoch as u16)
+        {
+            arena.free_extent(number);
+        }
+    }
+    for slot in 0..geometry.slots {
+        if let Some(header) = read(arena, slot)
+            && header.state.is_dirty()
+            && durable.cover(header.epoch)
+        {
+            arena.free(slot);
+        }
+    }
 }
 
 /// The epochs that the arena's dirty data belongs to.

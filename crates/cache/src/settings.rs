@@ -19,6 +19,8 @@ pub struct Geometry {
     pub fills: u32,
     /// Blocks in the largest such read, and in the largest write-out run.
     pub run_blocks: u32,
+    /// Blocks that become clean, wait again or are given up in one section of a shard's lock.
+    pub slice_blocks: u32,
 }
 
 impl Default for Geometry {
@@ -31,6 +33,7 @@ impl Default for Geometry {
             extents: 4096,
             fills: 256,
             run_blocks: 256,
+            slice_blocks: 256,
         }
     }
 }

@@ -6,19 +6,22 @@
 //!       2  slots           6  backing's identity  10  failed flushes of the backing
 //!       3  shards|region   7  checksum of these   11  ... of which so many are mended
 //!                                                 12  whether the order of flushes is promised
+//!                                                 13  the newest epoch known to be durable
 //! ```
 //!
 //! The first eight are written once, the magic last. The condition outlives the process (C8): it is
 //! noted before anybody is told. A flush of the backing that has failed may have dropped data that
 //! only the process knew of; until it is known that nothing was lost, a successor must not believe a
-//! flush of its own.
+//! flush of its own. So does the newest durable epoch (C7): it is noted before anything newer may reach
+//! the backing, because a successor that took its blocks for dirty would write them over what is newer.
 
 #[cfg(test)]
 mod tests;
 
 use crate::BLOCK_SECTORS;
-use crate::arena::{Arena, crc};
-use crate::recovery::Unrecoverable;
+use crate::arena::{Arena, Header, crc};
+use crate::order::CHAIN_MAX;
+use crate::recovery::{Unrecoverable, is_before};
 use crate::settings::Geometry;
 use alloc::sync::Arc;
 use block::Memory;
@@ -35,6 +38,7 @@ const CONDITION_AT: usize = 72;
 const FLUSHES_FAILED_AT: usize = 80;
 const FLUSHES_MENDED_AT: usize = 88;
 const ORDERED_AT: usize = 96;
+const DURABLE_AT: usize = 104;
 /// The order of flushes is not promised. Anything else: it is, or was by a version that did not note it.
 const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
@@ -50,6 +54,22 @@ pub(crate) enum Condition {
     Failed = 1,
     /// The operator gives up what is dirty; that is to be brought to its end.
     Discarding = 2,
+}
+
+/// The epochs whose blocks and ranges are durable, though the memory may hold them as dirty still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DurableEpochs(Option<u16>);
+
+impl DurableEpochs {
+    /// None is known.
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether this epoch, of those that can be dirty at one time, is durable.
+    pub(crate) fn cover(self, epoch: u16) -> bool {
+        self.0.is_some_and(|newest| !is_before(newest.into(), epoch.into(), 16))
+    }
 }
 
 impl Arena {
@@ -120,6 +140,19 @@ impl Arena {
     /// Notes the number of the open epoch, before anything is tagged with it.
     pub(crate) fn note_epoch(&self, epoch: u64) {
         self.store(EPOCH_AT, epoch);
+    }
+
+    /// The epochs that are known to be durable.
+    pub(crate) fn durable(&self) -> DurableEpochs {
+        let (open, durable) = (self.epoch(), self.noted(DURABLE_AT));
+        // Epochs get new numbers at each recovery, which has forgotten the durable ones by then.
+        let is_near = (1..=CHAIN_MAX as u64 + 2).contains(&open.wrapping_sub(durable));
+        DurableEpochs((durable != 0 && is_near).then_some(durable as u16))
+    }
+
+    /// Notes that every epoch up to this one is durable, before anything newer may reach the backing.
+    pub(crate) fn note_durable(&self, epoch: u64) {
+        self.store(DURABLE_AT, epoch);
     }
 
     /// How the volume stands.
@@ -251,17 +284,21 @@ impl Survey {
 impl Found {
     /// Looks through all headers of an arena that nobody runs on.
     pub fn survey(&self) -> Survey {
-        let condition = self.arena.condition();
+        let (condition, durable) = (self.arena.condition(), self.arena.durable());
+        let is_lost = |header: &Header| header.state.is_dirty() && !durable.cover(header.epoch);
         let mut survey = Survey { failed: condition == Condition::Failed, ..Survey::default() };
         for slot in 0..self.geometry.slots {
             match self.arena.verified(slot) {
-                Some(header) => survey.dirty_blocks += u64::from(header.state.is_dirty()),
+                Some(header) => survey.dirty_blocks += u64::from(is_lost(&header)),
                 None => survey.rejected += 1,
             }
         }
         for number in 0..self.geometry.shards * self.geometry.extents {
             match self.arena.extent(number) {
-                Ok(range) => survey.ranges += u64::from(range.is_some()),
+                Ok(range) => {
+                    let is_lost = range.is_some_and(|range| !durable.cover(range.epoch as u16));
+                    survey.ranges += u64::from(is_lost);
+                }
                 Err(()) => survey.rejected += 1,
             }
         }

@@ -137,6 +137,7 @@ fn cache(lane: &Lane, durability: Durability) -> Cache {
         extents: 64,
         fills: 64,
         run_blocks: 16,
+        slice_blocks: 256,
     };
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };

@@ -94,8 +94,15 @@ fn scene() -> Scene {
 fn scene_of(durability: Durability) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let geometry =
-        Geometry { slots: 64, shards: 2, region_blocks: 8, extents: 4, fills: 8, run_blocks: 8 };
+    let geometry = Geometry {
+        slots: 64,
+        shards: 2,
+        region_blocks: 8,
+        extents: 4,
+        fills: 8,
+        run_blocks: 8,
+        slice_blocks: 256,
+    };
     let ram = Ram::new(SECTORS, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let backing = Moody { ram, lane: lane.clone(), limits, mood: Rc::new(Cell::new(Mood::Well)) };

@@ -136,6 +136,7 @@ fn geometry(random: &mut Random) -> Geometry {
         extents: 1 + random.below(4) as u32,
         fills: 2 + random.below(4) as u32,
         run_blocks: 4,
+        slice_blocks: 2,
     }
 }
 

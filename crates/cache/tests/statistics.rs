@@ -43,8 +43,15 @@ struct Scene {
 fn scene(dirty_blocks_max: u32) -> Scene {
     let mut world = World::timed(lane::Prices::default());
     let lane = world.lane();
-    let geometry =
-        Geometry { slots: 64, shards: 1, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 };
+    let geometry = Geometry {
+        slots: 64,
+        shards: 1,
+        region_blocks: 64,
+        extents: 4,
+        fills: 8,
+        run_blocks: 8,
+        slice_blocks: 256,
+    };
     let settings = Settings {
         write: WriteMode::BackNow,
         durability: Durability::Flush,

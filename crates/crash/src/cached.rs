@@ -30,6 +30,7 @@ fn geometry(setup: &Setup) -> Geometry {
         extents: engine.extents,
         fills: engine.fills,
         run_blocks: engine.run_blocks,
+        slice_blocks: engine.slice_blocks,
     }
 }
 

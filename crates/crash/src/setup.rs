@@ -23,6 +23,8 @@ pub struct EngineSetup {
     pub fills: u32,
     /// Blocks in the largest fill, and in the largest write-out.
     pub run_blocks: u32,
+    /// Blocks that are released in one section.
+    pub slice_blocks: u32,
     /// The most dirty blocks.
     pub dirty_blocks_max: u32,
     /// How long dirty data may wait.
@@ -350,6 +352,36 @@ impl Dice {
         }
     }
 
+    /// Half of all histories release what is durable in slices. One in six is about a process that is killed
+    /// meanwhile: blocks that are held in part, newer versions of which are written out early.
+    fn releases(&mut self, setup: &mut Setup) {
+        setup.engine.slice_blocks = self.pick(&[256, 256, 1, 2]);
+        if !self.0.one_in(6) || setup.scale == Scale::Exhaustive || setup.engine.stall_time_ns > 0 {
+            return;
+        }
+        setup.model.sectors = 8 * self.within(16, 40);
+        setup.model.unit_sectors = 8;
+        setup.model.logical_sectors = 1;
+        setup.engine.mode = WriteMode::BackNow;
+        setup.mode_switches = 0;
+        setup.engine.slots = 64;
+        setup.engine.dirty_blocks_max = self.within(8, 40);
+        setup.engine.flush_target_ns = 0;
+        setup.engine.dirty_age_ns = 5_000_000;
+        setup.engine.absorb_blocks_max = 8;
+        setup.engine.slice_blocks = 1;
+        setup.engine.crew = self.within(2, 4);
+        setup.sectors_max = self.pick(&[6, 8, 12]);
+        setup.hot_one_in = self.pick(&[2, 3, 6]);
+        setup.mix = Mix { read: 0, write: 12, fua: 0, zero: 0, discard: 0, flush: 2, status: 0 };
+        setup.clients = self.within(5, 8);
+        setup.think_ns = self.pick(&[0, 1_000, 20_000]);
+        setup.operations = self.within(100, 200);
+        setup.takeovers = 1;
+        // Few power cuts, and kills after which another process often goes on.
+        setup.limits = Limits { power: 1, kill_one_in: 1, nested_one_in: 32, ..setup.limits.few() };
+    }
+
     /// What a process that takes over promises, if anybody changes that at all.
     fn restarts(&mut self, setup: &mut Setup) {
         if setup.sets > 0 && self.0.one_in(2) {
@@ -426,6 +458,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);
         Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
         Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
+        Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
         setup
     }
 
@@ -531,6 +564,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         extents: dice.pick(&[1, 4, 8]),
         fills: dice.within(1, 4),
         run_blocks: dice.pick(&[1, 2, 4, 8]),
+        slice_blocks: 256,
         dirty_blocks_max: dice.within(2, slots * 3 / 4),
         dirty_age_ns: dice.pick(&[50_000, 500_000, 5_000_000]),
         flush_target_ns: dice.pick(&[0, 0, 300_000, 1_000_000]),

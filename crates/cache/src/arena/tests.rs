@@ -1,8 +1,15 @@
 use super::*;
 
 fn arena() -> (Arena, Geometry) {
-    let geometry =
-        Geometry { slots: 8, shards: 1, region_blocks: 8, extents: 2, fills: 2, run_blocks: 8 };
+    let geometry = Geometry {
+        slots: 8,
+        shards: 1,
+        region_blocks: 8,
+        extents: 2,
+        fills: 2,
+        run_blocks: 8,
+        slice_blocks: 256,
+    };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
     (Arena::over(memory, &geometry, 16), geometry)
 }

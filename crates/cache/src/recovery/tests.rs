@@ -7,8 +7,15 @@ use block::{Block, Durability, Memory, Ram, WriteMode};
 
 const GRAIN: u32 = 16;
 const BLOCKS: u64 = 64;
-const GEOMETRY: Geometry =
-    Geometry { slots: 24, shards: 3, region_blocks: 8, extents: 5, fills: 2, run_blocks: 8 };
+const GEOMETRY: Geometry = Geometry {
+    slots: 24,
+    shards: 3,
+    region_blocks: 8,
+    extents: 5,
+    fills: 2,
+    run_blocks: 8,
+    slice_blocks: 256,
+};
 const DIRTY: Header =
     Header { block: 0, mask: 0xff, epoch: 2, sequence: 1, state: State::Dirty, shadowed: false };
 
@@ -123,6 +130,49 @@ fn epochs_stay_apart_and_a_claim_of_more_than_can_be_is_the_oldest() {
     let epochs = [0, 1, 2, 3].map(|slot| arena.verified(slot).map(|header| header.epoch));
     let oldest = 5u16.wrapping_sub(CHAIN_MAX as u16 + 1);
     assert_eq!(epochs, [Some(5), Some(4), Some(2), Some(oldest)]);
+}
+
+#[test]
+fn what_was_durable_is_forgotten_for_good() {
+    let (memory, arena) = left(Durability::Flush);
+    arena.note_epoch(5);
+    let range = ExtentHeader { first: 16, blocks: 2, may_unmap: false, epoch: 4, sequence: 9 };
+    arena.publish_extent(14, &range);
+    for (slot, epoch, state) in
+        [(0, 3, State::Written), (1, 4, State::Written), (2, 5, State::Dirty)]
+    {
+        arena.publish(slot, &Header { block: slot.into(), epoch, state, ..DIRTY });
+    }
+    arena.note_durable(4);
+    let found = Arena::found(&memory).expect("an arena").survey();
+    assert_eq!((found.dirty_blocks, found.ranges), (1, 0));
+    let rescue = crate::Rescue::over(memory.clone()).expect("an arena");
+    assert_eq!(rescue.rescued_sectors(), 8);
+    let shared = take(&memory, Durability::Flush);
+    assert_eq!((closed(&shared), shared.dirty_blocks()), (0, 1));
+    let states = [0, 1, 2].map(|slot| arena.verified(slot).map(|header| header.state));
+    assert_eq!(states, [Some(State::Free), Some(State::Free), Some(State::Dirty)]);
+    assert_eq!(arena.extent(14), Ok(None));
+}
+
+#[test]
+fn a_note_of_what_is_durable_counts_only_near_the_open_epoch() {
+    let (_, arena) = left(Durability::Flush);
+    assert!(arena.durable().is_empty(), "never noted");
+    let most = CHAIN_MAX as u64 + 2;
+    for (open, durable, counts) in [
+        (5, 4, true),
+        (5, 5, false),
+        (5, 6, false),
+        (90_000, 90_000 - most, true),
+        (90_000, 90_000 - most - 1, false),
+    ] {
+        arena.note_epoch(open);
+        arena.note_durable(durable);
+        assert_eq!(arena.durable().cover(durable as u16), counts, "{open}, {durable}");
+        assert_eq!(arena.durable().cover(durable as u16 - 1), counts, "{open}, {durable}");
+        assert!(!arena.durable().cover(durable as u16 + 1), "{open}, {durable}");
+    }
 }
 
 #[test]

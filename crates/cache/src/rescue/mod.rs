@@ -107,10 +107,11 @@ impl Rescue {
     /// Collects the ranges; returns them by their epochs, too.
     fn find_zeros(&mut self, epochs: &Epochs, ranges_max: u32) -> Cover {
         let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
+        let durable = self.arena.durable();
         let mut cover = Cover::default();
         for number in 0..ranges_max {
             match self.arena.extent(number) {
-                Ok(Some(range)) => {
+                Ok(Some(range)) if !durable.cover(range.epoch as u16) => {
                     let end = range.first.saturating_add(range.blocks.into()).min(end_of_volume);
                     let blocks = range.first..end;
                     if blocks.is_empty() {
@@ -119,7 +120,7 @@ impl Rescue {
                     cover.add(epochs.number(range.epoch as u16), blocks.clone());
                     self.zeros.push(blocks);
                 }
-                Ok(None) => {}
+                Ok(_) => {}
                 Err(()) => self.rejected += 1,
             }
         }
@@ -130,6 +131,7 @@ impl Rescue {
 
     /// Collects the newest version of every block in each epoch, unless a range overtakes it.
     fn find_versions(&mut self, epochs: &Epochs, slots: u32, cover: &Cover) {
+        let durable = self.arena.durable();
         for slot in 0..slots {
             let Some(header) = self.header(slot) else {
                 self.rejected += 1;
@@ -138,7 +140,8 @@ impl Rescue {
             let epoch = epochs.number(header.epoch);
             let mask = header.mask & self.sectors_of(header.block);
             let overtaken = || cover.covers_after(epoch, header.block);
-            if header.state.is_dirty() && mask != 0 && !overtaken() {
+            let is_lost = header.state.is_dirty() && !durable.cover(header.epoch);
+            if is_lost && mask != 0 && !overtaken() {
                 let rank = epochs.rank(header.sequence);
                 self.versions.push(Version { block: header.block, rank, slot, mask, epoch });
             }

@@ -18,8 +18,15 @@ type Piece = (u64, u64, Option<u32>);
 
 /// An arena whose open epoch is `epoch`.
 fn fixture(sectors: u64, epoch: u64) -> Fixture {
-    let geometry =
-        Geometry { slots: 16, shards: 2, region_blocks: 8, extents: 2, fills: 2, run_blocks: 8 };
+    let geometry = Geometry {
+        slots: 16,
+        shards: 2,
+        region_blocks: 8,
+        extents: 2,
+        fills: 2,
+        run_blocks: 8,
+        slice_blocks: 256,
+    };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let arena = Arena::over(memory.clone(), &geometry, GRAIN);
     arena.adopt(&geometry, sectors, 7);

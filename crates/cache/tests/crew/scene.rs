@@ -126,7 +126,15 @@ pub(crate) fn scene(settings: Settings) -> Scene {
 }
 
 fn geometry(shards: u32) -> Geometry {
-    Geometry { slots: 16_384, shards, region_blocks: 64, extents: 4, fills: 8, run_blocks: 8 }
+    Geometry {
+        slots: 16_384,
+        shards,
+        region_blocks: 64,
+        extents: 4,
+        fills: 8,
+        run_blocks: 8,
+        slice_blocks: 256,
+    }
 }
 
 /// Memory that nobody has used.
