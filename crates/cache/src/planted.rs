@@ -101,6 +101,8 @@ pub enum Bug {
     ForgetTurn,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
+    /// C14: of a block that is discarded in part, everything stays.
+    KeepDiscardedEdges,
     /// C14: blocks are written out early while a range of zeros of their epoch waits.
     EarlyUnderRange,
     /// C14: the backing is asked what is zero before the cache looks at what it holds itself.
@@ -113,7 +115,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 51] = [
+    pub const ALL: [Bug; 52] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -161,6 +163,7 @@ impl Bug {
         Bug::IgnoreDebt,
         Bug::ForgetTurn,
         Bug::DiscardDropsFlushed,
+        Bug::KeepDiscardedEdges,
         Bug::EarlyUnderRange,
         Bug::StatusBelowFirst,
         Bug::SkipFence,

@@ -11,7 +11,7 @@ use crate::setup::EngineSetup;
 use crate::stamp::{self, GRAIN, Operation};
 use crate::subject::{Admission, take_admissions};
 use crate::trace;
-use block::{Result, Stretch, WriteMode};
+use block::{Discard, Result, Stretch, WriteMode};
 use cache::Changes;
 use std::fmt;
 
@@ -203,6 +203,14 @@ impl Book {
         self.sends(before.operation, before.kind, before.range, any_dirty)
     }
 
+    /// What a discard leaves.
+    fn discarded(&self) -> Content {
+        match self.disk.with(|disk| disk.model.discard) {
+            Discard::Zeroes => Content::Zeros,
+            Discard::Ignored => Content::ZerosOrOlder,
+        }
+    }
+
     fn sends(
         &mut self,
         operation: Operation,
@@ -214,7 +222,7 @@ impl Book {
         let content = match kind {
             Kind::Write | Kind::WriteFua => Some(Content::Stamp),
             Kind::Zero | Kind::ZeroFua => Some(Content::Zeros),
-            Kind::Discard => Some(Content::ZerosOrOlder),
+            Kind::Discard => Some(self.discarded()),
             Kind::Read | Kind::Flush | Kind::Status => None,
         };
         let overlaps_dirty =

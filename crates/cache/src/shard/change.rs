@@ -19,7 +19,7 @@ pub(crate) enum Source<'a> {
     Zeros {
         /// Space behind them may be given up.
         may_unmap: bool,
-        /// The client does not care what is there: only whole blocks count.
+        /// The client gives up what is there.
         discard: bool,
     },
 }
@@ -215,12 +215,12 @@ impl Shard {
         met
     }
 
-    /// Blocks that need a slot when this change is absorbed: all of a write's, the edges of zeros.
+    /// Blocks that need a slot when this change is absorbed: all of a write's; of zeros and discards, those
+    /// that are covered in part.
     fn slots_for(change: &Change) -> u32 {
         let (first, blocks) = blocks_of(&change.at);
         match change.source {
             Source::Data(_) => blocks,
-            Source::Zeros { discard: true, .. } => 0,
             Source::Zeros { .. } => {
                 let parted = |block| u32::from(share(&change.at, block).1 < BLOCK_SECTORS);
                 let last = first + u64::from(blocks) - 1;
@@ -467,7 +467,7 @@ impl Shard {
         for block in first..first + u64::from(blocks) {
             if share(&change.at, block).1 == BLOCK_SECTORS {
                 self.zero_block(gauges, block);
-            } else if !discard {
+            } else if !(discard && planted(Bug::KeepDiscardedEdges)) {
                 self.absorb_block(gauges, change, block, sequence);
             }
         }

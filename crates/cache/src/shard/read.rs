@@ -202,10 +202,6 @@ impl Shard {
         let start = from * u64::from(crate::BLOCK_SECTORS) + u64::from(sector);
         let end = to * u64::from(crate::BLOCK_SECTORS) + u64::from(last_sector + last_sectors);
         let id = self.fills.begin(from, (to - from + 1) as u32, keep);
-        for block in from..=to {
-            let held = self.presence(block);
-            self.fills.set_mark(id, block, held);
-        }
         Fetch { id, at: Extent::new(start, (end - start) as u32), skip }
     }
 
