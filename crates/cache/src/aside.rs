@@ -11,6 +11,18 @@ const READS: u8 = 1;
 const WRITES: u8 = 2;
 const UNPROBED: u8 = 4;
 
+/// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as many
+/// samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal
+/// Streaming for Estimating Quantiles", 2013).
+fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
+    let step = before_ns / 8;
+    match sample_ns > before_ns {
+        true if before_ns == 0 => sample_ns,
+        true => before_ns.saturating_add(step + 1),
+        false => before_ns - step,
+    }
+}
+
 /// Whether a volume's cache steps aside, and the guard that decides it.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -20,6 +32,8 @@ pub(crate) struct Watch {
     off: AtomicBool,
     probe_reads: AtomicU64,
     probe_hits: AtomicU64,
+    /// About the median of what reads of the backing take, in nanoseconds; 0: not measured yet.
+    backing_read_median_ns: AtomicU64,
     view: Lock<View>,
 }
 
@@ -60,13 +74,7 @@ impl View {
     }
 
     /// What has happened since the last window.
-    fn window(
-        &mut self,
-        now: &Counters,
-        probes: [u64; 2],
-        cost_ns: u64,
-        pressure: Pressure,
-    ) -> Window {
+    fn window(&mut self, now: &Counters, probes: [u64; 2], pressure: Pressure) -> Window {
         let before = core::mem::replace(&mut self.counted, *now);
         let probed = core::mem::replace(&mut self.probes, probes);
         let reads = |counters: &Counters| counters.read_hits + counters.read_misses;
@@ -82,8 +90,8 @@ impl View {
             probe_hits: probes[1] - probed[1],
             backing_read_ns: now.backing_read_ns,
             hit_ns: now.hit_ns,
-            cost_ns,
             pressure,
+            ..Window::default()
         }
     }
 }
@@ -112,6 +120,12 @@ impl Watch {
         }
     }
 
+    /// A read of the backing took so long.
+    pub(crate) fn backing_read_took(&self, ns: u64) {
+        let before = self.backing_read_median_ns.load(Ordering::Relaxed);
+        self.backing_read_median_ns.store(toward_median(before, ns), Ordering::Relaxed);
+    }
+
     /// Adds how it stands.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
         let standing = self.view.peek(|view| view.standing(true, now_ns));
@@ -128,11 +142,15 @@ impl Shared {
     pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
         let watch = &self.watch;
         let counted = self.counters(now_ns);
-        let load = |probes: &AtomicU64| probes.load(Ordering::Relaxed);
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let probes = [load(&watch.probe_reads), load(&watch.probe_hits)];
-        let cost_ns = self.settings.fill_cost_ns;
         watch.view.peek(|view| {
-            let window = view.window(&counted, probes, cost_ns, pressure);
+            let window = Window {
+                backing_read_median_ns: load(&watch.backing_read_median_ns),
+                backing_write_ns: self.drain.least_of(1).unwrap_or(0),
+                cost_ns: self.settings.fill_cost_ns,
+                ..view.window(&counted, probes, pressure)
+            };
             if watch.off.load(Ordering::SeqCst) {
                 return false;
             }
@@ -170,5 +188,30 @@ impl Shared {
             let bits = view.put(aside, now_ns);
             self.watch.out.store(bits, Ordering::SeqCst);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::toward_median;
+
+    /// What is believed after so many reads, of which those whose number in ten is below `odd` took `others`.
+    fn after(first_ns: u64, most_ns: u64, odd: u64, others_ns: u64) -> u64 {
+        let samples = (0..1000).map(|read| if read % 10 < odd { others_ns } else { most_ns });
+        samples.fold(first_ns, toward_median)
+    }
+
+    #[test]
+    fn most_reads_tell_what_the_backing_takes() {
+        const WAIT_NS: u64 = 8_000_000;
+        let about = |ns: u64, expected: u64| ns > expected / 2 && ns < expected * 2;
+        assert!(about(after(0, 500_000, 0, 0), 500_000));
+        // Also from a first one that has waited, and with four in ten that wait for a processor.
+        assert!(about(after(WAIT_NS, 5_000, 4, WAIT_NS), 5_000));
+        // Also from a first one of a hole, and with four in ten that are.
+        assert!(about(after(3_000, 500_000, 4, 3_000), 500_000));
+        assert!(after(500_000, 0, 0, 0) < 10, "what answers at once");
+        assert!(about(after(0, 100_000, 1, 0), 100_000));
+        assert!(toward_median(u64::MAX, u64::MAX) > u64::MAX / 2);
     }
 }

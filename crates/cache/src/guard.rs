@@ -7,7 +7,9 @@
 //! in time or written out in longer runs. While the lane gets the processors it wants, that is what
 //! `worth.rs` and the limits of the write buffer see to, and the guard steps in only where reads lose
 //! all the same. When the lane has to wait for a processor, each copy makes all else later: then what
-//! has not shown that it pays is left out.
+//! has not shown that it pays is left out. Not over a slow backing, though, whose requests take 20 times
+//! as long as a copy or more: a cold cache has no hits to show yet, so what is read is kept, and what is
+//! absorbed must spare as much of the backing's time as it costs.
 //!
 //! Stepping aside is not complete: one part in sixteen of the volume is treated as before, so that
 //! the guard sees when it would pay again. With writes for a second in five only: what is absorbed there must
@@ -19,6 +21,7 @@
 //! it lets more pass. Ours looks at benefit, since memory has no latency to speak of.)
 
 use crate::index::Hash;
+use crate::worth::is_slow;
 use core::fmt;
 
 /// How processors were to be had in a window, in thousandths.
@@ -53,12 +56,33 @@ pub struct Window {
     pub probe_hits: u64,
     /// What a read of the backing takes, in nanoseconds; 0: not known.
     pub backing_read_ns: u64,
+    /// The median of the same; 0: not known. A few reads that wait for a processor do not move it, nor do
+    /// a few of holes in a file, which are answered at once.
+    pub backing_read_median_ns: u64,
+    /// What the backing takes to write a block when nothing stands before it, in nanoseconds; 0: not known.
+    pub backing_write_ns: u64,
     /// What a hit takes, in nanoseconds.
     pub hit_ns: u64,
     /// What keeping or absorbing a block costs, in nanoseconds of a processor.
     pub cost_ns: u64,
     /// How processors were to be had.
     pub pressure: Pressure,
+}
+
+impl Window {
+    /// Whether reads of the backing take so long that keeping a block costs little beside one.
+    fn reads_slowly(&self) -> bool {
+        is_slow(self.backing_read_median_ns, self.cost_ns)
+    }
+
+    /// What a request costs, in copies of a block: where the backing is slow, its time; else what a
+    /// processor spends.
+    fn request_costs(&self) -> u64 {
+        match is_slow(self.backing_write_ns, self.cost_ns) {
+            true => self.backing_write_ns / self.cost_ns.max(1),
+            false => REQUEST_COSTS,
+        }
+    }
 }
 
 /// Why the cache steps aside.
@@ -216,8 +240,9 @@ impl Buffered {
         ease(&mut self.runs, window.runs);
     }
 
-    /// Whether absorbing spares more requests than it costs copies; None: too early to say.
-    fn pays(&self) -> Option<bool> {
+    /// Whether absorbing spares more than it costs, where a request costs so many copies; None: too
+    /// early to say.
+    fn pays(&self, request_costs: u64) -> Option<bool> {
         if self.absorbed < ENOUGH || self.written + self.saved < ENOUGH {
             return None;
         }
@@ -229,7 +254,7 @@ impl Buffered {
             written => (u128::from(rest) * u128::from(self.runs) / u128::from(written)) as u64,
         };
         let spared = self.absorbed.saturating_sub(requests);
-        Some(spared * REQUEST_COSTS > self.absorbed)
+        Some(spared.saturating_mul(request_costs) > self.absorbed)
     }
 }
 
@@ -315,6 +340,9 @@ impl Guard {
 
     fn judge_keeping(&self, window: &Window) -> Says {
         let Window { reads, hits, kept, cost_ns, .. } = *window;
+        if self.is_busy && window.reads_slowly() {
+            return Says::Good;
+        }
         if reads < ENOUGH || self.calm_read_ns == 0 {
             return if self.is_busy { Says::Nothing } else { Says::Good };
         }
@@ -346,7 +374,7 @@ impl Guard {
         }
         match why {
             _ if pays => Says::Good,
-            Why::Busy { .. } if self.is_busy => {
+            Why::Busy { .. } if self.is_busy && !window.reads_slowly() => {
                 Says::Bad(Why::Busy { waited: window.pressure.waited })
             }
             Why::Busy { .. } => Says::Good,
@@ -362,7 +390,7 @@ impl Guard {
             self.buffered.add(window);
         }
         let busy = Why::Busy { waited: window.pressure.waited };
-        match (self.is_busy, self.buffered.pays()) {
+        match (self.is_busy, self.buffered.pays(window.request_costs())) {
             (false, _) | (true, Some(true)) => Says::Good,
             (true, Some(false)) => Says::Bad(busy),
             // The part that is still absorbed has nothing to tell: it goes on as it is.

@@ -126,6 +126,7 @@ impl Handle {
             let before = measured.load(Ordering::Relaxed);
             let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
             measured.store(now, Ordering::Relaxed);
+            self.shared.watch.backing_read_took(took);
         }
         if result.is_err() {
             self.shared.errors[0].fetch_add(1, Ordering::Relaxed);

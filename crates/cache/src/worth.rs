@@ -37,6 +37,12 @@ const HITS_ONE_IN: u32 = 32;
 /// A backing that is slower than so many times the cost of keeping is slow.
 const SLOW: u64 = 20;
 
+/// Whether a backing that takes so long for a request is slow beside what keeping a block costs.
+#[inline]
+pub(crate) fn is_slow(backing_ns: u64, cost_ns: u64) -> bool {
+    backing_ns > cost_ns.saturating_mul(SLOW)
+}
+
 impl Worth {
     /// A read was answered from memory, or was not.
     #[inline]
@@ -56,7 +62,7 @@ impl Worth {
             return true;
         }
         match prospect.backing_ns {
-            Some(backing_ns) if backing_ns <= SLOW * prospect.cost_ns => {
+            Some(backing_ns) if !is_slow(backing_ns, prospect.cost_ns) => {
                 u64::from(self.hits) * backing_ns > u64::from(self.reads) * prospect.cost_ns
             }
             _ => prospect.has_room || self.hits * HITS_ONE_IN >= self.reads,

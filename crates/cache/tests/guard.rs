@@ -4,6 +4,9 @@ use cache::{Aside, Guard, Pressure, Why, Window};
 
 const CALM: Pressure = Pressure { waited: 20, wanted: 900 };
 const BUSY: Pressure = Pressure { waited: 600, wanted: 900 };
+/// Less than 20 times what keeping a block costs here, and more than that.
+const FAST_NS: u64 = 5_000;
+const SLOW_NS: u64 = 100_000;
 
 /// Reads of which so many in a thousand are hits, over a backing this slow, all misses kept.
 fn reading(hits: u64, backing_read_ns: u64, pressure: Pressure) -> Window {
@@ -12,6 +15,7 @@ fn reading(hits: u64, backing_read_ns: u64, pressure: Pressure) -> Window {
         hits,
         kept: 1000 - hits,
         backing_read_ns,
+        backing_read_median_ns: backing_read_ns,
         hit_ns: 300,
         cost_ns: 400,
         pressure,
@@ -41,7 +45,7 @@ fn calm_processors_leave_a_slow_backing_alone_whatever_is_hit() {
     let mut guard = Guard::default();
     for hits in [0, 10, 500, 1000] {
         for _ in 0..100 {
-            let aside = guard.decide(&reading(hits, 100_000, CALM));
+            let aside = guard.decide(&reading(hits, SLOW_NS, CALM));
             assert_eq!(aside, Aside::default(), "{hits} hits in a thousand");
             let aside = guard.decide(&writing(0, 1000, CALM));
             assert_eq!(aside, Aside::default(), "the buffer's limits see to that");
@@ -52,14 +56,14 @@ fn calm_processors_leave_a_slow_backing_alone_whatever_is_hit() {
 #[test]
 fn busy_processors_make_it_step_aside_within_two_windows_and_it_comes_back_in_one_second() {
     let mut guard = Guard::default();
-    (0..10).for_each(|_| _ = guard.decide(&reading(0, 100_000, CALM)));
+    (0..10).for_each(|_| _ = guard.decide(&reading(500, FAST_NS, CALM)));
     let out = |aside: &Aside| matches!(aside.reads, Some(Why::Busy { waited: 600 }));
-    assert!(windows_until(&mut guard, &reading(0, 100_000, BUSY), out) <= 2);
+    assert!(windows_until(&mut guard, &reading(0, FAST_NS, BUSY), out) <= 2);
     for _ in 0..100 {
-        assert!(out(&guard.decide(&probing(0, 100_000, BUSY))), "it does not flap");
+        assert!(out(&guard.decide(&probing(0, FAST_NS, BUSY))), "it does not flap");
     }
     let back = |aside: &Aside| aside.reads.is_none();
-    assert!(windows_until(&mut guard, &probing(0, 100_000, CALM), back) <= 20);
+    assert!(windows_until(&mut guard, &probing(0, FAST_NS, CALM), back) <= 20);
     assert_eq!(guard.times(), 1);
     assert_eq!(Why::Busy { waited: 432 }.to_string(), "processors busy: waited 43 % of the time");
 }
@@ -69,7 +73,7 @@ fn who_pays_stays_also_when_processors_are_busy() {
     let mut guard = Guard::default();
     for _ in 0..100 {
         // Three hits in ten save more of a processor than keeping the rest costs.
-        let aside = guard.decide(&reading(300, 100_000, BUSY));
+        let aside = guard.decide(&reading(300, FAST_NS, BUSY));
         assert_eq!(aside.reads, None);
         // Half of what is absorbed never reaches the backing.
         let aside = guard.decide(&writing(500, 500, BUSY));
@@ -82,19 +86,21 @@ fn who_pays_stays_also_when_processors_are_busy() {
 #[test]
 fn latencies_that_are_waits_for_a_processor_are_not_the_backings() {
     let mut guard = Guard::default();
-    (0..10).for_each(|_| _ = guard.decide(&reading(0, 10_000, CALM)));
-    // By what is measured now, ten hits in a thousand save 4 ms each.
+    (0..10).for_each(|_| _ = guard.decide(&reading(500, FAST_NS, CALM)));
+    // By the mean that is measured now, ten hits in a thousand save 4 ms each.
     let out = |aside: &Aside| aside.reads.is_some();
-    assert!(windows_until(&mut guard, &reading(10, 4_000_000, BUSY), out) <= 2);
+    let waits = reading(10, 4_000_000, BUSY);
+    let window = Window { backing_read_median_ns: FAST_NS, ..waits };
+    assert!(windows_until(&mut guard, &window, out) <= 2);
 }
 
 #[test]
 fn a_probe_that_pays_brings_it_back_although_processors_are_busy() {
     let mut guard = Guard::default();
     let out = |aside: &Aside| aside.reads.is_some();
-    windows_until(&mut guard, &reading(0, 100_000, BUSY), out);
+    windows_until(&mut guard, &reading(0, FAST_NS, BUSY), out);
     let back = |aside: &Aside| aside.reads.is_none();
-    assert!(windows_until(&mut guard, &probing(500, 100_000, BUSY), back) <= 20);
+    assert!(windows_until(&mut guard, &probing(500, FAST_NS, BUSY), back) <= 20);
     let out = |aside: &Aside| aside.writes.is_some();
     windows_until(&mut guard, &writing(0, 1000, BUSY), out);
     let back = |aside: &Aside| aside.writes.is_none();
@@ -157,4 +163,53 @@ fn who_asks_for_nothing_is_let_alone() {
         assert_eq!(guard.decide(&reading(0, 100_000, idle)), Aside::default());
         assert_eq!(guard.decide(&Window { pressure: BUSY, ..Window::default() }), Aside::default());
     }
+}
+
+#[test]
+fn a_cold_cache_over_a_slow_backing_keeps_what_is_read_however_busy_processors_are() {
+    for backing_ns in [8_001, SLOW_NS, 500_000, 10_000_000] {
+        // Nothing was measured in calm times, and nothing is hit yet.
+        let mut guard = Guard::default();
+        for _ in 0..200 {
+            assert_eq!(guard.decide(&reading(0, backing_ns, BUSY)).reads, None, "{backing_ns} ns");
+        }
+        assert_eq!(guard.times(), 0);
+    }
+    let out = |aside: &Aside| aside.reads.is_some();
+    assert!(windows_until(&mut Guard::default(), &reading(0, 8_000, BUSY), out) <= 2);
+}
+
+#[test]
+fn reads_come_back_while_processors_are_busy_once_the_backing_shows_to_be_slow() {
+    let mut guard = Guard::default();
+    let out = |aside: &Aside| aside.reads.is_some();
+    windows_until(&mut guard, &reading(0, FAST_NS, BUSY), out);
+    let back = |aside: &Aside| aside.reads.is_none();
+    assert!(windows_until(&mut guard, &probing(0, SLOW_NS, BUSY), back) <= 12);
+    (0..50).for_each(|_| assert_eq!(guard.decide(&reading(0, SLOW_NS, BUSY)).reads, None));
+}
+
+#[test]
+fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spare() {
+    // A request of 0.5 ms is 1,250 copies, one of 0.1 ms 250, and one of a fast backing three.
+    let cases = [
+        (500_000, 1, true),
+        (500_000, 0, false),
+        (SLOW_NS, 5, true),
+        (SLOW_NS, 3, false),
+        (FAST_NS, 300, false),
+        (FAST_NS, 400, true),
+        (0, 5, false),
+    ];
+    for (backing_write_ns, saved, stays) in cases {
+        let mut guard = Guard::default();
+        let window = Window { backing_write_ns, ..writing(saved, 1000 - saved, BUSY) };
+        (0..20).for_each(|_| _ = guard.decide(&window));
+        let aside = guard.aside().writes;
+        assert_eq!(aside.is_none(), stays, "{saved} of 1000 saved, {backing_write_ns} ns each");
+    }
+    // Eight written at a time spare as much as is needed anywhere.
+    let window = Window { backing_write_ns: SLOW_NS, ..writing(0, 125, BUSY) };
+    let mut guard = Guard::default();
+    (0..20).for_each(|_| assert_eq!(guard.decide(&window).writes, None));
 }

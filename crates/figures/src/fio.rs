@@ -21,6 +21,17 @@ pub(crate) struct Load {
     pub(crate) kind: String,
     /// So many at once.
     pub(crate) depth: u32,
+    /// How much of the volume is asked for; None: all of it.
+    pub(crate) bytes: Option<u64>,
+    /// Each block once at most: where all were asked for, the run ends early.
+    pub(crate) once: bool,
+}
+
+impl Load {
+    /// Anywhere on the volume, again and again.
+    pub(crate) fn new(kind: &str, depth: u32) -> Load {
+        Load { kind: kind.to_owned(), depth, bytes: None, once: false }
+    }
 }
 
 /// Reads 4 KiB blocks at random for some time, `depth` of them at once. fio runs on these
@@ -29,7 +40,7 @@ pub(crate) struct Load {
 /// # Errors
 /// If fio is not installed, or reads nothing.
 pub(crate) fn fio(server: &Program, processors: &str, depth: u32, run_ms: u32) -> Result<FioRun> {
-    fio_load(server, processors, &Load { kind: "randread".to_owned(), depth }, run_ms)
+    fio_load(server, processors, &Load::new("randread", depth), run_ms)
 }
 
 /// A load for some time. fio runs on these processors.
@@ -44,9 +55,11 @@ pub(crate) fn fio_load(
 ) -> Result<FioRun> {
     let before = server.used_ns()?;
     let output = pinned("fio", processors)
-        .args(["--name=figures", "--ioengine=nbd", "--bs=4k", "--time_based"])
+        .args(["--name=figures", "--ioengine=nbd", "--bs=4k"])
         .arg(format!("--rw={}", load.kind))
-        .args(["--norandommap", "--randrepeat=0", "--output-format=json", "--thread=1"])
+        .args(["--randrepeat=0", "--output-format=json", "--thread=1"])
+        .args(if load.once { &[][..] } else { &["--norandommap", "--time_based"] })
+        .args(load.bytes.map(|bytes| format!("--size={bytes}")))
         .arg(format!("--uri={}", server.uri()))
         .arg(format!("--iodepth={}", load.depth))
         .arg(format!("--runtime={run_ms}ms"))

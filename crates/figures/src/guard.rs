@@ -3,8 +3,10 @@
 //!
 //! Two servers stand side by side; fio's nbd engine loads one and the other in turns, with reads that
 //! all miss, with writes, and with both. Then the busy programs end, while the load goes on, and the
-//! server says for how long its guard has stepped aside since.
+//! server says for how long its guard has stepped aside since. Over a slow backing a cache that is cold may
+//! still help: `cold.rs`.
 
+use crate::cold;
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
 use crate::program::{Passing, Processors, Program, Site, fill, pause_ms};
@@ -17,6 +19,9 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
+    /// What to compare: fast (backings where the cache cannot help), cold (a cold cache over a slow one).
+    #[arg(long, value_delimiter = ',', default_value = "fast,cold")]
+    rows: Vec<String>,
     /// The file's size, in GiB: many times the cache's.
     #[arg(long, default_value_t = 1)]
     gib: u64,
@@ -24,21 +29,24 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 64)]
     memory_mib: u64,
     /// Queue depths.
-    #[arg(long, value_delimiter = ',', default_value = "1,32")]
-    depths: Vec<u32>,
+    #[arg(long, value_delimiter = ',', default_value = "1,4,32")]
+    pub(crate) depths: Vec<u32>,
     /// Pairs of runs for each comparison.
     #[arg(long, default_value_t = 8)]
-    pairs: usize,
+    pub(crate) pairs: usize,
     /// Milliseconds of each run.
     #[arg(long, default_value_t = 2000)]
-    run_ms: u32,
+    pub(crate) run_ms: u32,
     /// Backings: null, ram, file (through the page cache).
     #[arg(long, value_delimiter = ',', default_value = "null,file")]
     backings: Vec<String>,
-    /// Loads: randread, randwrite, randrw.
+    /// Loads: randread, randwrite, randrw (over fast backings only).
     #[arg(long, value_delimiter = ',', default_value = "randread,randwrite,randrw")]
-    loads: Vec<String>,
-    /// Busy programs on each processor.
+    pub(crate) loads: Vec<String>,
+    /// What a request takes where the backing is slow, in microseconds.
+    #[arg(long, value_delimiter = ',', default_value = "100,500")]
+    pub(crate) delays_us: Vec<u32>,
+    /// Busy programs on each processor (before a slow backing: always two).
     #[arg(long, default_value_t = 1)]
     busy: usize,
     /// Compare the server without a cache layer with itself: what this machine cannot tell apart.
@@ -54,10 +62,14 @@ const BACK_MS_MAX: u64 = 1000;
 const WATCH_MS: u32 = 4000;
 
 /// Programs that keep processors busy, until this is dropped.
-struct Hogs(Vec<Child>);
+pub(crate) struct Hogs(Vec<Child>);
 
 impl Hogs {
-    fn start(processors: &[usize], each: usize) -> Result<Hogs> {
+    /// So many on each of these processors.
+    ///
+    /// # Errors
+    /// If taskset or sh is not installed.
+    pub(crate) fn start(processors: &[usize], each: usize) -> Result<Hogs> {
         let mut hogs = Hogs(Vec::new());
         for processor in processors.iter().flat_map(|one| std::iter::repeat_n(one, each)) {
             let mut command = Command::new("taskset");
@@ -157,6 +169,17 @@ fn print(what: &str, (periods, used): &(Pairs, Pairs)) {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let overdrive = Overdrive::find(&arguments.site)?;
+    for rows in &arguments.rows {
+        match rows.as_str() {
+            "fast" => fast(&overdrive, arguments)?,
+            "cold" => cold::run(&overdrive, arguments)?,
+            _ => bail!("--rows {rows}: fast or cold"),
+        }
+    }
+    Ok(())
+}
+
+fn fast(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     let (processors, split) = (Processors::all()?, Processors::split()?);
     let files = ["with", "without"].map(|name| arguments.site.file(&format!("guard-{name}")));
     let memory = match arguments.control {
@@ -187,10 +210,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let with = serve("with", &files[0], &memory)?;
         let without = serve("without", &files[1], "0")?;
         let client = split.of_client();
-        let contest = Contest { overdrive: &overdrive, client, with, without, arguments };
+        let contest = Contest { overdrive, client, with, without, arguments };
         for kind in &arguments.loads {
             for &depth in &arguments.depths {
-                let load = Load { kind: kind.clone(), depth };
+                let load = Load::new(kind, depth);
                 let hogs = Hogs::start(&processors, arguments.busy)?;
                 print(&format!("{kind}, depth {depth}"), &contest.compare(&load)?);
                 if arguments.control {

@@ -5,6 +5,7 @@
 //! are exact but for the processor's own time.
 
 mod client;
+mod cold;
 mod copy;
 mod engine;
 mod fio;
@@ -58,7 +59,8 @@ enum Figure {
     Model(model::Arguments),
     /// Misses through the server, against the same server without a cache layer.
     Misses(misses::Arguments),
-    /// Never slower with every processor busy: with a cache that cannot help, against none.
+    /// Never slower with every processor busy: with a cache that cannot help, against none; over a slow
+    /// backing from cold, against `--guard off` and none.
     Guard(guard::Arguments),
     /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
     Server(server::Arguments),

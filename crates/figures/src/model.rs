@@ -220,7 +220,7 @@ fn in_real_time(model: &Model, options: &Options, arguments: &Arguments) -> Resu
             let mut more = vec!["--memory", "0"];
             more.extend(polls.then_some("--poll"));
             let server = overdrive.serve(&processors.of_servers(), "model", &backing, &more)?;
-            let load = fio::Load { kind: format!("rand{what}"), depth: 1 };
+            let load = fio::Load::new(&format!("rand{what}"), 1);
             let run = fio_load(&server, &processors.of_client(), &load, arguments.run_ms.max(100))?;
             let late = overdrive.stats()?["model"]["lateness"].clone();
             let late = |key: &str| late[key].as_f64().unwrap_or(0.0) / 1e3;

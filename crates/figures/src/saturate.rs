@@ -150,7 +150,7 @@ fn writes(bed: &Bed) -> Result<()> {
     let mut words = String::new();
     let found = in_turns(bed.arguments.pairs, |side| {
         let server = bed.serve(side)?;
-        let load = Load { kind: "randwrite".to_owned(), depth: DEPTH };
+        let load = Load::new("randwrite", DEPTH);
         let run = fio_load(&server, &bed.processors.of_client(), &load, bed.arguments.run_ms)?;
         let mut client = server.connect()?;
         let start = wall_ns();
