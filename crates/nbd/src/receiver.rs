@@ -2,7 +2,6 @@
 //! answered at once, and starts tasks for the rest.
 
 use crate::action::{Action, refusal_error, understand};
-use crate::behind::status_unless_stalled;
 use crate::codec::*;
 use crate::connection::{Connection, Pending, Wanted, bytes_of, window};
 use crate::export::Session;
@@ -263,7 +262,7 @@ impl<W: Wire> Receiver<W> {
         let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
-            let result = status_unless_stalled(&connection.counting, at).await;
+            let result = connection.counting.status_unless_stalled(at).await;
             connection.finish_status(pending, result);
             connection.work.notify();
         };
