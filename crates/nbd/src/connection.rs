@@ -50,6 +50,8 @@ pub(crate) struct Connection<W> {
     pub(crate) stop: Arc<Stop>,
     /// For how long replies may still be taken by a client after the end has come.
     pub(crate) drain_ms: Option<u64>,
+    /// For how long the payload of a refused write is awaited.
+    pub(crate) rest_ms: Option<u64>,
     simulated: bool,
     budget: Arc<Budget>,
     in_flight_max: usize,
@@ -93,6 +95,7 @@ impl<W: Wire> Connection<W> {
             limits,
             stop: options.stop.clone(),
             drain_ms: options.drain_ms,
+            rest_ms: options.rest_ms,
             features,
             in_flight_max: options.in_flight_max,
             in_flight_bytes_max: options.in_flight_bytes_max,

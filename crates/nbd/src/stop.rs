@@ -1,5 +1,7 @@
 //! What ends waiting: the wish that a server stops, and deadlines.
 
+use crate::server::End;
+use crate::wire::Wire;
 use lane::{Event, Lane};
 use std::future::Future;
 use std::pin::pin;
@@ -81,4 +83,29 @@ pub(crate) async fn either(one: impl Future<Output = ()>, two: impl Future<Outpu
         if ready { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+}
+
+/// Runs what waits for the client until `over` says how the connection ends. Nothing is cancelled:
+/// the wire is shut down, and the work ends because nothing comes any more.
+pub(crate) async fn until<W: Wire, T>(
+    wire: &W,
+    over: impl Future<Output = End>,
+    work: impl Future<Output = Result<T, End>>,
+) -> Result<T, End> {
+    let (mut over, mut work) = (pin!(over), pin!(work));
+    let mut ended = None;
+    std::future::poll_fn(|context| {
+        loop {
+            if let Poll::Ready(result) = work.as_mut().poll(context) {
+                return Poll::Ready(ended.map_or(result, Err));
+            }
+            if ended.is_some() {
+                return Poll::Pending;
+            }
+            let Poll::Ready(end) = over.as_mut().poll(context) else { return Poll::Pending };
+            ended = Some(end);
+            wire.shutdown();
+        }
+    })
+    .await
 }

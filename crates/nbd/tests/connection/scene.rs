@@ -117,6 +117,7 @@ impl Scene {
         let mut scene = Scene::over(World::chosen(seed), seed, 4 << 11);
         scene.options.handshake_ms = None;
         scene.options.drain_ms = None;
+        scene.options.rest_ms = None;
         scene
     }
 
