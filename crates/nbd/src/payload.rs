@@ -43,7 +43,10 @@ impl<W: Wire> Receiver<W> {
                 return self.refuse(Header::new(&header), bytes_of(at)).await;
             }
         };
-        if let Err(end) = self.take_payload(&buffer, bytes_of(at)).await {
+        connection.half_come.set(true);
+        let taken = self.take_payload(&buffer, bytes_of(at)).await;
+        connection.half_come.set(false);
+        if let Err(end) = taken {
             connection.withdraw(buffer);
             return Err(end);
         }
@@ -73,7 +76,7 @@ impl<W: Wire> Receiver<W> {
                 continue;
             }
             let receive = self.connection.wire.receive(memory, filled, rest);
-            let received = self.connection.send_beside(receive).await;
+            let received = self.connection.wait_for(receive).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);
         }

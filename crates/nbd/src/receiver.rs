@@ -69,50 +69,58 @@ impl<W: Wire> Receiver<W> {
                 break end;
             }
         };
+        if end == End::Stopped {
+            self.drain().await;
+        }
         self.leave().await;
         end
+    }
+
+    /// Throws away what comes until the client closes its side, or the sender ends the waiting. To
+    /// close a TCP connection before would destroy replies that are on their way.
+    async fn drain(&mut self) {
+        loop {
+            self.inbox.consume(self.inbox.available());
+            let connection = self.connection.clone();
+            let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
+            if !received.is_ok_and(|count| count > 0) {
+                return;
+            }
+        }
     }
 
     /// Sends what is ready, and waits for the client.
     pub(crate) async fn receive(&mut self) -> Step {
         let connection = self.connection.clone();
-        if connection.stop.is_asked() {
-            // One after the other: if this was all, nothing more is waited for.
-            connection.send_ready().await;
-            if connection.is_idle() {
-                return Err(End::Stopped);
-            }
-        }
-        connection.receiving.set(true);
-        let receive = self.inbox.receive(&connection.wire);
-        let received = connection.send_beside(receive).await;
-        connection.receiving.set(false);
+        let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
         self.arrived(received)
     }
 
+    /// What became of a wait for the client. Once the server is to stop, what came is not taken.
     pub(crate) fn arrived(&self, received: Result<usize>) -> Step {
         match received {
-            Ok(0) => Err(match self.connection.broken.get() {
-                Some(error) => End::Failed(error),
-                None if self.connection.stop.is_asked() => End::Stopped,
-                None => End::Closed,
-            }),
-            Ok(_) => Ok(()),
             Err(error) => Err(End::Failed(error)),
+            Ok(_) if self.connection.stop.is_asked() => Err(End::Stopped),
+            Ok(0) => Err(self.connection.broken.get().map_or(End::Closed, End::Failed)),
+            Ok(_) => Ok(()),
         }
     }
 
-    /// Takes every request that has come completely, and at most one that has not.
+    /// Takes every request that has come completely, and at most one that has not; none any more
+    /// once the server is to stop.
     async fn serve_received(&mut self) -> Step {
         while let Some(bytes) = self.inbox.peek() {
+            if self.connection.stop.is_asked() {
+                self.serve_run().await;
+                return Err(End::Stopped);
+            }
             let Some(header) = RequestHeader::parse(&bytes) else {
                 self.serve_run().await;
                 return Err(End::Malformed("a request without its magic number"));
             };
             self.inbox.consume(REQUEST_BYTES);
             let connection = &self.connection;
-            let (limits, stopping) = (&connection.limits, connection.stop.is_asked());
-            let action = understand(&header, limits, connection.features, stopping);
+            let action = understand(&header, &connection.limits, connection.features);
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {

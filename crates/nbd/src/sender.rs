@@ -36,15 +36,19 @@ async fn send<W: Wire>(connection: &Connection<W>) {
     }
 }
 
-/// Once the server is to stop: shuts the wire down when all is answered, or time is over. That
-/// ends the receiver's wait for the client; it then waits for what is under way.
+/// Once the server is to stop: says that this was all as soon as everything is answered, and gives
+/// the client a moment to go. Shuts the wire down when time is over, which ends the receiver's wait.
 async fn watch<W: Wire>(connection: &Connection<W>) {
     connection.stop.wait().await;
     let deadline = Deadline::new(&connection.lane, connection.drain_ms);
     loop {
         let seen = connection.room.seen();
-        let is_quiet = connection.receiving.get() && connection.is_idle();
-        if is_quiet || deadline.has_come() {
+        if connection.receiving.get() && connection.is_idle() {
+            connection.wire.finish();
+            Deadline::new(&connection.lane, connection.linger_ms).wait().await;
+            break;
+        }
+        if deadline.has_come() {
             break;
         }
         either(connection.room.after(seen), deadline.wait()).await;

@@ -23,6 +23,10 @@ pub struct Options {
     /// How long a client may take for its last replies after the end has come, in milliseconds;
     /// None: as long as it likes.
     pub drain_ms: Option<u64>,
+    /// How long what still comes in is taken and thrown away, once the server is to stop and has
+    /// said all that it will say, in milliseconds: a connection that is closed before the client has
+    /// read the end may lose replies. None: until the client closes it.
+    pub linger_ms: Option<u64>,
     /// How long the payload of a refused write may take to come, in milliseconds: it is thrown away
     /// before the refusal is sent. None: as long as it likes.
     pub rest_ms: Option<u64>,
@@ -45,6 +49,7 @@ impl Default for Options {
         Options {
             handshake_ms: Some(10_000),
             drain_ms: Some(10_000),
+            linger_ms: Some(500),
             rest_ms: Some(10_000),
             in_flight_max: 128,
             in_flight_bytes_max: 64 << 20,

@@ -21,8 +21,9 @@ impl Stop {
         Stop::default()
     }
 
-    /// Asks. New requests are answered with `NBD_ESHUTDOWN` from now on; each connection closes as
-    /// soon as what it has under way is answered, or when its time to drain is over.
+    /// Asks. No request is taken any more, nor refused: to a client the server has gone, and it asks
+    /// the next one. Each connection says what it still owes, then that this was all; it closes when
+    /// the client does, or when its time is over.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.event.notify();
@@ -34,7 +35,8 @@ impl Stop {
         self.asked.load(Ordering::Relaxed)
     }
 
-    pub(crate) async fn wait(&self) {
+    /// Waits until somebody has asked.
+    pub async fn wait(&self) {
         loop {
             let seen = self.event.seen();
             if self.asked.load(Ordering::SeqCst) {

@@ -1,6 +1,6 @@
 //! The connections of a listener: accepted, counted, awaited.
 
-use crate::daemon::{Site, Sites};
+use crate::daemon::{Site, Sites, either};
 use crate::wire::Socket;
 use block::Kind;
 use lane::Event;
@@ -89,7 +89,8 @@ impl Fleet {
         self.exports.remove(name);
     }
 
-    /// Begins to accept connections, until the listener is shut down.
+    /// Begins to accept connections, until the listener is shut down or the service stops: who comes
+    /// after that waits in the listener's queue, for the program that an upgrade executes.
     pub(crate) fn open(self: &Rc<Self>, listener: File) {
         let fleet = self.clone();
         let spawned = self.ring.lane().spawn(async move { fleet.accept(&listener).await });
@@ -99,16 +100,17 @@ impl Fleet {
     async fn accept(self: &Rc<Self>, listener: &File) {
         let lane = self.ring.lane();
         loop {
-            match self.ring.accept(listener).await {
+            let mut accepted = None;
+            let accepting = async { accepted = Some(self.ring.accept(listener).await) };
+            either(self.options.stop.wait(), accepting).await;
+            let Some(accepted) = accepted else { return };
+            match accepted {
                 Ok(socket) => self.serve(socket),
                 Err(error) if error.kind == Kind::Stopping => return,
                 // Out of descriptors or memory: others may give some back.
                 Err(error) => {
                     crate::tell!("overdrive: {error}; trying again");
                     lane.sleep_until(lane.now() + ACCEPT_PAUSE_NS).await;
-                    if self.options.stop.is_asked() {
-                        return;
-                    }
                 }
             }
         }
@@ -160,7 +162,7 @@ impl Fleet {
                 return;
             }
             let changed = self.changed.after(seen);
-            crate::daemon::either(changed, lane.sleep_until(deadline_ns)).await;
+            either(changed, lane.sleep_until(deadline_ns)).await;
         }
     }
 }
