@@ -5,6 +5,7 @@ use crate::behind;
 use crate::budget::Budget;
 use crate::codec::*;
 use crate::outbox::{Header, Outbox};
+use crate::places::Places;
 use crate::pool::{self, Buffer, Pool};
 use crate::server::Options;
 use crate::status;
@@ -52,8 +53,9 @@ pub(crate) struct Connection<W> {
     pub(crate) drain_ms: Option<u64>,
     /// For how long a client may go on to send once it was told of the end.
     pub(crate) linger_ms: Option<u64>,
-    /// For how long the payload of a refused write is awaited.
+    /// For how long the rest of a request is awaited, where that is limited.
     pub(crate) rest_ms: Option<u64>,
+    pub(crate) places: Arc<Places>,
     simulated: bool,
     budget: Arc<Budget>,
     in_flight_max: usize,
@@ -66,6 +68,10 @@ pub(crate) struct Connection<W> {
     pub(crate) sending: Cell<bool>,
     /// The receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
+    /// Since when the rest of a request is awaited.
+    pub(crate) rest_since_ns: Cell<Option<u64>>,
+    /// That has taken too long.
+    pub(crate) late: Cell<bool>,
     /// A request was let in whose payload has not come yet.
     pub(crate) half_come: Cell<bool>,
     /// The receiver has left and everything is answered.
@@ -101,6 +107,7 @@ impl<W: Wire> Connection<W> {
             drain_ms: options.drain_ms,
             linger_ms: options.linger_ms,
             rest_ms: options.rest_ms,
+            places: options.places.clone(),
             features,
             in_flight_max: options.in_flight_max,
             in_flight_bytes_max: options.in_flight_bytes_max,
@@ -110,6 +117,8 @@ impl<W: Wire> Connection<W> {
             in_flight_bytes: Cell::new(0),
             sending: Cell::new(false),
             receiving: Cell::new(false),
+            rest_since_ns: Cell::new(None),
+            late: Cell::new(false),
             half_come: Cell::new(false),
             closed: Cell::new(false),
             sender_gone: Cell::new(false),

@@ -14,6 +14,8 @@ use block::{Extent, Request};
 /// A payload of which so much has not come yet is received straight into its own buffer.
 const DIRECT_BYTES_MIN: usize = 64 << 10;
 
+const MIB: usize = 1 << 20;
+
 impl<W: Wire> Receiver<W> {
     pub(crate) async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
         let connection = self.connection.clone();
@@ -46,6 +48,7 @@ impl<W: Wire> Receiver<W> {
         connection.half_come.set(true);
         let taken = self.take_payload(&buffer, bytes_of(at)).await;
         connection.half_come.set(false);
+        connection.rest_since_ns.set(None);
         if let Err(end) = taken {
             connection.withdraw(buffer);
             return Err(end);
@@ -68,8 +71,13 @@ impl<W: Wire> Receiver<W> {
         let Some(buffer) = buffer else { return Ok(()) };
         let memory = buffer.memory();
         let mut filled = self.inbox.copy_out(memory, 0, length);
+        let mut hurried_from = None;
         while filled < length {
             let rest = length - filled;
+            // Each MiB of it has its own time.
+            if hurried_from.replace(filled / MIB) != Some(filled / MIB) {
+                self.connection.rest_since_ns.set(Some(self.connection.lane.now()));
+            }
             if rest < DIRECT_BYTES_MIN {
                 self.receive().await?;
                 filled += self.inbox.copy_out(memory, filled, rest);

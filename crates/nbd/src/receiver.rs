@@ -92,6 +92,9 @@ impl<W: Wire> Receiver<W> {
     /// Sends what is ready, and waits for the client.
     pub(crate) async fn receive(&mut self) -> Step {
         let connection = self.connection.clone();
+        if self.inbox.available() > 0 && connection.rest_since_ns.get().is_none() {
+            connection.rest_since_ns.set(Some(connection.lane.now()));
+        }
         let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
         self.arrived(received)
     }
@@ -101,6 +104,7 @@ impl<W: Wire> Receiver<W> {
         match received {
             Err(error) => Err(End::Failed(error)),
             Ok(_) if self.connection.stop.is_asked() => Err(End::Stopped),
+            Ok(0) if self.connection.late.get() => Err(End::TimedOut),
             Ok(0) => Err(self.connection.broken.get().map_or(End::Closed, End::Failed)),
             Ok(_) => Ok(()),
         }
@@ -120,6 +124,7 @@ impl<W: Wire> Receiver<W> {
             };
             self.inbox.consume(REQUEST_BYTES);
             let connection = &self.connection;
+            connection.rest_since_ns.set(None);
             let action = understand(&header, &connection.limits, connection.features);
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
@@ -282,12 +287,18 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    /// None: it could not be let in, and has been answered.
+    /// None: it could not be let in, and has been answered, or the client has gone.
     async fn let_in(&mut self, cookie: u64, wanted: Wanted, bytes: usize) -> Option<Pending> {
-        match self.connection.admit(bytes).await {
+        let connection = self.connection.clone();
+        match connection.admit(bytes).await {
+            // What a client that has gone wants to be told is not worth the backing's time.
+            Ok(buffer) if bytes > 0 && connection.broken.get().is_some() => {
+                connection.withdraw(buffer);
+                None
+            }
             Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
             Err(error) => {
-                self.connection.turn_away(cookie, wanted, error).await;
+                connection.turn_away(cookie, wanted, error).await;
                 None
             }
         }

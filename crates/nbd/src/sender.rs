@@ -1,5 +1,5 @@
 //! The task beside the receiver: it sends replies that come while the receiver waits, and it
-//! notices when the server is to stop.
+//! notices when the server is to stop, and when a client takes too long.
 
 use crate::connection::Connection;
 use crate::stop::{Deadline, either};
@@ -11,11 +11,13 @@ use std::rc::Rc;
 /// Runs until the receiver has left.
 pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
     let mut sending = pin!(send(&connection));
-    // A wait and nothing else: it may be dropped. Beside the sending, because that may be stuck
+    // Waits and nothing else: they may be dropped. Beside the sending, because that may be stuck
     // with a client that does not read.
-    let mut watching = pin!(watch(&connection));
+    let mut stopping = pin!(watch_stop(&connection));
+    let mut hurrying = pin!(watch_rest(&connection));
     std::future::poll_fn(|context| {
-        let _ = watching.as_mut().poll(context);
+        let _ = stopping.as_mut().poll(context);
+        let _ = hurrying.as_mut().poll(context);
         sending.as_mut().poll(context)
     })
     .await;
@@ -38,7 +40,7 @@ async fn send<W: Wire>(connection: &Connection<W>) {
 
 /// Once the server is to stop: says that this was all as soon as everything is answered, and gives
 /// the client a moment to go. Shuts the wire down when time is over, which ends the receiver's wait.
-async fn watch<W: Wire>(connection: &Connection<W>) {
+async fn watch_stop<W: Wire>(connection: &Connection<W>) {
     connection.stop.wait().await;
     let deadline = Deadline::new(&connection.lane, connection.drain_ms);
     loop {
@@ -55,4 +57,21 @@ async fn watch<W: Wire>(connection: &Connection<W>) {
     }
     connection.wire.shutdown();
     std::future::pending().await
+}
+
+/// While all places are taken: hangs up on a client that does not send the rest of a request. To look
+/// from time to time costs nothing for each request, and nothing at all while there is a place.
+async fn watch_rest<W: Wire>(connection: &Connection<W>) {
+    let Some(rest_ms) = connection.rest_ms else { return std::future::pending().await };
+    let rest_ns = rest_ms.saturating_mul(1_000_000);
+    loop {
+        connection.places.full().await;
+        let now_ns = connection.lane.now();
+        if connection.rest_since_ns.get().is_some_and(|since| now_ns - since >= rest_ns) {
+            connection.late.set(true);
+            connection.wire.shutdown();
+            return std::future::pending().await;
+        }
+        connection.lane.sleep_until(now_ns + rest_ns / 2).await;
+    }
 }

@@ -4,6 +4,7 @@ use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::export::Exports;
 use crate::handshake::{Agreed, Handshake};
+use crate::places::Places;
 use crate::receiver::Receiver;
 use crate::sender;
 use crate::stop::{Deadline, Stop, either, until};
@@ -28,7 +29,8 @@ pub struct Options {
     /// read the end may lose replies. None: until the client closes it.
     pub linger_ms: Option<u64>,
     /// How long the payload of a refused write may take to come, in milliseconds: it is thrown away
-    /// before the refusal is sent. None: as long as it likes.
+    /// before the refusal is sent. While all places are taken: how long, and half as long again, the
+    /// rest of any request may take, and each MiB of a payload. None: as long as it likes.
     pub rest_ms: Option<u64>,
     /// Requests of one connection that are under way at a time: 1 to 256. What is answered at once
     /// is never under way.
@@ -40,6 +42,8 @@ pub struct Options {
     pub buffer_bytes: usize,
     /// What all connections with clones of these options may have under way together.
     pub budget: Arc<Budget>,
+    /// The places of which this connection has one.
+    pub places: Arc<Places>,
     /// Ends the connection when it is asked.
     pub stop: Arc<Stop>,
 }
@@ -55,6 +59,7 @@ impl Default for Options {
             in_flight_bytes_max: 64 << 20,
             buffer_bytes: 256 << 10,
             budget: Arc::default(),
+            places: Arc::default(),
             stop: Arc::new(Stop::new()),
         }
     }
@@ -78,7 +83,7 @@ pub enum End {
     Closed,
     /// The server was asked to stop.
     Stopped,
-    /// The handshake took too long, or the payload of a refused write.
+    /// The handshake took too long, or the rest of a request where that is limited.
     TimedOut,
     /// The client asked for an export that does not exist, in the way that knows no other answer.
     Refused,
