@@ -7,6 +7,7 @@ use crate::codec::*;
 use crate::outbox::{Header, Outbox};
 use crate::places::Places;
 use crate::pool::{self, Buffer, Pool};
+use crate::rest::Rest;
 use crate::server::Options;
 use crate::status;
 use crate::stop::{Stop, either};
@@ -68,12 +69,7 @@ pub(crate) struct Connection<W> {
     pub(crate) sending: Cell<bool>,
     /// The receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
-    /// Since when the rest of a request is awaited.
-    pub(crate) rest_since_ns: Cell<Option<u64>>,
-    /// That has taken too long.
-    pub(crate) late: Cell<bool>,
-    /// A request was let in whose payload has not come yet.
-    pub(crate) half_come: Cell<bool>,
+    pub(crate) rest: Rest,
     /// The receiver has left and everything is answered.
     pub(crate) closed: Cell<bool>,
     /// The sender has left.
@@ -117,9 +113,7 @@ impl<W: Wire> Connection<W> {
             in_flight_bytes: Cell::new(0),
             sending: Cell::new(false),
             receiving: Cell::new(false),
-            rest_since_ns: Cell::new(None),
-            late: Cell::new(false),
-            half_come: Cell::new(false),
+            rest: Rest::default(),
             closed: Cell::new(false),
             sender_gone: Cell::new(false),
             broken: Cell::new(None),
@@ -181,7 +175,7 @@ impl<W: Wire> Connection<W> {
     }
 
     /// The header of the reply to a request that was understood, and carries nothing.
-    fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
+    pub(crate) fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
         let stored = matches!(wanted, Wanted::Stored);
         let error = result.err().map_or(0, |error| error_of(error.kind, stored));
         match wanted {
@@ -254,11 +248,6 @@ impl<W: Wire> Connection<W> {
             self.give(0, buffer.bytes());
             self.pool.borrow_mut().give(buffer);
         }
-    }
-
-    /// Answers a request that could not be let in.
-    pub(crate) async fn turn_away(&self, cookie: u64, wanted: Wanted, error: Error) {
-        self.answer(self.bare(cookie, wanted, Err(error))).await;
     }
 
     /// Answers a request that was let in. The reply goes out with the next send. What is not done
@@ -385,7 +374,7 @@ impl<W: Wire> Connection<W> {
 
     /// Everything that was let in and has come is answered, and the answers are sent.
     pub(crate) fn is_idle(&self) -> bool {
-        let unanswered = self.in_flight.get() - usize::from(self.half_come.get());
+        let unanswered = self.in_flight.get() - usize::from(self.rest.is_let_in.get());
         unanswered == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
     }
 }

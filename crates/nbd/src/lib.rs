@@ -31,6 +31,7 @@ mod pipe;
 mod places;
 mod pool;
 mod receiver;
+mod rest;
 mod sender;
 mod server;
 mod status;

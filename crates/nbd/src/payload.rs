@@ -19,6 +19,7 @@ const MIB: usize = 1 << 20;
 impl<W: Wire> Receiver<W> {
     pub(crate) async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
         let connection = self.connection.clone();
+        let reply = |result| connection.bare(cookie, Wanted::Stored, result);
         let then_flush = fua && connection.flushes_for_fua();
         let fua_below = fua && !then_flush;
         let mut asked = false;
@@ -30,25 +31,19 @@ impl<W: Wire> Receiver<W> {
             let request = Request::Write { at, from, fua: fua_below };
             if let Some(result) = connection.ask(&request) {
                 self.inbox.consume(bytes_of(at));
-                let error = result.err().map_or(0, |error| error_of(error.kind, true));
-                let header = SimpleReply { error, cookie }.encode();
-                connection.answer(Header::new(&header)).await;
+                connection.answer(reply(result)).await;
                 return Ok(());
             }
             asked = true;
         }
         let buffer = match connection.admit(bytes_of(at)).await {
             Ok(buffer) => buffer,
-            Err(error) => {
-                let error = error_of(error.kind, true);
-                let header = SimpleReply { error, cookie }.encode();
-                return self.refuse(Header::new(&header), bytes_of(at)).await;
-            }
+            Err(error) => return self.refuse(reply(Err(error)), bytes_of(at)).await,
         };
-        connection.half_come.set(true);
+        connection.rest.is_let_in.set(true);
         let taken = self.take_payload(&buffer, bytes_of(at)).await;
-        connection.half_come.set(false);
-        connection.rest_since_ns.set(None);
+        connection.rest.is_let_in.set(false);
+        connection.rest.has_come();
         if let Err(end) = taken {
             connection.withdraw(buffer);
             return Err(end);
@@ -71,12 +66,12 @@ impl<W: Wire> Receiver<W> {
         let Some(buffer) = buffer else { return Ok(()) };
         let memory = buffer.memory();
         let mut filled = self.inbox.copy_out(memory, 0, length);
-        let mut hurried_from = None;
+        let mut awaited_from = None;
         while filled < length {
             let rest = length - filled;
             // Each MiB of it has its own time.
-            if hurried_from.replace(filled / MIB) != Some(filled / MIB) {
-                self.connection.rest_since_ns.set(Some(self.connection.lane.now()));
+            if awaited_from.replace(filled / MIB) != Some(filled / MIB) {
+                self.connection.rest.await_from(self.connection.lane.now());
             }
             if rest < DIRECT_BYTES_MIN {
                 self.receive().await?;

@@ -92,8 +92,8 @@ impl<W: Wire> Receiver<W> {
     /// Sends what is ready, and waits for the client.
     pub(crate) async fn receive(&mut self) -> Step {
         let connection = self.connection.clone();
-        if self.inbox.available() > 0 && connection.rest_since_ns.get().is_none() {
-            connection.rest_since_ns.set(Some(connection.lane.now()));
+        if self.inbox.available() > 0 && !connection.rest.is_awaited() {
+            connection.rest.await_from(connection.lane.now());
         }
         let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
         self.arrived(received)
@@ -104,7 +104,7 @@ impl<W: Wire> Receiver<W> {
         match received {
             Err(error) => Err(End::Failed(error)),
             Ok(_) if self.connection.stop.is_asked() => Err(End::Stopped),
-            Ok(0) if self.connection.late.get() => Err(End::TimedOut),
+            Ok(0) if self.connection.rest.is_late.get() => Err(End::TimedOut),
             Ok(0) => Err(self.connection.broken.get().map_or(End::Closed, End::Failed)),
             Ok(_) => Ok(()),
         }
@@ -124,7 +124,7 @@ impl<W: Wire> Receiver<W> {
             };
             self.inbox.consume(REQUEST_BYTES);
             let connection = &self.connection;
-            connection.rest_since_ns.set(None);
+            connection.rest.has_come();
             let action = understand(&header, &connection.limits, connection.features);
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
@@ -298,7 +298,7 @@ impl<W: Wire> Receiver<W> {
             }
             Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
             Err(error) => {
-                connection.turn_away(cookie, wanted, error).await;
+                connection.answer(connection.bare(cookie, wanted, Err(error))).await;
                 None
             }
         }

@@ -2,6 +2,7 @@
 //! notices when the server is to stop, and when a client takes too long.
 
 use crate::connection::Connection;
+use crate::rest;
 use crate::stop::{Deadline, either};
 use crate::wire::Wire;
 use std::future::Future;
@@ -14,7 +15,7 @@ pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
     // Waits and nothing else: they may be dropped. Beside the sending, because that may be stuck
     // with a client that does not read.
     let mut stopping = pin!(watch_stop(&connection));
-    let mut hurrying = pin!(watch_rest(&connection));
+    let mut hurrying = pin!(rest::watch(&connection));
     std::future::poll_fn(|context| {
         let _ = stopping.as_mut().poll(context);
         let _ = hurrying.as_mut().poll(context);
@@ -57,21 +58,4 @@ async fn watch_stop<W: Wire>(connection: &Connection<W>) {
     }
     connection.wire.shutdown();
     std::future::pending().await
-}
-
-/// While all places are taken: hangs up on a client that does not send the rest of a request. To look
-/// from time to time costs nothing for each request, and nothing at all while there is a place.
-async fn watch_rest<W: Wire>(connection: &Connection<W>) {
-    let Some(rest_ms) = connection.rest_ms else { return std::future::pending().await };
-    let rest_ns = rest_ms.saturating_mul(1_000_000);
-    loop {
-        connection.places.full().await;
-        let now_ns = connection.lane.now();
-        if connection.rest_since_ns.get().is_some_and(|since| now_ns - since >= rest_ns) {
-            connection.late.set(true);
-            connection.wire.shutdown();
-            return std::future::pending().await;
-        }
-        connection.lane.sleep_until(now_ns + rest_ns / 2).await;
-    }
 }

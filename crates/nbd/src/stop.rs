@@ -35,7 +35,7 @@ impl Stop {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Waits until somebody has asked.
+    /// Waits until the end was asked for.
     pub async fn wait(&self) {
         loop {
             let seen = self.event.seen();

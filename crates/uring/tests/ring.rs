@@ -233,7 +233,7 @@ fn what_waits_on_sockets_ends_at_shutdown() {
 }
 
 #[test]
-fn who_has_finished_is_read_to_the_end_and_goes_on_to_receive() {
+fn a_socket_that_has_finished_is_read_to_its_end_and_goes_on_to_receive() {
     let ring = ring();
     let (ours, theirs) = pair();
     let theirs = Arc::new(OwnedFd::from(theirs));

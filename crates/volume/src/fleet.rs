@@ -83,8 +83,8 @@ impl Fleet {
         self.exports.remove(name);
     }
 
-    /// Begins to accept connections, until the listener is shut down or the service stops: who comes
-    /// after that waits in the listener's queue, for the program that an upgrade executes.
+    /// Begins to accept connections, until the listener is shut down or the service stops. A
+    /// client that comes later waits in the listener's queue for the program that an upgrade executes.
     pub(crate) fn open(self: &Rc<Self>, listener: File) {
         let fleet = self.clone();
         let spawned = self.ring.lane().spawn(async move { fleet.accept(&listener).await });

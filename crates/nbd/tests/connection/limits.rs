@@ -161,7 +161,7 @@ fn a_stop_answers_what_was_taken_in_and_nothing_that_comes_later() {
 }
 
 #[test]
-fn a_stop_waits_neither_for_half_a_request_nor_long_for_who_does_not_close() {
+fn a_stop_waits_neither_for_half_a_request_nor_long_for_a_client_that_stays() {
     let halves = [
         request(NBD_CMD_READ, 1, 0, 4096).encode()[..20].to_vec(),
         [&request(NBD_CMD_WRITE, 2, 0, 4096).encode()[..], &[1; 700]].concat(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A scene with so many places, and one of them, which is somebody else's.
+/// A scene with so many places, and one of them, as another client would have it.
 fn scene(places: usize) -> (Scene, Place) {
     let mut scene = Scene::timed();
     scene.options.places = Arc::new(Places::new(places));
@@ -26,7 +26,7 @@ fn halves() -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn who_sends_half_a_request_keeps_a_place_only_while_there_are_others() {
+fn a_client_with_half_a_request_keeps_its_place_only_while_there_are_others() {
     for (places, half) in [1, 2].into_iter().flat_map(|places| halves().map(|half| (places, half)))
     {
         let (scene, place) = scene(places);
@@ -40,7 +40,7 @@ fn who_sends_half_a_request_keeps_a_place_only_while_there_are_others() {
                 assert!((10 * SECOND_NS..=16 * SECOND_NS).contains(&lane.now()), "{}", lane.now());
             } else {
                 lane.sleep_until(100 * SECOND_NS).await;
-                assert!(!client.hears_something(&lane).await, "nobody waits for its place");
+                assert!(!client.hears_something(&lane).await, "no other client wants its place");
             }
             drop(place);
         });
@@ -49,7 +49,7 @@ fn who_sends_half_a_request_keeps_a_place_only_while_there_are_others() {
 }
 
 #[test]
-fn the_last_place_that_is_taken_hurries_who_was_late_before() {
+fn the_last_place_that_is_taken_hurries_a_client_that_was_late_before() {
     let (scene, place) = scene(2);
     let (lane, places) = (scene.lane.clone(), scene.options.places.clone());
     let (end, ()) = scene.play(async move |client: Client| {
@@ -65,7 +65,7 @@ fn the_last_place_that_is_taken_hurries_who_was_late_before() {
 }
 
 #[test]
-fn who_is_silent_or_sends_slowly_keeps_its_place() {
+fn a_client_that_is_silent_or_slow_keeps_its_place() {
     let (scene, place) = scene(1);
     let lane = scene.lane.clone();
     let (end, ()) = scene.play(async move |client: Client| {

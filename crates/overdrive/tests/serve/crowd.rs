@@ -92,7 +92,7 @@ fn a_handshake_that_takes_for_ever_is_ended() {
     server.end().well();
 }
 
-/// Arguments: URI, socket. As many clients as there are places send half a request; somebody new
+/// Arguments: URI, socket. As many clients as there are places send half a request; a new client
 /// gets one of them.
 const HALVES: &str = r#"
 import nbd, socket, struct, sys, time

@@ -66,8 +66,8 @@ h.pwrite(b"w" * 4096, 4096); h.flush()
     }
 }
 
-/// Arguments: URI. Twelve clients write more than the server lets in, and the backing hangs. Each hears
-/// of errors only, and none loses its connection.
+/// Arguments: URI. Twelve clients write more than the server lets in, and the backing hangs. All that
+/// they get is EIO, and none loses its connection.
 const OVERRUN: &str = r#"
 import nbd, sys, time
 clients = [nbd.NBD() for number in range(12)]
@@ -100,7 +100,7 @@ for h in clients: assert len(reads(h)) == 4096
 "#;
 
 #[test]
-fn more_than_the_server_lets_in_over_a_backing_that_hangs_costs_nobody_its_connection() {
+fn more_than_the_server_lets_in_over_a_backing_that_hangs_closes_no_connection() {
     if !have_libnbd() {
         return;
     }
