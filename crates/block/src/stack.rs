@@ -124,11 +124,21 @@ impl Stack {
     pub fn run(&self, request: Request) -> Pooled<Result> {
         self.top.clone().run(&self.lane, request)
     }
+
     /// [`Block::run`] for exports: also ends, with an error, once the backing has stalled. What was
     /// begun goes on behind it, with the buffer that it uses, so that nothing it was ordered before
     /// overtakes it.
     pub fn run_unless_stalled(&self, request: Request) -> Unless {
-        Unless::new(&self.lane, self.top.stall().cloned(), self.run(request))
+        self.unless_stalled(self.run(request))
+    }
+
+    /// [`Block::status`] for exports, as [`Stack::run_unless_stalled`] does it for requests.
+    pub fn status_unless_stalled(&self, at: Extent) -> Unless<Vec<Stretch>> {
+        self.unless_stalled(self.status(at))
+    }
+
+    fn unless_stalled<T>(&self, running: Pooled<Result<T>>) -> Unless<T> {
+        Unless::new(&self.lane, self.top.stall().cloned(), running)
     }
 
     /// See [`Block::status`].

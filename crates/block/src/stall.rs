@@ -59,23 +59,23 @@ impl Stall {
     }
 }
 
-/// A request that waits for its backing no longer than that answers at all.
-pub struct Unless {
+/// A question to a stack that waits for the backing no longer than that answers at all.
+pub struct Unless<T = ()> {
     lane: Lane,
     stall: Option<Arc<Stall>>,
-    running: Option<Pooled<Result>>,
+    running: Option<Pooled<Result<T>>>,
 }
 
-impl Unless {
-    pub(crate) fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result>) -> Unless {
+impl<T> Unless<T> {
+    pub(crate) fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result<T>>) -> Self {
         Unless { lane: lane.clone(), stall, running: Some(running) }
     }
 }
 
-impl Future for Unless {
-    type Output = Result;
+impl<T: 'static> Future for Unless<T> {
+    type Output = Result<T>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let running = self.running.as_mut().expect("polled again after its end");
         if let Poll::Ready(result) = Pin::new(running).poll(context) {
             self.running = None;

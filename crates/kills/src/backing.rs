@@ -239,8 +239,12 @@ impl nbd::Wire for Socket {
         self.ring.send(&self.file, parts).await
     }
 
+    fn finish(&self) {
+        // It fails only where the other side was faster, as the next one.
+        let _ = uring::finish(&self.file);
+    }
+
     fn shutdown(&self) {
-        // It fails only where the other side was faster.
         let _ = uring::shutdown(&self.file);
     }
 }

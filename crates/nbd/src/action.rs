@@ -60,15 +60,9 @@ fn flags_of(command: u16, features: Features) -> u16 {
 
 /// Decides what a request is, or how it is refused.
 #[inline]
-pub(crate) fn understand(
-    header: &RequestHeader,
-    limits: &Limits,
-    features: Features,
-    stopping: bool,
-) -> Action {
+pub(crate) fn understand(header: &RequestHeader, limits: &Limits, features: Features) -> Action {
     let checked = match header.command {
         NBD_CMD_DISC => return Action::Disconnect,
-        _ if stopping => Err(Kind::Stopping),
         _ if header.flags & !flags_of(header.command, features) != 0 => Err(Kind::Invalid),
         NBD_CMD_BLOCK_STATUS if !features.status => Err(Kind::Invalid),
         _ => accept(header, limits),
@@ -166,14 +160,14 @@ mod tests {
 
     fn of(command: u16, flags: u16, offset: u64, length: u32) -> Action {
         let limits = Limits { block_logical_bytes: 4096, ..Limits::plain(1 << 20, 512) };
-        understand(&header(command, flags, offset, length), &limits, Features::default(), false)
+        understand(&header(command, flags, offset, length), &limits, Features::default())
     }
 
     const ALL: Features = Features { structured: true, status: true };
 
     fn of_all(command: u16, flags: u16, offset: u64, length: u32) -> Action {
         let limits = Limits { block_logical_bytes: 4096, ..Limits::plain(1 << 20, 512) };
-        understand(&header(command, flags, offset, length), &limits, ALL, false)
+        understand(&header(command, flags, offset, length), &limits, ALL)
     }
 
     fn refused(kind: Kind, payload_bytes: u32) -> Action {
@@ -240,7 +234,7 @@ mod tests {
         assert_eq!(of(NBD_CMD_WRITE_ZEROES, fast, 0, 4096), zero);
         let slow = Limits { zero_fast: false, ..Limits::plain(64, 512) };
         let asked = header(NBD_CMD_WRITE_ZEROES, fast, 0, 4096);
-        let action = understand(&asked, &slow, ALL, false);
+        let action = understand(&asked, &slow, ALL);
         assert_eq!(action, refused(Kind::Unsupported, 0));
         assert_eq!(refusal_error(Kind::Unsupported, NBD_CMD_WRITE_ZEROES), NBD_ENOTSUP);
         assert_eq!(of(NBD_CMD_WRITE, fast, 0, 4096), refused(Kind::Invalid, 4096));
@@ -254,14 +248,5 @@ mod tests {
         for command in [NBD_CMD_READ, NBD_CMD_TRIM, NBD_CMD_CACHE, NBD_CMD_BLOCK_STATUS] {
             assert_eq!(refusal_error(Kind::OutOfRange, command), NBD_EINVAL);
         }
-    }
-
-    #[test]
-    fn a_stopping_server_takes_only_goodbyes() {
-        let limits = Limits::plain(64, 512);
-        let action = |command| understand(&header(command, 0, 0, 512), &limits, ALL, true);
-        assert_eq!(action(NBD_CMD_READ), refused(Kind::Stopping, 0));
-        assert_eq!(action(NBD_CMD_WRITE), refused(Kind::Stopping, 512));
-        assert_eq!(action(NBD_CMD_DISC), Action::Disconnect);
     }
 }

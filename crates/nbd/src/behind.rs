@@ -6,11 +6,7 @@
 
 use crate::budget::{Budget, Load};
 use block::{Block, Extent, Limits, Request, Result, Stack, Stretch};
-use lane::TASKS_MAX;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// Counts what runs in the stack below.
 struct Counting {
@@ -70,31 +66,4 @@ pub(crate) fn counting(stack: &Stack, budget: &Arc<Budget>) -> Stack {
     }
     let below = Counting { below: stack.clone(), budget: budget.clone() };
     Stack::new(stack.lane(), below)
-}
-
-/// [`Stack::status`], with an error once the backing has stalled; as
-/// [`Stack::run_unless_stalled`] does it for requests.
-pub(crate) async fn status_unless_stalled(stack: &Stack, at: Extent) -> Result<Vec<Stretch>> {
-    let mut running = Some(stack.status(at));
-    std::future::poll_fn(|context| {
-        let asked = running.as_mut().expect("polled again after its end");
-        if let Poll::Ready(result) = Pin::new(asked).poll(context) {
-            return Poll::Ready(result);
-        }
-        let Some(stall) = stack.stall().filter(|stall| stall.is_on()) else {
-            return Poll::Pending;
-        };
-        // No room for it on its own: then the client waits.
-        if stack.lane().tasks() >= TASKS_MAX {
-            return Poll::Pending;
-        }
-        let running = running.take().expect("it has not ended");
-        let left_behind = async move {
-            // Whoever wanted the result has been told that there is none.
-            let _ = running.await;
-        };
-        stack.lane().spawn(left_behind).expect("a task slot was free");
-        Poll::Ready(Err(stall.error()))
-    })
-    .await
 }

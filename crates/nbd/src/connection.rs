@@ -5,12 +5,14 @@ use crate::behind;
 use crate::budget::Budget;
 use crate::codec::*;
 use crate::outbox::{Header, Outbox};
+use crate::places::Places;
 use crate::pool::{self, Buffer, Pool};
+use crate::rest::Rest;
 use crate::server::Options;
 use crate::status;
 use crate::stop::{Stop, either};
 use crate::wire::Wire;
-use block::{Buf, Error, Extent, Limits, Request, Result, SECTOR, Stack, Stretch};
+use block::{Buf, Error, Extent, Kind, Limits, Request, Result, SECTOR, Stack, Stretch};
 use lane::{Event, Lane};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -50,6 +52,11 @@ pub(crate) struct Connection<W> {
     pub(crate) stop: Arc<Stop>,
     /// For how long replies may still be taken by a client after the end has come.
     pub(crate) drain_ms: Option<u64>,
+    /// For how long a client may go on to send once it was told of the end.
+    pub(crate) linger_ms: Option<u64>,
+    /// For how long the rest of a request is awaited, where that is limited.
+    pub(crate) rest_ms: Option<u64>,
+    pub(crate) places: Arc<Places>,
     simulated: bool,
     budget: Arc<Budget>,
     in_flight_max: usize,
@@ -62,6 +69,7 @@ pub(crate) struct Connection<W> {
     pub(crate) sending: Cell<bool>,
     /// The receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
+    pub(crate) rest: Rest,
     /// The receiver has left and everything is answered.
     pub(crate) closed: Cell<bool>,
     /// The sender has left.
@@ -93,6 +101,9 @@ impl<W: Wire> Connection<W> {
             limits,
             stop: options.stop.clone(),
             drain_ms: options.drain_ms,
+            linger_ms: options.linger_ms,
+            rest_ms: options.rest_ms,
+            places: options.places.clone(),
             features,
             in_flight_max: options.in_flight_max,
             in_flight_bytes_max: options.in_flight_bytes_max,
@@ -102,6 +113,7 @@ impl<W: Wire> Connection<W> {
             in_flight_bytes: Cell::new(0),
             sending: Cell::new(false),
             receiving: Cell::new(false),
+            rest: Rest::default(),
             closed: Cell::new(false),
             sender_gone: Cell::new(false),
             broken: Cell::new(None),
@@ -163,7 +175,7 @@ impl<W: Wire> Connection<W> {
     }
 
     /// The header of the reply to a request that was understood, and carries nothing.
-    fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
+    pub(crate) fn bare(&self, cookie: u64, wanted: Wanted, result: Result) -> Header {
         let stored = matches!(wanted, Wanted::Stored);
         let error = result.err().map_or(0, |error| error_of(error.kind, stored));
         match wanted {
@@ -238,14 +250,13 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Answers a request that could not be let in.
-    pub(crate) async fn turn_away(&self, cookie: u64, wanted: Wanted, error: Error) {
-        self.answer(self.bare(cookie, wanted, Err(error))).await;
-    }
-
-    /// Answers a request that was let in. The reply goes out with the next send.
+    /// Answers a request that was let in. The reply goes out with the next send. What is not done
+    /// because the server stops is not answered: the client asks the next server.
     pub(crate) fn finish(&self, pending: Pending, result: Result) {
         let Pending { cookie, wanted, buffer } = pending;
+        if self.stop.is_asked() && result.is_err_and(|error| error.kind == Kind::Stopping) {
+            return self.withdraw(buffer);
+        }
         match (wanted, result) {
             (Wanted::Data(at), Ok(())) => {
                 let header = self.read_header(cookie, at, result);
@@ -327,9 +338,17 @@ impl<W: Wire> Connection<W> {
         self.sending.set(false);
     }
 
+    /// Waits for the client, while nothing else is waited for.
+    pub(crate) async fn wait_for<T>(&self, receive: impl Future<Output = T>) -> T {
+        self.receiving.set(true);
+        let received = self.send_beside(receive).await;
+        self.receiving.set(false);
+        received
+    }
+
     /// Sends what is ready beside a receive, so that both are handed to the system together, and the
     /// next request does not wait for us to hear that the reply has gone. Ends when both have ended.
-    pub(crate) async fn send_beside<T>(&self, receive: impl Future<Output = T>) -> T {
+    async fn send_beside<T>(&self, receive: impl Future<Output = T>) -> T {
         let (mut send, mut receive) = (pin!(self.send_ready()), pin!(receive));
         let (mut sent, mut received) = (false, None);
         std::future::poll_fn(|context| {
@@ -353,9 +372,10 @@ impl<W: Wire> Connection<W> {
         .await
     }
 
-    /// Everything that was let in is answered, and the answers are sent.
+    /// Everything that was let in and has come is answered, and the answers are sent.
     pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight.get() == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
+        let unanswered = self.in_flight.get() - usize::from(self.rest.is_let_in.get());
+        unanswered == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
     }
 }
 

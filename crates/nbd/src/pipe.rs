@@ -66,13 +66,6 @@ pub fn pipe(capacity: usize) -> (Pipe, Pipe) {
     (first, second)
 }
 
-impl Pipe {
-    /// Says that nothing more will be sent from here; receiving goes on.
-    pub fn finish(&self) {
-        self.outgoing.end();
-    }
-}
-
 impl Wire for Pipe {
     async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
         loop {
@@ -107,6 +100,10 @@ impl Wire for Pipe {
             }
         }
         Ok(())
+    }
+
+    fn finish(&self) {
+        self.outgoing.end();
     }
 
     fn shutdown(&self) {

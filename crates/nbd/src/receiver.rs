@@ -2,13 +2,11 @@
 //! answered at once, and starts tasks for the rest.
 
 use crate::action::{Action, refusal_error, understand};
-use crate::behind::status_unless_stalled;
 use crate::codec::*;
 use crate::connection::{Connection, Pending, Wanted, bytes_of, window};
 use crate::export::Session;
 use crate::inbox::Inbox;
 use crate::outbox::Slot;
-use crate::pool::Buffer;
 use crate::server::End;
 use crate::status;
 use crate::stop::{Deadline, either};
@@ -22,14 +20,14 @@ use std::rc::Rc;
 /// for what it fetched to be still there.
 pub(crate) const RUN_MAX: usize = 16;
 
-/// A payload of which so much has not come yet is received straight into its own buffer.
-const DIRECT_BYTES_MIN: usize = 64 << 10;
-
 struct Mark {
     cookie: u64,
     at: Extent,
     slot: Slot,
 }
+
+/// A step of the receiver. Err: how the connection ends.
+pub(crate) type Step = std::result::Result<(), End>;
 
 pub(crate) struct Receiver<W> {
     pub(crate) connection: Rc<Connection<W>>,
@@ -71,50 +69,63 @@ impl<W: Wire> Receiver<W> {
                 break end;
             }
         };
+        if end == End::Stopped {
+            self.drain().await;
+        }
         self.leave().await;
         end
     }
 
-    /// Sends what is ready, and waits for the client.
-    async fn receive(&mut self) -> std::result::Result<(), End> {
-        let connection = self.connection.clone();
-        if connection.stop.is_asked() {
-            // One after the other: if this was all, nothing more is waited for.
-            connection.send_ready().await;
-            if connection.is_idle() {
-                return Err(End::Stopped);
+    /// Throws away what comes until the client closes its side, or the sender ends the waiting. To
+    /// close a TCP connection before would destroy replies that are on their way.
+    async fn drain(&mut self) {
+        loop {
+            self.inbox.consume(self.inbox.available());
+            let connection = self.connection.clone();
+            let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
+            if !received.is_ok_and(|count| count > 0) {
+                return;
             }
         }
-        connection.receiving.set(true);
-        let receive = self.inbox.receive(&connection.wire);
-        let received = connection.send_beside(receive).await;
-        connection.receiving.set(false);
+    }
+
+    /// Sends what is ready, and waits for the client.
+    pub(crate) async fn receive(&mut self) -> Step {
+        let connection = self.connection.clone();
+        if self.inbox.available() > 0 && !connection.rest.is_awaited() {
+            connection.rest.await_from(connection.lane.now());
+        }
+        let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
         self.arrived(received)
     }
 
-    fn arrived(&self, received: Result<usize>) -> std::result::Result<(), End> {
+    /// What became of a wait for the client. Once the server is to stop, what came is not taken.
+    pub(crate) fn arrived(&self, received: Result<usize>) -> Step {
         match received {
-            Ok(0) => Err(match self.connection.broken.get() {
-                Some(error) => End::Failed(error),
-                None if self.connection.stop.is_asked() => End::Stopped,
-                None => End::Closed,
-            }),
-            Ok(_) => Ok(()),
             Err(error) => Err(End::Failed(error)),
+            Ok(_) if self.connection.stop.is_asked() => Err(End::Stopped),
+            Ok(0) if self.connection.rest.is_late.get() => Err(End::TimedOut),
+            Ok(0) => Err(self.connection.broken.get().map_or(End::Closed, End::Failed)),
+            Ok(_) => Ok(()),
         }
     }
 
-    /// Takes every request that has come completely, and at most one that has not.
-    async fn serve_received(&mut self) -> std::result::Result<(), End> {
+    /// Takes every request that has come completely, and at most one that has not; none any more
+    /// once the server is to stop.
+    async fn serve_received(&mut self) -> Step {
         while let Some(bytes) = self.inbox.peek() {
+            if self.connection.stop.is_asked() {
+                self.serve_run().await;
+                return Err(End::Stopped);
+            }
             let Some(header) = RequestHeader::parse(&bytes) else {
                 self.serve_run().await;
                 return Err(End::Malformed("a request without its magic number"));
             };
             self.inbox.consume(REQUEST_BYTES);
             let connection = &self.connection;
-            let (limits, stopping) = (&connection.limits, connection.stop.is_asked());
-            let action = understand(&header, limits, connection.features, stopping);
+            connection.rest.has_come();
+            let action = understand(&header, &connection.limits, connection.features);
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {
@@ -126,19 +137,14 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    async fn serve(
-        &mut self,
-        header: &RequestHeader,
-        action: Action,
-    ) -> std::result::Result<(), End> {
+    async fn serve(&mut self, header: &RequestHeader, action: Action) -> Step {
         let flushes = self.connection.flushes_for_fua();
         let (request, then_flush) = match action {
             Action::Disconnect => return Err(End::Disconnected),
             Action::Refuse { kind, payload_bytes } => {
                 let error = refusal_error(kind, header.command);
                 let reply = self.connection.refusal(header, error);
-                self.connection.answer(reply).await;
-                return self.skip(payload_bytes as usize).await;
+                return self.refuse(reply, payload_bytes as usize).await;
             }
             Action::Read { at } => {
                 self.large_read(header.cookie, at).await;
@@ -170,7 +176,7 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    async fn note_flush(&self) {
+    pub(crate) async fn note_flush(&self) {
         self.connection.turn().await;
         self.session.flushed();
     }
@@ -263,7 +269,7 @@ impl<W: Wire> Receiver<W> {
         let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
-            let result = status_unless_stalled(&connection.counting, at).await;
+            let result = connection.counting.status_unless_stalled(at).await;
             connection.finish_status(pending, result);
             connection.work.notify();
         };
@@ -281,95 +287,24 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> std::result::Result<(), End> {
-        let connection = self.connection.clone();
-        let then_flush = fua && connection.flushes_for_fua();
-        let fua_below = fua && !then_flush;
-        let mut asked = false;
-        if let Some(from) = self.inbox.window(at.count).filter(|_| !then_flush) {
-            if fua {
-                self.note_flush().await;
-            }
-            connection.turn().await;
-            let request = Request::Write { at, from, fua: fua_below };
-            if let Some(result) = connection.ask(&request) {
-                self.inbox.consume(bytes_of(at));
-                let error = result.err().map_or(0, |error| error_of(error.kind, true));
-                let header = SimpleReply { error, cookie }.encode();
-                connection.answer(crate::outbox::Header::new(&header)).await;
-                return Ok(());
-            }
-            asked = true;
-        }
-        let Some(pending) = self.let_in(cookie, Wanted::Stored, bytes_of(at)).await else {
-            return self.skip(bytes_of(at)).await;
-        };
-        if let Err(end) = self.take_payload(&pending.buffer, bytes_of(at)).await {
-            connection.withdraw(pending.buffer);
-            return Err(end);
-        }
-        if fua && !asked {
-            self.note_flush().await;
-        }
-        let request = Request::Write { at, from: window(&pending.buffer, at), fua: fua_below };
-        if asked || then_flush {
-            self.start(pending, request, then_flush).await;
-        } else {
-            self.ask_or_start(pending, request).await;
-        }
-        Ok(())
-    }
-
-    /// Moves a write's payload into its buffer; a large rest comes there without a detour.
-    async fn take_payload(
-        &mut self,
-        buffer: &Option<Buffer>,
-        length: usize,
-    ) -> std::result::Result<(), End> {
-        let Some(buffer) = buffer else { return Ok(()) };
-        let memory = buffer.memory();
-        let mut filled = self.inbox.copy_out(memory, 0, length);
-        while filled < length {
-            let rest = length - filled;
-            if rest < DIRECT_BYTES_MIN {
-                self.receive().await?;
-                filled += self.inbox.copy_out(memory, filled, rest);
-                continue;
-            }
-            let receive = self.connection.wire.receive(memory, filled, rest);
-            let received = self.connection.send_beside(receive).await;
-            self.arrived(received)?;
-            filled += received.unwrap_or(0).min(rest);
-        }
-        Ok(())
-    }
-
-    /// Throws away the payload of a request that was refused.
-    async fn skip(&mut self, length: usize) -> std::result::Result<(), End> {
-        let mut rest = length;
-        loop {
-            let count = rest.min(self.inbox.available());
-            self.inbox.consume(count);
-            rest -= count;
-            if rest == 0 {
-                return Ok(());
-            }
-            self.receive().await?;
-        }
-    }
-
-    /// None: it could not be let in, and has been answered.
+    /// None: it could not be let in, and has been answered, or the client has gone.
     async fn let_in(&mut self, cookie: u64, wanted: Wanted, bytes: usize) -> Option<Pending> {
-        match self.connection.admit(bytes).await {
+        let connection = self.connection.clone();
+        match connection.admit(bytes).await {
+            // What a client that has gone wants to be told is not worth the backing's time.
+            Ok(buffer) if bytes > 0 && connection.broken.get().is_some() => {
+                connection.withdraw(buffer);
+                None
+            }
             Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
             Err(error) => {
-                self.connection.turn_away(cookie, wanted, error).await;
+                connection.answer(connection.bare(cookie, wanted, Err(error))).await;
                 None
             }
         }
     }
 
-    async fn ask_or_start(&mut self, pending: Pending, request: Request) {
+    pub(crate) async fn ask_or_start(&mut self, pending: Pending, request: Request) {
         self.connection.turn().await;
         match self.connection.ask(&request) {
             Some(result) => {
@@ -382,7 +317,7 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// Makes a task of a request.
-    async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
+    pub(crate) async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
         let connection = self.connection.clone();
         let running = async move {
             let stack = &connection.counting;

@@ -4,15 +4,14 @@ use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::export::Exports;
 use crate::handshake::{Agreed, Handshake};
+use crate::places::Places;
 use crate::receiver::Receiver;
 use crate::sender;
-use crate::stop::{Deadline, Stop};
+use crate::stop::{Deadline, Stop, either, until};
 use crate::wire::Wire;
 use block::{Error, Limits};
 use lane::{Lane, TASKS_MAX};
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +24,14 @@ pub struct Options {
     /// How long a client may take for its last replies after the end has come, in milliseconds;
     /// None: as long as it likes.
     pub drain_ms: Option<u64>,
+    /// How long what still comes in is taken and thrown away, once the server is to stop and has
+    /// said all that it will say, in milliseconds: a connection that is closed before the client has
+    /// read the end may lose replies. None: until the client closes it.
+    pub linger_ms: Option<u64>,
+    /// How long the payload of a refused write may take to come, in milliseconds: it is thrown away
+    /// before the refusal is sent. While all places are taken: how long, and half as long again, the
+    /// rest of any request may take, and each MiB of a payload. None: as long as it likes.
+    pub rest_ms: Option<u64>,
     /// Requests of one connection that are under way at a time: 1 to 256. What is answered at once
     /// is never under way.
     pub in_flight_max: usize,
@@ -35,6 +42,8 @@ pub struct Options {
     pub buffer_bytes: usize,
     /// What all connections with clones of these options may have under way together.
     pub budget: Arc<Budget>,
+    /// The places of which this connection has one.
+    pub places: Arc<Places>,
     /// Ends the connection when it is asked.
     pub stop: Arc<Stop>,
 }
@@ -44,10 +53,13 @@ impl Default for Options {
         Options {
             handshake_ms: Some(10_000),
             drain_ms: Some(10_000),
+            linger_ms: Some(500),
+            rest_ms: Some(10_000),
             in_flight_max: 128,
             in_flight_bytes_max: 64 << 20,
             buffer_bytes: 256 << 10,
             budget: Arc::default(),
+            places: Arc::default(),
             stop: Arc::new(Stop::new()),
         }
     }
@@ -71,7 +83,7 @@ pub enum End {
     Closed,
     /// The server was asked to stop.
     Stopped,
-    /// The handshake took too long.
+    /// The handshake took too long, or the rest of a request where that is limited.
     TimedOut,
     /// The client asked for an export that does not exist, in the way that knows no other answer.
     Refused,
@@ -89,7 +101,7 @@ impl fmt::Display for End {
             End::Disconnected => write!(f, "the client disconnected"),
             End::Closed => write!(f, "the client closed the connection"),
             End::Stopped => write!(f, "the server is stopping"),
-            End::TimedOut => write!(f, "the handshake took too long"),
+            End::TimedOut => write!(f, "the client took too long"),
             End::Refused => write!(f, "the client asked for an export that does not exist"),
             End::Busy => write!(f, "the lane has no free task slot; serve fewer connections"),
             End::Malformed(found) => write!(f, "the client broke the protocol: {found}"),
@@ -108,8 +120,8 @@ pub async fn serve<W: Wire>(lane: Lane, wire: W, exports: Rc<Exports>, options: 
     let options = options.bounded();
     let handshake = Handshake::new(&wire, &exports);
     let deadline = Deadline::new(&lane, options.handshake_ms);
-    let agreed = in_time(&wire, &options.stop, deadline, handshake.run()).await;
-    let agreed = match agreed {
+    let over = handshake_over(&options.stop, deadline);
+    let agreed = match until(&wire, over, handshake.run()).await {
         Ok(agreed) => agreed,
         Err(end) => return end,
     };
@@ -137,31 +149,8 @@ async fn transmit<W: Wire>(lane: &Lane, wire: W, agreed: Agreed, mut options: Op
     Receiver::new(connection, inbox, session, inline_bytes_max).run().await
 }
 
-/// Runs the handshake with a limit. Nothing is cancelled: when time is over, or the server is to
-/// stop, the wire is shut down, and the handshake ends because nothing comes any more.
-async fn in_time<W: Wire, T>(
-    wire: &W,
-    stop: &Stop,
-    deadline: Deadline,
-    handshake: impl Future<Output = Result<T, End>>,
-) -> Result<T, End> {
-    let mut sleep = pin!(deadline.wait());
-    let mut stopped = pin!(stop.wait());
-    let mut handshake = pin!(handshake);
-    let mut over = None;
-    std::future::poll_fn(|context| {
-        if over.is_none() && stopped.as_mut().poll(context).is_ready() {
-            over = Some(End::Stopped);
-            wire.shutdown();
-        }
-        if over.is_none() && sleep.as_mut().poll(context).is_ready() {
-            over = Some(End::TimedOut);
-            wire.shutdown();
-        }
-        handshake.as_mut().poll(context).map(|result| match over {
-            Some(end) => Err(end),
-            None => result,
-        })
-    })
-    .await
+/// How a handshake ends that does not end by itself.
+async fn handshake_over(stop: &Stop, deadline: Deadline) -> End {
+    either(stop.wait(), deadline.wait()).await;
+    if stop.is_asked() { End::Stopped } else { End::TimedOut }
 }

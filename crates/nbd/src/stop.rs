@@ -1,5 +1,7 @@
 //! What ends waiting: the wish that a server stops, and deadlines.
 
+use crate::server::End;
+use crate::wire::Wire;
 use lane::{Event, Lane};
 use std::future::Future;
 use std::pin::pin;
@@ -19,8 +21,9 @@ impl Stop {
         Stop::default()
     }
 
-    /// Asks. New requests are answered with `NBD_ESHUTDOWN` from now on; each connection closes as
-    /// soon as what it has under way is answered, or when its time to drain is over.
+    /// Asks. No request is taken any more, nor refused: to a client the server has gone, and it asks
+    /// the next one. Each connection says what it still owes, then that this was all; it closes when
+    /// the client does, or when its time is over.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.event.notify();
@@ -32,7 +35,8 @@ impl Stop {
         self.asked.load(Ordering::Relaxed)
     }
 
-    pub(crate) async fn wait(&self) {
+    /// Waits until the end was asked for.
+    pub async fn wait(&self) {
         loop {
             let seen = self.event.seen();
             if self.asked.load(Ordering::SeqCst) {
@@ -81,4 +85,29 @@ pub(crate) async fn either(one: impl Future<Output = ()>, two: impl Future<Outpu
         if ready { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+}
+
+/// Runs what waits for the client until `over` says how the connection ends. Nothing is cancelled:
+/// the wire is shut down, and the work ends because nothing comes any more.
+pub(crate) async fn until<W: Wire, T>(
+    wire: &W,
+    over: impl Future<Output = End>,
+    work: impl Future<Output = Result<T, End>>,
+) -> Result<T, End> {
+    let (mut over, mut work) = (pin!(over), pin!(work));
+    let mut ended = None;
+    std::future::poll_fn(|context| {
+        loop {
+            if let Poll::Ready(result) = work.as_mut().poll(context) {
+                return Poll::Ready(ended.map_or(result, Err));
+            }
+            if ended.is_some() {
+                return Poll::Pending;
+            }
+            let Poll::Ready(end) = over.as_mut().poll(context) else { return Poll::Pending };
+            ended = Some(end);
+            wire.shutdown();
+        }
+    })
+    .await
 }

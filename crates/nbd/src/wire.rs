@@ -26,6 +26,10 @@ pub trait Wire: 'static {
     /// `Io` if the connection broke; how much was sent is then unknown.
     fn send(&self, parts: &[Part]) -> impl Future<Output = Result>;
 
+    /// Says that nothing more will be sent: what was sent before still arrives, and then its end.
+    /// Receiving goes on. Not during a `send`.
+    fn finish(&self);
+
     /// Ends the connection both ways: a `receive` under way or to come returns 0, a `send` fails
     /// instead of waiting. What was sent before still arrives. Twice is the same as once.
     fn shutdown(&self);

@@ -48,7 +48,7 @@ pub use pages::{Faults, faults, lock_process};
 pub use ring::Ring;
 pub use signals::{signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer};
-pub use sockets::shutdown;
+pub use sockets::{finish, shutdown};
 
 /// An open file as operations take it: counted, because what is in flight keeps it open.
 pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

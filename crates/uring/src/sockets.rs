@@ -10,7 +10,7 @@ use block::{Error, Kind, Memory, Part, Result};
 use io_uring::{opcode, types};
 use lane::Ticket;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::{Shutdown, SocketFlags};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -20,7 +20,19 @@ use std::sync::Arc;
 /// # Errors
 /// What the system says; that there was no connection any more is no error.
 pub fn shutdown(socket: &File) -> Result {
-    match rustix::net::shutdown(socket, rustix::net::Shutdown::Both) {
+    end(socket, Shutdown::Both)
+}
+
+/// Ends sending only: the other side reads everything that was sent, and then the end.
+///
+/// # Errors
+/// What the system says; that there was no connection any more is no error.
+pub fn finish(socket: &File) -> Result {
+    end(socket, Shutdown::Write)
+}
+
+fn end(socket: &File, how: Shutdown) -> Result {
+    match rustix::net::shutdown(socket, how) {
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
         Err(errno) => Err(failure(-i64::from(errno.raw_os_error()), "end a connection")),
     }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use uring::{Listener, Ring, shutdown};
+use uring::{Listener, Ring, finish, shutdown};
 
 fn pair() -> (Arc<OwnedFd>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
@@ -230,6 +230,29 @@ fn what_waits_on_sockets_ends_at_shutdown() {
     ring.lane().spawn(stops).expect("a slot is free");
     ring.run(|| ring.lane().tasks() == 0).expect("the loop runs");
     assert_eq!(ring.in_flight(), 0);
+}
+
+#[test]
+fn a_socket_that_has_finished_is_read_to_its_end_and_goes_on_to_receive() {
+    let ring = ring();
+    let (ours, theirs) = pair();
+    let theirs = Arc::new(OwnedFd::from(theirs));
+    let asker = ring.clone();
+    let heard = ring.block_on(async move {
+        let memory = Arc::new(Memory::heap(16));
+        memory.write(0, b"last words");
+        let part = Part { memory: memory.clone(), offset: 0, length: 10 };
+        asker.send(&ours, &[part]).await.expect("they fit");
+        finish(&ours).expect("it is open");
+        finish(&ours).expect("twice is the same");
+        let part = Part { memory: memory.clone(), offset: 0, length: 1 };
+        assert!(asker.send(&ours, std::slice::from_ref(&part)).await.is_err(), "it has finished");
+        asker.send(&theirs, &[part]).await.expect("the other way is open");
+        let first = asker.receive(&theirs, &memory, 0, 16).await;
+        let end = asker.receive(&theirs, &memory, 0, 16).await;
+        (first, end, asker.receive(&ours, &memory, 0, 16).await)
+    });
+    assert_eq!(heard.expect("the loop runs"), (Ok(10), Ok(0), Ok(1)));
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! The connections of a listener: accepted, counted, awaited.
 
-use crate::daemon::{Site, Sites};
+use crate::daemon::{Site, Sites, either};
 use crate::wire::Socket;
 use block::Kind;
-use lane::Event;
-use nbd::{Export, Exports, Options, Session};
+use nbd::{Export, Exports, Options, Places, Session};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -23,9 +22,6 @@ pub(crate) struct Fleet {
     ring: Ring,
     exports: Rc<Exports>,
     options: Options,
-    /// Connections.
-    open: Cell<usize>,
-    changed: Event,
     refused: Cell<u64>,
     refused_said_ns: Cell<Option<u64>>,
 }
@@ -76,9 +72,7 @@ impl Fleet {
         Rc::new(Fleet {
             ring: ring.clone(),
             exports: Rc::new(exports),
-            options: options.clone(),
-            open: Cell::new(0),
-            changed: Event::new(),
+            options: Options { places: Arc::new(Places::new(CONNECTIONS_MAX)), ..options.clone() },
             refused: Cell::new(0),
             refused_said_ns: Cell::new(None),
         })
@@ -89,7 +83,8 @@ impl Fleet {
         self.exports.remove(name);
     }
 
-    /// Begins to accept connections, until the listener is shut down.
+    /// Begins to accept connections, until the listener is shut down or the service stops. A
+    /// client that comes later waits in the listener's queue for the program that an upgrade executes.
     pub(crate) fn open(self: &Rc<Self>, listener: File) {
         let fleet = self.clone();
         let spawned = self.ring.lane().spawn(async move { fleet.accept(&listener).await });
@@ -99,36 +94,36 @@ impl Fleet {
     async fn accept(self: &Rc<Self>, listener: &File) {
         let lane = self.ring.lane();
         loop {
-            match self.ring.accept(listener).await {
+            let mut accepted = None;
+            let accepting = async { accepted = Some(self.ring.accept(listener).await) };
+            either(self.options.stop.wait(), accepting).await;
+            let Some(accepted) = accepted else { return };
+            match accepted {
                 Ok(socket) => self.serve(socket),
                 Err(error) if error.kind == Kind::Stopping => return,
                 // Out of descriptors or memory: others may give some back.
                 Err(error) => {
                     crate::tell!("overdrive: {error}; trying again");
                     lane.sleep_until(lane.now() + ACCEPT_PAUSE_NS).await;
-                    if self.options.stop.is_asked() {
-                        return;
-                    }
                 }
             }
         }
     }
 
     fn serve(self: &Rc<Self>, socket: OwnedFd) {
-        if self.open.get() >= CONNECTIONS_MAX || self.options.stop.is_asked() {
+        let place = self.options.places.take();
+        let Some(place) = place.filter(|_| !self.options.stop.is_asked()) else {
             return self.refuse();
-        }
-        self.open.set(self.open.get() + 1);
+        };
         let fleet = self.clone();
         let wire = Socket::new(&self.ring, Arc::new(socket));
-        let served = self.ring.lane().spawn(async move {
+        let served = async move {
             let lane = fleet.ring.lane().clone();
             nbd::serve(lane, wire, fleet.exports.clone(), fleet.options.clone()).await;
-            fleet.left();
-        });
-        if served.is_err() {
-            self.left();
-        }
+            drop(place);
+        };
+        // On a full lane it is dropped, which closes the connection.
+        let _ = self.ring.lane().spawn(served);
     }
 
     /// Says so, but not a thousand times a second.
@@ -145,22 +140,17 @@ impl Fleet {
         }
     }
 
-    fn left(&self) {
-        self.open.set(self.open.get() - 1);
-        self.changed.notify();
-    }
-
     /// Waits until every connection has ended, once they were asked to; at most until the deadline
     /// on the lane's clock.
     pub(crate) async fn end(&self, deadline_ns: u64) {
         let lane = self.ring.lane();
         loop {
-            let seen = self.changed.seen();
-            if self.open.get() == 0 || lane.now() >= deadline_ns {
+            let places = &self.options.places;
+            let seen = places.left().seen();
+            if places.taken() == 0 || lane.now() >= deadline_ns {
                 return;
             }
-            let changed = self.changed.after(seen);
-            crate::daemon::either(changed, lane.sleep_until(deadline_ns)).await;
+            either(places.left().after(seen), lane.sleep_until(deadline_ns)).await;
         }
     }
 }

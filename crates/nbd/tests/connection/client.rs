@@ -2,8 +2,10 @@
 
 use block::Memory;
 use block::Part;
+use lane::Lane;
 use nbd::codec::*;
 use nbd::{Pipe, Wire};
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -167,6 +169,30 @@ impl Client {
             assert_eq!(data.len(), lengths(cookie));
         }
         Some(Reply { cookie, error, data })
+    }
+
+    /// Whether anything comes within a millisecond. A byte of it is then lost.
+    pub(crate) async fn hears_something(&self, lane: &Lane) -> bool {
+        let heard = Cell::new(false);
+        let hearing = async {
+            self.receive(1).await;
+            heard.set(true);
+        };
+        lane::first(hearing, lane.sleep_until(lane.now() + 1_000_000)).await;
+        heard.get()
+    }
+
+    /// A write whose last sector is sent only when no reply has come before it; the error.
+    pub(crate) async fn write_in_two(&self, lane: &Lane, offset: u64, length: usize) -> u32 {
+        let header = request(NBD_CMD_WRITE, offset ^ 81, offset, length as u32);
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(REQUEST_BYTES + length - 512, 7);
+        self.send(&bytes).await;
+        assert!(!self.hears_something(lane).await, "a reply to a request that is still being sent");
+        self.send(&[7; 512]).await;
+        let reply = self.reply(|_| 0).await.expect("a reply");
+        assert_eq!(reply.cookie, header.cookie);
+        reply.error
     }
 
     /// One request and its reply: the error, and the data of a read.

@@ -95,13 +95,24 @@ proptest! {
 }
 
 #[test]
-fn no_memory_is_taken_for_a_length_that_only_claims_to_be_there() {
-    let (end, ()) = Scene::timed().play(async |client: Client| {
-        client.go().await;
-        let header = request(NBD_CMD_WRITE, 1, 0, u32::MAX);
-        client.send(&header.encode()).await;
-        let reply = client.reply(|_| 0).await.expect("refused at once");
-        assert_eq!((reply.cookie, reply.error), (1, NBD_EINVAL));
-    });
-    assert_eq!(end, End::Closed);
+fn a_length_that_only_claims_to_be_there_ends_the_connection_or_waits_only_so_long() {
+    for (length, expected, after_ns) in [
+        (u32::MAX, End::Malformed("a write of more than 32 MiB"), 0),
+        (PAYLOAD_BYTES_MAX + 512, End::Malformed("a write of more than 32 MiB"), 0),
+        (PAYLOAD_BYTES_MAX, End::TimedOut, 10_000_000_000),
+    ] {
+        let scene = Scene::timed();
+        let (lane, counts) = (scene.lane.clone(), scene.counts.clone());
+        let (end, ()) = scene.play(async move |client: Client| {
+            client.go().await;
+            let begun_ns = lane.now();
+            // Beyond the end.
+            client.send(&request(NBD_CMD_WRITE, 1, 1 << 40, length).encode()).await;
+            client.send(&[7; 5000]).await;
+            assert_eq!(client.receive(1).await, None, "no reply to what is still being sent");
+            assert!((after_ns..after_ns + 1000).contains(&(lane.now() - begun_ns)));
+        });
+        assert_eq!(end, expected);
+        assert!(counts.memory_max.get() <= 256 << 10, "memory is taken for a mere length");
+    }
 }

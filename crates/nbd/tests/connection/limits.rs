@@ -2,6 +2,7 @@
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
+use block::Kind;
 use nbd::codec::*;
 use nbd::{End, Wire};
 
@@ -131,30 +132,84 @@ fn who_goes_in_the_middle_of_a_payload_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_stop_answers_what_is_under_way_and_closes() {
+fn a_stop_answers_what_was_taken_in_and_nothing_that_comes_later() {
     let mut scene = Scene::timed();
     scene.device.at_once = 0;
     scene.device.delay_ns = 1_000_000_000;
-    let (stop, lane) = (scene.options.stop.clone(), scene.lane.clone());
-    let (end, errors) = scene.play(async move |client: Client| {
+    let (stop, lane, log) = (scene.options.stop.clone(), scene.lane.clone(), scene.log());
+    let (end, ()) = scene.play(async move |client: Client| {
         client.go().await;
         client.send(&reads(20, 4096)).await;
         lane.sleep_until(1000).await;
         stop.ask();
-        let mut late = request(NBD_CMD_READ, 100, 0, 4096).encode().to_vec();
-        late.extend(request(NBD_CMD_WRITE, 101, 0, 4096).encode());
-        late.resize(late.len() + 4096, 1);
-        client.send(&late).await;
-        let mut errors = Vec::new();
-        while let Some(reply) = client.reply(|_| 4096).await {
-            assert_eq!(reply.error != 0, reply.cookie >= 100);
-            errors.push(reply.error);
+        for _ in 0..3 {
+            let mut late = request(NBD_CMD_READ, 100, 0, 4096).encode().to_vec();
+            late.extend(request(NBD_CMD_WRITE, 101, 0, 1 << 20).encode());
+            late.resize(late.len() + (1 << 20), 1);
+            client.send(&late).await;
         }
-        errors
+        for _ in 0..20 {
+            let reply = client.reply(|_| 4096).await.expect("a reply");
+            assert!(reply.error == 0 && reply.cookie < 100);
+        }
+        assert_eq!(client.receive(1).await, None, "no errors: the next server is asked");
+        assert!(lane.now() <= 1_000_001_000, "at once");
+        client.send(&request(NBD_CMD_READ, 102, 0, 4096).encode()).await;
     });
     assert_eq!(end, End::Stopped);
-    assert_eq!(errors.len(), 22);
-    assert_eq!(errors[..2], [NBD_ESHUTDOWN; 2]);
+    assert_eq!(log.borrow().len(), 21, "20 reads, and the end of the session");
+}
+
+#[test]
+fn a_stop_waits_neither_for_half_a_request_nor_long_for_a_client_that_stays() {
+    let halves = [
+        request(NBD_CMD_READ, 1, 0, 4096).encode()[..20].to_vec(),
+        [&request(NBD_CMD_WRITE, 2, 0, 4096).encode()[..], &[1; 700]].concat(),
+        [&request(NBD_CMD_WRITE, 3, 0, 16 << 20).encode()[..], &[1; 300_000]].concat(),
+        [&request(NBD_CMD_WRITE, 4, 1, 16 << 20).encode()[..], &[1; 300_000]].concat(),
+    ];
+    for half in halves {
+        let scene = Scene::timed();
+        let (stop, lane, log) = (scene.options.stop.clone(), scene.lane.clone(), scene.log());
+        let (end, ()) = scene.play(async move |client: Client| {
+            client.go().await;
+            client.send(&half).await;
+            lane.sleep_until(1_000_000_000).await;
+            stop.ask();
+            assert_eq!(client.receive(1).await, None);
+            assert_eq!(lane.now(), 1_000_000_000);
+            lane.sleep_until(1_499_000_000).await;
+            client.send(&[1; 5000]).await;
+            assert_eq!(log.borrow().join(","), "", "it is listened to");
+            lane.sleep_until(1_501_000_000).await;
+            assert_eq!(log.borrow().join(","), "gone", "for half a second");
+        });
+        assert_eq!(end, End::Stopped);
+    }
+}
+
+#[test]
+fn what_is_not_done_because_of_the_stop_is_not_answered() {
+    let mut scene = Scene::timed();
+    scene.device.at_once = 0;
+    scene.device.fails = Some((0, Kind::Stopping));
+    let (stop, lane, hang) =
+        (scene.options.stop.clone(), scene.lane.clone(), scene.device.hang.clone());
+    let (end, ()) = scene.play(async move |client: Client| {
+        client.go().await;
+        hang.set(true);
+        let mut bytes = request(NBD_CMD_WRITE, 1, 0, 4096).encode().to_vec();
+        bytes.resize(bytes.len() + 4096, 1);
+        bytes.extend(request(NBD_CMD_READ, 2, 4096, 4096).encode());
+        client.send(&bytes).await;
+        lane.sleep_until(1_000_000).await;
+        stop.ask();
+        hang.set(false);
+        let reply = client.reply(|_| 4096).await.expect("of the read");
+        assert_eq!((reply.cookie, reply.error), (2, 0));
+        assert_eq!(client.receive(1).await, None, "and none of the write");
+    });
+    assert_eq!(end, End::Stopped);
 }
 
 #[test]

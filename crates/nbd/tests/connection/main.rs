@@ -6,6 +6,8 @@ mod contexts;
 mod handshake;
 mod hostile;
 mod limits;
+mod places;
+mod refused;
 mod scene;
 mod stack;
 mod stalled;

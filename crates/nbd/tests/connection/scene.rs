@@ -75,6 +75,10 @@ impl Wire for Counted {
         self.0.send(parts).await
     }
 
+    fn finish(&self) {
+        self.0.finish();
+    }
+
     fn shutdown(&self) {
         self.0.shutdown();
     }
@@ -117,6 +121,8 @@ impl Scene {
         let mut scene = Scene::over(World::chosen(seed), seed, 4 << 11);
         scene.options.handshake_ms = None;
         scene.options.drain_ms = None;
+        scene.options.linger_ms = None;
+        scene.options.rest_ms = None;
         scene
     }
 

@@ -140,6 +140,8 @@ fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<
     let options = Options {
         handshake_ms: None,
         drain_ms: None,
+        linger_ms: None,
+        rest_ms: None,
         in_flight_max: 16,
         in_flight_bytes_max: IN_FLIGHT_BYTES_MAX,
         buffer_bytes: 128 << 10,

@@ -292,3 +292,29 @@ if on_disk()[:4096] != b"f" * 4096: sys.exit("forced, and not in the file")
     python(OTHER, &[&server.uri, image.to_str().expect("plain")]).well();
     server.end().well();
 }
+
+/// Arguments: URI. What libnbd would not send by itself: it takes a reply to a write that it still
+/// sends for a broken server, and hangs up.
+const REFUSED: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.set_strict_mode(0); h.connect_uri(sys.argv[1])
+def errno(command, *arguments):
+    try: command(*arguments)
+    except nbd.Error as error: return error.errno
+large = b"w" * (16 << 20)
+assert errno(h.pwrite, large, h.get_size()) == "ENOSPC"
+assert errno(h.pwrite, large, h.get_size() - 512) == "ENOSPC"
+assert errno(h.pwrite, large, 1) == "EINVAL"
+assert errno(h.pwrite, large[1:], 0) == "EINVAL"
+assert h.pread(16 << 20, 0) == bytes(16 << 20), "a refused write has changed something"
+h.pwrite(large, 0); h.flush()
+"#;
+
+#[test]
+fn libnbd_keeps_its_connection_when_a_large_write_is_refused() {
+    if have_libnbd() {
+        let server = Server::start("ram:32M", &["--memory", "4M"]);
+        python(REFUSED, &[&server.uri]).well();
+        server.end().well();
+    }
+}

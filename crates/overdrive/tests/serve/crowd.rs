@@ -91,3 +91,46 @@ fn a_handshake_that_takes_for_ever_is_ended() {
     silent.read_to_end(&mut rest).expect("hung up, not gone silent");
     server.end().well();
 }
+
+/// Arguments: URI, socket. As many clients as there are places send half a request; a new client
+/// gets one of them.
+const HALVES: &str = r#"
+import nbd, socket, struct, sys, time
+uri, path = sys.argv[1:]
+def enters():
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(path)
+    def hears(count):
+        data = b""
+        while len(data) < count:
+            piece = s.recv(count - len(data))
+            assert piece, "hung up on"
+            data += piece
+        return data
+    hears(18)
+    s.send(b"\0\0\0\3IHAVEOPT\0\0\0\1\0\0\0\0")
+    hears(10)
+    return s
+halves = [enters() for number in range(128)]
+for number, half in enumerate(halves):
+    if number % 2 == 0: half.send(b"\x25\x60\x95\x13\0\0")
+    else: half.send(struct.pack(">IHHQQI", 0x25609513, 0, 1, number, 0, 1 << 20) + b"x" * 100000)
+start = time.monotonic()
+while True:
+    try:
+        h = nbd.NBD(); h.connect_uri(uri); break
+    except nbd.Error: time.sleep(0.1)
+    assert time.monotonic() < start + 25, "nobody new is let in"
+assert h.pread(4096, 0) == bytes(4096), "half a write was done"
+"#;
+
+#[test]
+fn clients_that_send_half_a_request_do_not_keep_new_ones_out() {
+    if have_libnbd() {
+        let server = Server::start("ram:8M", &["--memory", "2M"]);
+        let socket = server.socket.to_str().expect("plain").to_owned();
+        python(HALVES, &[&server.uri, &socket]).well();
+        server.end().well();
+    }
+}

@@ -66,6 +66,51 @@ h.pwrite(b"w" * 4096, 4096); h.flush()
     }
 }
 
+/// Arguments: URI. Twelve clients write more than the server lets in, and the backing hangs. All that
+/// they get is EIO, and none loses its connection.
+const OVERRUN: &str = r#"
+import nbd, sys, time
+clients = [nbd.NBD() for number in range(12)]
+for h in clients: h.connect_uri(sys.argv[1])
+size = 32 << 20
+data = nbd.Buffer.from_bytearray(bytearray(b"w" * size))
+for index, h in enumerate(clients):
+    # Apart from one another: what waits for others is not begun, and so not counted.
+    h.flying = [h.aio_pwrite(data, (index * 3 + number) * size) for number in range(3)]
+def errno(h, cookie):
+    try: return None if h.aio_command_completed(cookie) else "flying"
+    except nbd.Error as error: return error.errno
+refused, start = 0, time.monotonic()
+while any(h.flying for h in clients):
+    assert time.monotonic() < start + 30, "writes are not answered"
+    for h in clients:
+        h.poll(1)
+        told = [(cookie, errno(h, cookie)) for cookie in h.flying]
+        h.flying = [cookie for cookie, error in told if error == "flying"]
+        assert all(error in (None, "EIO", "flying") for _, error in told), told
+        refused += sum(error == "EIO" for _, error in told)
+assert refused == 36, f"only {refused} writes were refused"
+def reads(h):
+    for attempt in range(300):
+        try: return h.pread(4096, 0)
+        except nbd.Error as error: assert error.errno == "EIO", error
+        time.sleep(0.1)
+    sys.exit("it is never read again")
+for h in clients: assert len(reads(h)) == 4096
+"#;
+
+#[test]
+fn more_than_the_server_lets_in_over_a_backing_that_hangs_closes_no_connection() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 1152);
+    let options = ["--memory", "8M", "--retry-time", "3s", "--faults", "write=1,count=99,hang=8s"];
+    let server = Server::start(&image, &options);
+    python(OVERRUN, &[&server.uri]).well();
+}
+
 fn resident_mib(server: &Server) -> u64 {
     crate::crowd::resident_kib(server) / 1024
 }

@@ -250,3 +250,20 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     wait_until("their descriptors are closed", || descriptors(&server) == before);
     end(server, good);
 }
+
+#[test]
+fn reads_of_a_client_that_has_gone_keep_the_backing_busy_no_longer() {
+    // All of them would take 200 s.
+    let options = ["--memory", "0", "--delay", "read=100ms,servers=4"];
+    let server = Server::start("ram:8M", &options);
+    let mut rude = Rude::inside(&server);
+    rude.send(&Rude::header(0, 0, 0, 4096).repeat(8000));
+    let clients = || {
+        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        rows["volumes"][0]["clients"].as_u64().expect("a number")
+    };
+    assert_eq!(clients(), 1);
+    drop(rude);
+    wait_until("what it asked for is forgotten", || clients() == 0);
+    server.end().well();
+}

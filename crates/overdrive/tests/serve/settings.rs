@@ -26,7 +26,7 @@ fn settings(server: &Server) -> Value {
     server.volume(&["show", "--json"]).json("overdrive.volume/1")["cache"].clone()
 }
 
-fn counter(server: &Server, name: &str) -> u64 {
+pub(crate) fn counter(server: &Server, name: &str) -> u64 {
     let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
     stats["counters"][name].as_u64().expect("a number")
 }

@@ -1,8 +1,10 @@
 //! `overdrive upgrade`: another program in the same process, clients that connect again.
 
-use crate::common::{Server, have_libnbd, image, place};
+use crate::common::{Server, have, have_libnbd, image, place, wait_until};
 use crate::dice::scaled;
 use crate::lives::Clients;
+use crate::settings::counter;
+use std::process::{Child, Command, Stdio};
 
 #[test]
 fn a_daemon_is_upgraded_under_load_and_nothing_is_lost() {
@@ -35,5 +37,64 @@ fn a_daemon_that_would_lose_its_memory_is_not_upgraded() {
     let refused = server.home.overdrive(&["upgrade"]);
     refused.refused(2, &["not kept by a holder", "restart it instead"]);
     server.volume(&["flush"]).well();
+    server.end().well();
+}
+
+/// A client that reconnects by itself, and ends with status 1 at the first error that it is told.
+struct Bench(Child);
+
+impl Bench {
+    /// Writes with many requests in flight for as long as it takes, or until it is killed.
+    fn start(server: &Server) -> Bench {
+        let options = format!(
+            "driver=nbd,server.type=unix,server.path={},reconnect-delay=60",
+            server.socket.display()
+        );
+        let mut command = Command::new("qemu-img");
+        command.args(["bench", "-w", "-c", "100000000", "-d", "64", "-s", "4096", "-S", "69632"]);
+        command.args(["--image-opts", &options]).stdout(Stdio::null());
+        Bench(command.spawn().expect("it was there"))
+    }
+
+    /// Asserts that it is at work: the volume has served more requests than before.
+    fn goes_on(&mut self, server: &Server) {
+        let before = counter(server, "changes");
+        wait_until("the client goes on", || {
+            assert_eq!(self.0.try_wait().expect("ours"), None, "the client was told of an error");
+            counter(server, "changes") > before + 1000
+        });
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_client_that_reconnects_is_told_of_no_error_by_upgrades_and_restarts() {
+    if !have(&["qemu-img"]) {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 64);
+    // Slow, so that there is always something to wait for, and more comes meanwhile.
+    let options = ["--memory", "16M", "--write", "through", "--delay", "write=1ms"];
+    let mut server = Server::start(&image, &options);
+    let mut bench = Bench::start(&server);
+    for _ in 0..scaled(5) {
+        bench.goes_on(&server);
+        server.home.overdrive(&["upgrade"]).well();
+    }
+    for _ in 0..scaled(2) {
+        bench.goes_on(&server);
+        let home = server.home.clone();
+        server.end().well();
+        server = Server::start_in(&home, &image, &options);
+    }
+    bench.goes_on(&server);
+    drop(bench);
     server.end().well();
 }

@@ -1,0 +1,124 @@
+//! Writes, as the receiver meets them: a payload comes behind the header, and has to be taken
+//! whatever becomes of the request.
+
+use crate::codec::*;
+use crate::connection::{Pending, Wanted, bytes_of, window};
+use crate::outbox::Header;
+use crate::pool::Buffer;
+use crate::receiver::{Receiver, Step};
+use crate::server::End;
+use crate::stop::{Deadline, until};
+use crate::wire::Wire;
+use block::{Extent, Request};
+
+/// A payload of which so much has not come yet is received straight into its own buffer.
+const DIRECT_BYTES_MIN: usize = 64 << 10;
+
+const MIB: usize = 1 << 20;
+
+impl<W: Wire> Receiver<W> {
+    pub(crate) async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
+        let connection = self.connection.clone();
+        let reply = |result| connection.bare(cookie, Wanted::Stored, result);
+        let then_flush = fua && connection.flushes_for_fua();
+        let fua_below = fua && !then_flush;
+        let mut asked = false;
+        if let Some(from) = self.inbox.window(at.count).filter(|_| !then_flush) {
+            if fua {
+                self.note_flush().await;
+            }
+            connection.turn().await;
+            let request = Request::Write { at, from, fua: fua_below };
+            if let Some(result) = connection.ask(&request) {
+                self.inbox.consume(bytes_of(at));
+                connection.answer(reply(result)).await;
+                return Ok(());
+            }
+            asked = true;
+        }
+        let buffer = match connection.admit(bytes_of(at)).await {
+            Ok(buffer) => buffer,
+            Err(error) => return self.refuse(reply(Err(error)), bytes_of(at)).await,
+        };
+        connection.rest.is_let_in.set(true);
+        let taken = self.take_payload(&buffer, bytes_of(at)).await;
+        connection.rest.is_let_in.set(false);
+        connection.rest.has_come();
+        if let Err(end) = taken {
+            connection.withdraw(buffer);
+            return Err(end);
+        }
+        if fua && !asked {
+            self.note_flush().await;
+        }
+        let request = Request::Write { at, from: window(&buffer, at), fua: fua_below };
+        let pending = Pending { cookie, wanted: Wanted::Stored, buffer };
+        if asked || then_flush {
+            self.start(pending, request, then_flush).await;
+        } else {
+            self.ask_or_start(pending, request).await;
+        }
+        Ok(())
+    }
+
+    /// Moves a write's payload into its buffer; a large rest comes there without a detour.
+    async fn take_payload(&mut self, buffer: &Option<Buffer>, length: usize) -> Step {
+        let Some(buffer) = buffer else { return Ok(()) };
+        let memory = buffer.memory();
+        let mut filled = self.inbox.copy_out(memory, 0, length);
+        let mut awaited_from = None;
+        while filled < length {
+            let rest = length - filled;
+            // Each MiB of it has its own time.
+            if awaited_from.replace(filled / MIB) != Some(filled / MIB) {
+                self.connection.rest.await_from(self.connection.lane.now());
+            }
+            if rest < DIRECT_BYTES_MIN {
+                self.receive().await?;
+                filled += self.inbox.copy_out(memory, filled, rest);
+                continue;
+            }
+            let receive = self.connection.wire.receive(memory, filled, rest);
+            let received = self.connection.wait_for(receive).await;
+            self.arrived(received)?;
+            filled += received.unwrap_or(0).min(rest);
+        }
+        Ok(())
+    }
+
+    /// Answers a request that is not done, behind its payload: clients expect no reply to a request
+    /// that they still send. The payload is thrown away, and takes nothing from the budget.
+    pub(crate) async fn refuse(&mut self, reply: Header, payload_bytes: usize) -> Step {
+        if payload_bytes > PAYLOAD_BYTES_MAX as usize {
+            return Err(End::Malformed("a write of more than 32 MiB"));
+        }
+        if payload_bytes > 0 {
+            self.skip(payload_bytes).await?;
+        }
+        self.connection.answer(reply).await;
+        Ok(())
+    }
+
+    /// Throws the next bytes away, and waits only so long for them.
+    async fn skip(&mut self, length: usize) -> Step {
+        let connection = self.connection.clone();
+        let deadline = Deadline::new(&connection.lane, connection.rest_ms);
+        let over = async {
+            deadline.wait().await;
+            End::TimedOut
+        };
+        let skipping = async {
+            let mut rest = length;
+            loop {
+                let count = rest.min(self.inbox.available());
+                self.inbox.consume(count);
+                rest -= count;
+                if rest == 0 {
+                    return Ok(());
+                }
+                self.receive().await?;
+            }
+        };
+        until(&connection.wire, over, skipping).await
+    }
+}

@@ -1,0 +1,96 @@
+//! Places for connections.
+
+use lane::Event;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many connections there may be at a time, on all lanes of a server. While all places are
+/// taken, a client that has sent half a request keeps its own for [`crate::Options::rest_ms`] only.
+#[derive(Debug)]
+pub struct Places {
+    most: usize,
+    taken: AtomicUsize,
+    /// The last one was taken.
+    full: Event,
+    left: Event,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct Place(Arc<Places>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::SeqCst);
+        self.0.left.notify();
+    }
+}
+
+impl Default for Places {
+    /// More than there can be connections.
+    fn default() -> Places {
+        Places::new(usize::MAX)
+    }
+}
+
+impl Places {
+    /// So many places, all of them free.
+    pub fn new(most: usize) -> Places {
+        Places { most, taken: AtomicUsize::new(0), full: Event::new(), left: Event::new() }
+    }
+
+    /// Takes a place; None: all are taken.
+    pub fn take(self: &Arc<Self>) -> Option<Place> {
+        let add = |taken| (taken < self.most).then(|| taken + 1);
+        self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).ok()?;
+        if self.are_taken() {
+            self.full.notify();
+        }
+        Some(Place(self.clone()))
+    }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    /// Happens whenever a place is left.
+    pub fn left(&self) -> &Event {
+        &self.left
+    }
+
+    fn are_taken(&self) -> bool {
+        self.taken() >= self.most
+    }
+
+    /// Waits until all are taken.
+    pub(crate) async fn full(&self) {
+        loop {
+            let seen = self.full.seen();
+            if self.are_taken() {
+                return;
+            }
+            self.full.after(seen).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_taken_and_left() {
+        let places = Arc::new(Places::new(2));
+        let first = places.take();
+        assert!(first.is_some() && !places.are_taken());
+        let second = places.take().expect("the last one");
+        assert!(places.are_taken() && places.take().is_none());
+        assert_eq!(places.taken(), 2);
+        let (full, left) = (places.full.seen(), places.left().seen());
+        drop(second);
+        assert!(places.left().seen() != left && !places.are_taken());
+        let again = places.take();
+        assert!(again.is_some() && places.full.seen() != full);
+    }
+}
