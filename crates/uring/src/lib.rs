@@ -46,7 +46,7 @@ pub use inherit::{inherited, set_inherited};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, faults, lock_process};
 pub use ring::Ring;
-pub use signals::{signals, unblock_signals_in};
+pub use signals::{ignore_file_size_signal, signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer};
 pub use sockets::shutdown;
 

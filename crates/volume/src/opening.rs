@@ -294,7 +294,12 @@ fn geometry_for(spec: &CacheSpec, bytes: u64, lanes: u32) -> Geometry {
 }
 
 fn memory_failure(error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Usage, format!("memory for the volume: {error}"))
+    // It is a file without a name, so that limit holds for it, too.
+    let mend = match error.kind() {
+        std::io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f)",
+        _ => "",
+    };
+    Failure::new(Exit::Usage, format!("memory for the volume: {error}{mend}"))
 }
 
 /// An image file may have any size: where that is what opening complained about, its format is the
