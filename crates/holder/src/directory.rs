@@ -76,6 +76,14 @@ pub(crate) fn reach(runtime: &Path, key: &str) -> io::Result<Reached> {
     connect(&path, &address(&path)?)
 }
 
+/// The process that listens for a key. None: it has gone, or does not let anybody in.
+pub(crate) fn pid_at(runtime: &Path, key: &str) -> Option<i32> {
+    match reach(runtime, key) {
+        Ok(Reached::Yes(socket)) => uring::peer(&socket).ok().map(|peer| peer.process),
+        _ => None,
+    }
+}
+
 /// The keys of all sockets in the directory, live or stale, in order.
 pub(crate) fn keys(runtime: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(holders(runtime)) {

@@ -187,6 +187,7 @@ fn handshake<'a>(
         survey: terms.survey,
         look_every: terms.look_every,
         since_unix_s: unix_s(),
+        takes: 0,
     };
     Ok((holder, pid))
 }

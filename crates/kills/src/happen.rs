@@ -192,7 +192,7 @@ impl Run {
         crew.join();
         let file = self.place.path("rescued");
         let name = file.to_str().context("a plain path")?.to_owned();
-        let cleared = failed && self.clear_error(&["--rescue", &name]);
+        let cleared = failed && self.clear_error(&["--rescue", &name, "--discard-dirty"]);
         self.backing.ask("fail off")?;
         if !cleared {
             return Ok(());

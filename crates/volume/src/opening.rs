@@ -240,10 +240,11 @@ impl<'a> Opening<'a> {
 
     fn note_recovered(&mut self, shared: &Shared) {
         let counters = shared.counters(0);
+        let failed = shared.has_failed();
         if counters.blocks_recovered > 0 {
+            let fate = if failed { "stay kept" } else { "are being written out" };
             self.notes.push(format!(
-                "{} of acknowledged writes were kept from an earlier life; they are served, and are \
-                 being written out",
+                "{} of acknowledged writes were kept from an earlier life; they are served, and {fate}",
                 Size(counters.blocks_recovered * 4096)
             ));
         }
@@ -254,10 +255,10 @@ impl<'a> Opening<'a> {
                 counters.headers_rejected
             ));
         }
-        if shared.has_failed() {
+        if failed {
             self.notes.push(
-                "the volume had failed, and still has: writes and flushes get errors; see 'overdrive \
-                 volume clear-error --help'"
+                "the volume had failed, and still has: writes and flushes get errors, nothing is written \
+                 out; see 'overdrive volume clear-error --help'"
                     .to_owned(),
             );
         }

@@ -133,6 +133,13 @@ impl Volume {
         damage
     }
 
+    /// The identities of the files and devices at its bottom.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.half.each_file(&mut |file| keys.push(file.key()));
+        keys
+    }
+
     /// The shared half of the pool, if there is one.
     pub(crate) fn pool(&self) -> Option<&Arc<PoolShared>> {
         self.half.pool()

@@ -82,9 +82,9 @@ fn a_failure_outlives_the_daemon_also_with_nothing_dirty() {
     daemon.kill();
     assert!(eventually(|| place.status().expect("it stays").owner_pid.is_none()));
     assert!(place.status().expect("it stays").failed);
-    assert!(Keeper::discard(&place.runtime(), &place.key()).expect("nobody owns it"));
+    assert!(Keeper::discard(&place.runtime(), &place.key(), None).expect("nobody owns it"));
     assert!(!place.is_locked());
-    assert!(!Keeper::discard(&place.runtime(), &place.key()).expect("nobody is there"));
+    assert!(!Keeper::discard(&place.runtime(), &place.key(), None).expect("nobody is there"));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn while_it_is_owned_it_is_busy() {
     let mut owner = place.daemon("start");
     owner.says(&["started", "ready"]).order("dirty 1").says(&["done"]);
     place.daemon("find").says(&[&format!("busy {}", owner.pid())]);
-    let refused = Keeper::discard(&place.runtime(), &place.key()).expect_err("owned");
+    let refused = Keeper::discard(&place.runtime(), &place.key(), None).expect_err("owned");
     assert_eq!(Busy::of(&refused), Some(Busy { pid: owner.pid() }));
     // A second daemon for the same image cannot have a holder either.
     let mut second = place.daemon("start");

@@ -32,5 +32,7 @@ mod pools;
 mod power;
 mod pressure;
 mod remote;
+mod rescue;
 mod settings;
+mod silence;
 mod upgrade;
