@@ -137,6 +137,16 @@ impl Keeper {
         }
     }
 
+    /// Gives the volume up without a release, as the process's death would: what is dirty stays kept, for
+    /// whoever takes it over. Nothing may use the memory any more. (Under a service manager the volume
+    /// comes back with the next start of the service, not before.)
+    pub fn abandon(self) {
+        match self.0 {
+            Kind::Process(process) => process.abandon(),
+            Kind::Systemd(_) => {}
+        }
+    }
+
     /// What to watch: readable and hung up when the holder has died, and another one should be
     /// started. None: the service manager keeps, and does not die.
     pub fn owner_socket(&self) -> Option<BorrowedFd<'_>> {

@@ -1,7 +1,7 @@
 //! The holder's life: one thread, one poll, no wait for anybody.
 
 use crate::connections::{Connections, Sent};
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, within};
 use crate::directory::{self, Seat};
 use crate::image;
 use crate::packet::{self, PACKET_BYTES, Received};
@@ -306,14 +306,7 @@ impl Holder<'_> {
     pub(crate) fn leave(self) {
         let Holder { arena, backing, seat, connections, .. } = self;
         drop((arena, seat));
-        let (closed, waits) = std::sync::mpsc::channel();
-        let close = move || {
-            drop(backing);
-            let _ = closed.send(());
-        };
-        // Without a thread the closure is dropped, and what it holds with it.
-        let _ = std::thread::Builder::new().name("od-close".into()).spawn(close);
-        let _ = waits.recv_timeout(CLOSING);
+        within(CLOSING, move || drop(backing));
         let done = encode(&Answer::Done);
         for socket in connections.sockets() {
             let _ = packet::send(socket, &done, &[]);

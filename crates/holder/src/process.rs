@@ -6,7 +6,7 @@ use crate::hold::{DETACHED, HOLD};
 use crate::keeper::{Looked, Roll, Silent, Taken};
 use crate::packet;
 use crate::wire::{Answer, Ask, Kept, Status};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -197,6 +197,12 @@ impl Process {
     /// Readable, and hung up, when the holder has died.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// Ends the connection, also where it has been cloned.
+    pub(crate) fn abandon(self) {
+        // It fails only where the holder was faster.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Ends the holder.

@@ -229,9 +229,14 @@ impl Volume {
         Ok(true)
     }
 
+    /// Who keeps the memory, to be dealt with apart from the volume.
+    pub(crate) fn take_keeper(&self) -> Option<Keeper> {
+        self.keeper.borrow_mut().take()
+    }
+
     /// Everything is durable: nothing need be kept any more.
     pub(crate) fn release(&self) {
-        if let Some(keeper) = self.keeper.borrow_mut().take() {
+        if let Some(keeper) = self.take_keeper() {
             // One that does not answer finds out by itself that nothing is dirty.
             let _ = keeper.release();
         }

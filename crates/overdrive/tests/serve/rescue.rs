@@ -2,6 +2,7 @@
 
 use crate::common::{Server, have, have_libnbd, image, is_root, place, run};
 use crate::failed::{FAIL, client, held, is_rescued, state};
+use crate::home::Home;
 use crate::mounted::plain;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -149,4 +150,32 @@ fn a_rescue_right_after_a_failed_detach_waits_for_the_process_that_ends() {
         assert_eq!(server.wait().status, 6);
         assert_eq!(home.holders().len(), 0);
     }
+}
+
+#[test]
+fn a_volume_whose_detach_failed_is_rescued_while_its_daemon_serves_others() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let backing = image(&place, 16);
+    let home = Home::new();
+    let config = place.path().join("two.toml");
+    let text = format!(
+        "nbd = 'unix:{}'\n[volume.disk]\nbacking = '{}'\nmemory = '32M'\nwrite = 'back-now'\n\
+         dirty_age = '1000s'\nretry_time = '300ms'\nfaults = 'write=1'\n\
+         [volume.other]\nbacking = 'ram:4M'\nmemory = 0\n",
+        home.socket().display(),
+        backing.display()
+    );
+    fs::write(&config, text).expect("room");
+    let server = Server::run_in(&home, home.command(&["serve", "--config", plain(&config)]));
+    client(&server, FAIL);
+    server.volume(&["detach", "disk"]).refused(6, &["they stay kept"]);
+    let file = place.path().join("saved");
+    let rescue = ["clear-error", "disk", "--rescue", plain(&file), "--discard-dirty"];
+    server.volume(&rescue).well();
+    is_rescued(&file);
+    server.volume(&["flush", "other"]).well();
+    assert_eq!(server.end().status, 6, "the detach has failed");
 }
