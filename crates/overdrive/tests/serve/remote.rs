@@ -46,12 +46,19 @@ impl Remote {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.nbdkit), signal).expect("ours");
     }
+
+    /// Stops the file system itself: not even a look at the file is answered.
+    fn stop(&self) {
+        kill_process(Pid::from_child(&self.nbdfuse), Signal::STOP).expect("ours");
+    }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
         // Whatever waits for it must be able to end.
-        let _ = kill_process(Pid::from_child(&self.nbdkit), Signal::CONT);
+        for child in [&self.nbdkit, &self.nbdfuse] {
+            let _ = kill_process(Pid::from_child(child), Signal::CONT);
+        }
         let _ = run("umount", &[plain(&self.file())]);
         for child in [&mut self.nbdfuse, &mut self.nbdkit] {
             let _ = child.kill();
@@ -144,7 +151,7 @@ fn a_server_that_stops_below_keeps_neither_an_orphan_nor_the_list() {
     let home = server.kill();
     let orphaned = || home.holders().iter().any(|holder| holder.owner_pid.is_none());
     wait_until("the holder is an orphan", orphaned);
-    remote.signal(Signal::STOP);
+    remote.stop();
     // The holder looks whether its image is still there, and the kernel has forgotten what it knew.
     pause(LOOKED);
     let within = |time: &str, arguments: &[&str]| {
