@@ -1,11 +1,13 @@
 //! Processes that are there and do not answer, and sockets of those that are gone.
 
-use crate::common::{Server, have_libnbd, image, place, python, wait_until};
+use crate::common::{Server, have_libnbd, image, pause, place, python, wait_until};
 use crate::home::Home;
 use crate::mounted::plain;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 const HELD: [&str; 6] = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
 const WRITE: &str = r#"
@@ -78,6 +80,29 @@ fn a_stopped_daemon_is_not_an_absent_one() {
     drop((stopped, stopped_too));
     server.volume(&["flush", "disk"]).well();
     other.end().well();
+    server.end().well();
+}
+
+#[test]
+fn a_daemon_that_is_stopped_while_it_is_asked_is_not_waited_for() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    // What takes longer than a daemon may take to say that it is there is waited for.
+    let options = [&HELD[..], &["--delay", "flush=8s", "--retry-time", "60s"]].concat();
+    let server = Server::start(image(&place, 16), &options);
+    python(WRITE, &[&server.uri]).well();
+    server.volume(&["flush"]).well();
+    python(WRITE, &[&server.uri]).well();
+    let mut flush = server.home.command(&["volume", "flush"]);
+    let flush = flush.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    pause(Duration::from_secs(1));
+    let stopped = Stopped::new(server.pid());
+    let flush = flush.wait_with_output().expect("it ends");
+    assert_eq!(flush.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&flush.stderr).contains("does not answer"));
+    drop(stopped);
     server.end().well();
 }
 

@@ -187,12 +187,24 @@ impl Daemon {
         Ok(self.exchange(ask)?)
     }
 
+    /// What is asked may take as long as a backing does. A list is answered at once or never; so it tells
+    /// meanwhile whether the daemon is still there.
     fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
+        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
         self.send(ask).map_err(Trouble::Other)?;
-        let mut line = String::new();
-        let limited = Read::take(&self.stream, LINE_BYTES_MAX as u64);
-        BufReader::new(limited).read_line(&mut line).map_err(|error| self.trouble(error))?;
-        self.value(&line).map_err(Trouble::Other)
+        let mut line = Vec::new();
+        let mut reader = BufReader::new(Read::take(&self.stream, LINE_BYTES_MAX as u64));
+        while let Err(error) = reader.read_until(b'\n', &mut line) {
+            match self.trouble(error) {
+                Trouble::Silent(_) if *ask != Ask::List => {
+                    if let Err(Trouble::Silent(silent)) = Daemon::open_and_list(&self.path) {
+                        return Err(Trouble::Silent(silent));
+                    }
+                }
+                trouble => return Err(trouble),
+            }
+        }
+        self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)
     }
 
     /// The volumes of this daemon.
@@ -204,10 +216,7 @@ impl Daemon {
     }
 
     fn list(&mut self) -> Result<Vec<Row>, Trouble> {
-        // This is answered at once or never; what others are asked may take as long as a backing does.
-        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
         let value = self.exchange(&Ask::List)?;
-        self.stream.set_read_timeout(None).map_err(|error| self.trouble(error))?;
         serde_json::from_value(value).map_err(|error| Trouble::Other(broken(&self.path, error)))
     }
 
@@ -226,7 +235,7 @@ impl Daemon {
             &mut beside,
             RecvFlags::CMSG_CLOEXEC,
         )
-        .map_err(|error| broken(&self.path, error))?;
+        .map_err(|error| self.trouble(error.into()))?;
         let line = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
         let failure = self.value(&line)?.as_u64().unwrap_or(0);
         let descriptors = beside.drain().filter_map(|message| match message {
