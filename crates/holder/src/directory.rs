@@ -153,6 +153,16 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     }
 }
 
+/// Takes the socket of a killed holder away, if nothing listens there.
+pub(crate) fn sweep(runtime: &Path, key: &str) {
+    let directory = holders(runtime);
+    let path = directory.join(format!("{key}{SUFFIX}"));
+    // A holder that binds just now has it locked until it listens.
+    if let (Ok(address), Ok(_locked)) = (address(&path), lock(&directory)) {
+        let _ = clear_stale(&path, &address);
+    }
+}
+
 /// A holder's listening socket. Dropped, it takes the path away (if that is still its own).
 #[derive(Debug)]
 pub(crate) struct Seat {

@@ -15,7 +15,7 @@ const ANSWERS_AT_ONCE: [&str; 18] = [
     "nfs4", "overlay", "ramfs", "tmpfs", "vfat", "virtiofs", "xfs",
 ];
 
-/// Whether the image has no name any more, so that nobody could ever serve it again. False also where that
+/// Whether the image has no name any more, so that it could never be served again. False also where that
 /// cannot be known without waiting. A device's node says nothing: it may be made anew for the same device.
 pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {
     let number = backing.as_fd().as_raw_fd();

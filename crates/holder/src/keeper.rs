@@ -138,7 +138,7 @@ impl Keeper {
     }
 
     /// Gives the volume up without a release, as the process's death would: what is dirty stays kept, for
-    /// whoever takes it over. Nothing may use the memory any more. (Under a service manager the volume
+    /// the next that takes it over. Nothing may use the memory any more. (Under a service manager the volume
     /// comes back with the next start of the service, not before.)
     pub fn abandon(self) {
         match self.0 {
@@ -189,7 +189,7 @@ impl Keeper {
         process::look(runtime, key)
     }
 
-    /// Ends an orphaned holder, and loses what it keeps; if `takes` is given, only if nobody has taken it
+    /// Ends an orphaned holder, and loses what it keeps; if `takes` is given, only if it was not taken
     /// over since [`Status::takes`] said that. False: there was none. A daemon that is just ending is
     /// waited for.
     ///

@@ -301,7 +301,7 @@ impl Holder<'_> {
         }
     }
 
-    /// Gives everything away, then tells whoever asked for it: after his answer the lock is free. (To close
+    /// Gives everything away, then tells that to all that are connected: after it the lock is free. (To close
     /// a file may wait for its file system. One that does not answer keeps the lock until it does.)
     pub(crate) fn leave(self) {
         let Holder { arena, backing, seat, connections, .. } = self;

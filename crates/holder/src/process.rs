@@ -112,7 +112,7 @@ fn once(
     }
 }
 
-/// The same, until nobody is in the way: an owner that is just ending is waited for.
+/// The same, until no owner is in the way: one that is just ending is waited for.
 fn once_free(
     runtime: &Path,
     key: &str,
@@ -306,11 +306,15 @@ pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
     Ok(roll)
 }
 
-/// How the holder of a key is, or that it does not answer. None: nobody listens there, or a stranger.
+/// How the holder of a key is, or that it does not answer. None: no holder listens there.
 fn ask_status(runtime: &Path, key: String) -> Option<Result<Status, Silent>> {
     match once(runtime, &key, &Ask::Status, Deadline::after(LISTED)) {
         Ok(Some((_, Answer::Status(status), _))) => Some(Ok(status)),
-        Ok(_) => None,
+        Ok(Some(_)) => None,
+        Ok(None) => {
+            directory::sweep(runtime, &key);
+            None
+        }
         Err(error) => match error.kind() {
             io::ErrorKind::TimedOut | io::ErrorKind::ConnectionAborted => {
                 let pid = directory::pid_at(runtime, &key);

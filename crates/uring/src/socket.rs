@@ -104,10 +104,10 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     }
 }
 
-/// Removes the sockets of a directory that nobody listens on any more and that belong to `is_ours`, which
-/// gets their names. What somebody listens on, also one who is stopped, stays. Returns how many went.
+/// Removes the sockets of a directory on which no process listens any more, as far as `is_ours` takes their
+/// names. A socket on which a process listens stays, also if that is stopped. Returns how many went.
 ///
-/// A directory in which somebody just sets up a socket is left for another time.
+/// A directory in which a process just sets up a socket is left for another time.
 pub fn sweep(directory: &Path, is_ours: impl Fn(&str) -> bool) -> usize {
     let Ok(_locked) = lock_directory(directory, 0) else { return 0 };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -339,7 +339,7 @@ mod tests {
         fs::write(path("data.sock"), "data")?;
         let is_ours = |name: &str| name.ends_with(".sock");
         let busy = lock_directory(directory.path(), 0)?;
-        assert_eq!(sweep(directory.path(), is_ours), 0, "somebody sets a socket up");
+        assert_eq!(sweep(directory.path(), is_ours), 0, "a socket is being set up");
         drop(busy);
         assert_eq!(sweep(directory.path(), is_ours), 1);
         let left = ["live.sock", "theirs", "data.sock"].map(|name| path(name).exists());

@@ -73,7 +73,7 @@ pub fn check_rescue_place(path: &Path, keys: &[String]) -> Result<(), Failure> {
 
 /// Writes everything that is dirty in a volume's memory to a new file at `path`, and a map of it
 /// beside it; both, and their names, are on their disk when this returns. The memory must not change
-/// meanwhile (the volume has failed, or nobody serves it), and `unchanged` is asked at the end whether
+/// meanwhile (the volume has failed, or is not served), and `unchanged` is asked at the end whether
 /// that was so. A file that holds just this already is as good as a new one.
 ///
 /// # Errors

@@ -43,7 +43,7 @@ pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
 }
 
 /// Takes away the sockets that killed daemons have left. Those of a process that lives are not touched, not
-/// even by a connection, and of others only those on which nobody listens: a process of another container
+/// even by a connection, and of others only those without a listener: a process of another container
 /// may not be seen from here.
 pub fn sweep(runtime: &Path) {
     if check(runtime).is_err() {

@@ -229,7 +229,7 @@ impl Volume {
         Ok(true)
     }
 
-    /// Who keeps the memory, to be dealt with apart from the volume.
+    /// The connection to what keeps the memory, to be dealt with apart from the volume.
     pub(crate) fn take_keeper(&self) -> Option<Keeper> {
         self.keeper.borrow_mut().take()
     }

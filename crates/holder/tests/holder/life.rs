@@ -139,6 +139,25 @@ fn a_killed_holder_shows_at_the_owner_who_starts_another() {
 }
 
 #[test]
+fn the_socket_of_a_killed_holder_is_swept_and_that_of_a_stopped_one_is_not() {
+    let place = Place::new();
+    let mut daemon = place.daemon("start");
+    daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
+    let holder = place.status().expect("a holder").holder_pid;
+    daemon.kill();
+    let sockets = || fs::read_dir(place.runtime().join("holders")).expect("it").count();
+    kill(holder, Signal::STOP);
+    let roll = Keeper::roll(&place.runtime()).expect("a roll");
+    assert!(roll.answered.is_empty());
+    assert_eq!((roll.silent[0].pid, &roll.silent[0].key), (Some(holder), &place.key()));
+    assert_eq!(sockets(), 1);
+    kill(holder, Signal::KILL);
+    assert!(eventually(|| !is_alive(holder)));
+    assert!(place.status().is_none());
+    assert_eq!(sockets(), 0);
+}
+
+#[test]
 fn a_deleted_image_needs_no_holder() {
     let place = Place::new();
     let mut daemon = place.daemon("start");

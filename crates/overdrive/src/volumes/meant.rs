@@ -24,7 +24,7 @@ enum Seen {
 }
 
 /// The volume that is meant, served or orphaned. What is given up cannot be had again: where more
-/// than one could be meant, or somebody does not answer, none is. A process that is just ending, as after
+/// than one could be meant, or a process does not answer, none is. A process that is just ending, as after
 /// a `detach`, is waited for.
 pub(super) fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Meant, Failure> {
     if control.is_some() {

@@ -24,7 +24,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_an_attempt_has_left_is_in_nobodys_way() {
+fn what_an_attempt_has_left_does_not_block_the_next() {
     if !have_libnbd() || !have(&["prlimit"]) {
         return;
     }

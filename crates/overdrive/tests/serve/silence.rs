@@ -72,7 +72,7 @@ fn a_stopped_daemon_is_not_an_absent_one() {
     }
     server.home.overdrive(&["upgrade"]).refused(3, &[&pid, "does not answer"]);
     server.volume(&["flush", "other"]).well();
-    // A volume without a holder is known by nobody else.
+    // A volume without a holder is known to its daemon alone.
     let stopped_too = Stopped::new(other.pid());
     let rows = listed(&server.home, &["does not answer"]);
     let row = rows.iter().find(|row| row["name"] == "-").expect("one without a name");

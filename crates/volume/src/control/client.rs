@@ -58,7 +58,7 @@ pub struct Roll {
 enum Trouble {
     /// It does not answer in time.
     Silent(Silent),
-    /// Nobody is there, or something else is wrong.
+    /// It is not there, or something else is wrong.
     Other(Failure),
 }
 
@@ -96,7 +96,7 @@ fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::NoDaemon, message)
 }
 
-/// Asks all daemons of this user for their volumes, all at once. A socket that nobody listens on is left
+/// Asks all daemons of this user for their volumes, all at once. A socket without a listener is left
 /// out, and so is a daemon that ends just now.
 pub fn call_roll(runtime: &Path) -> Roll {
     let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Roll::default() };
@@ -122,12 +122,12 @@ impl Daemon {
     /// Connects to the control socket at `path`.
     ///
     /// # Errors
-    /// Exit status 3 if nobody listens there or lets us in, 4 if we may not.
+    /// Exit status 3 if no daemon listens there or lets us in, 4 if we may not.
     pub fn connect(path: &Path) -> Result<Daemon, Failure> {
         Ok(Daemon::open(path)?)
     }
 
-    /// Without waiting: who is stopped lets nobody in any more once enough wait at its door.
+    /// Without waiting for long: a stopped daemon accepts no connection, and its queue may be full.
     fn open(path: &Path) -> Result<Daemon, Trouble> {
         let other = |error: io::Error| {
             Trouble::Other(match error.kind() {
