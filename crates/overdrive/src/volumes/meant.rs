@@ -3,12 +3,13 @@
 use super::{Target, call_roll, find};
 use holder::{Keeper, Status};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use volume::control::pause;
 use volume::control::words::{Row, State};
 use volume::{Exit, Failure, runtime_directory};
 
-/// Looks for a volume whose process is just ending, 50 ms apart at least.
-const LOOKS: u32 = 200;
+/// How long a process that is just ending is waited for.
+const ENDING: Duration = Duration::from_secs(10);
 
 pub(super) enum Meant {
     Served(Box<Target>),
@@ -30,14 +31,14 @@ pub(super) fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Mea
     if control.is_some() {
         return find(control, name).map(|target| Meant::Served(Box::new(target)));
     }
-    let mut looks = 1;
+    #[allow(clippy::disallowed_methods, reason = "a command, with no lane")]
+    let start = Instant::now();
     loop {
         match look(name)? {
             Seen::Is(meant) => return Ok(meant),
-            Seen::Ending(failure) if looks == LOOKS => return Err(failure),
+            Seen::Ending(failure) if start.elapsed() > ENDING => return Err(failure),
             Seen::Ending(_) => pause(),
         }
-        looks += 1;
     }
 }
 
