@@ -11,7 +11,7 @@ pub type Result<T = ()> = std::result::Result<T, Error>;
 pub enum Kind {
     /// The device failed to do it (EIO).
     Io,
-    /// No space left behind a sparse image (ENOSPC).
+    /// No space left behind a sparse image, or a limit of its size reached (ENOSPC).
     NoSpace,
     /// The request is malformed or misaligned (EINVAL).
     Invalid,
@@ -46,7 +46,8 @@ impl Error {
     pub const fn from_errno(errno: i32, doing: &'static str) -> Error {
         // Linux numbers; this crate makes no system calls and needs no bindings for five of them.
         let kind = match errno {
-            28 | 122 => Kind::NoSpace,
+            // 27: the file would become larger than its file system or the process's limit allows.
+            27 | 28 | 122 => Kind::NoSpace,
             22 => Kind::Invalid,
             1 | 30 => Kind::ReadOnly,
             95 => Kind::Unsupported,

@@ -2,6 +2,7 @@
 //! the system's clock.
 
 use rustix::event::Timespec;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// A moment by which something has to be done.
@@ -37,5 +38,35 @@ impl Deadline {
         #[allow(clippy::disallowed_methods, reason = "start and stop only, on no lane")]
         std::thread::sleep(time);
         !self.has_passed()
+    }
+}
+
+/// Does what a file system may hold up on a thread of its own, and waits at most so long for it.
+pub(crate) fn within(time: Duration, work: impl FnOnce() + Send + 'static) {
+    let (done, waits) = channel();
+    let work = move || {
+        work();
+        let _ = done.send(());
+    };
+    // Without a thread nothing is done, and what the work holds is let go of here.
+    let _ = std::thread::Builder::new().name("od-waits".into()).spawn(work);
+    let _ = waits.recv_timeout(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_up_is_not_waited_for_and_all_else_is() {
+        let (send, receive) = channel::<()>();
+        within(Duration::from_millis(10), move || receive.recv().unwrap_or_default());
+        let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let doing = done.clone();
+        within(Duration::from_secs(60), move || {
+            doing.store(true, std::sync::atomic::Ordering::SeqCst)
+        });
+        assert!(done.load(std::sync::atomic::Ordering::SeqCst));
+        drop(send);
     }
 }

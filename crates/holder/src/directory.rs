@@ -76,6 +76,14 @@ pub(crate) fn reach(runtime: &Path, key: &str) -> io::Result<Reached> {
     connect(&path, &address(&path)?)
 }
 
+/// The process that listens for a key. None: it has gone, or does not let anybody in.
+pub(crate) fn pid_at(runtime: &Path, key: &str) -> Option<i32> {
+    match reach(runtime, key) {
+        Ok(Reached::Yes(socket)) => uring::peer(&socket).ok().map(|peer| peer.process),
+        _ => None,
+    }
+}
+
 /// The keys of all sockets in the directory, live or stale, in order.
 pub(crate) fn keys(runtime: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(holders(runtime)) {
@@ -142,6 +150,16 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
             io::ErrorKind::AddrInUse,
             "a holder of this backing is there already; take its data with `overdrive serve`",
         )),
+    }
+}
+
+/// Takes the socket of a killed holder away, if nothing listens there.
+pub(crate) fn sweep(runtime: &Path, key: &str) {
+    let directory = holders(runtime);
+    let path = directory.join(format!("{key}{SUFFIX}"));
+    // A holder that binds just now has it locked until it listens.
+    if let (Ok(address), Ok(_locked)) = (address(&path), lock(&directory)) {
+        let _ = clear_stale(&path, &address);
     }
 }
 

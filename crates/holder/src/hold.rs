@@ -1,7 +1,7 @@
 //! The hidden command: how a holder comes to life.
 
 use crate::connections::Connections;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, within};
 use crate::directory::Seat;
 use crate::life::{Holder, unix_s};
 use crate::packet::{self, PACKET_BYTES, Received};
@@ -30,6 +30,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 /// The longest line, in characters of at most four bytes; below PIPE_BUF.
 const LINE_CHARACTERS: usize = 1000;
+/// How long a line may take.
+const TELLING: Duration = Duration::from_millis(500);
 /// syslog(3): facility daemon, severity warning.
 const SYSLOG_WARNING: u8 = 3 << 3 | 4;
 
@@ -57,7 +59,8 @@ pub(crate) fn tell(message: &str) {
     let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if rustix::event::poll(&mut polled, Some(&now)) == Ok(1) {
-        let _ = writeln!(io::stderr(), "{line}");
+        // It may be a file, which always is ready, on the very file system that does not answer.
+        within(TELLING, move || drop(writeln!(io::stderr(), "{line}")));
     }
 }
 
@@ -187,6 +190,7 @@ fn handshake<'a>(
         survey: terms.survey,
         look_every: terms.look_every,
         since_unix_s: unix_s(),
+        takes: 0,
     };
     Ok((holder, pid))
 }

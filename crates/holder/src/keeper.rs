@@ -23,15 +23,22 @@ enum Kind {
     Systemd(Store),
 }
 
-/// What is kept of a volume.
+/// A volume's memory, to be read only. Its backing is not among it: to close that may wait for a file
+/// system that does not answer.
 #[derive(Debug)]
 pub struct Looked {
     /// Which volume it is.
     pub kept: Kept,
     /// The memory with its dirty blocks.
     pub arena: OwnedFd,
-    /// The backing's open file description, with its locks.
-    pub backing: OwnedFd,
+}
+
+/// What is kept of a volume.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) kept: Kept,
+    pub(crate) arena: OwnedFd,
+    pub(crate) backing: OwnedFd,
 }
 
 /// What was kept of a volume, and is ours now.
@@ -48,9 +55,27 @@ pub struct Found {
     pub keeper: Keeper,
 }
 
+/// What came of asking all holders.
+#[derive(Debug, Default)]
+pub struct Roll {
+    /// How those are that answer.
+    pub answered: Vec<Status>,
+    /// Those that are there and do not answer within some seconds.
+    pub silent: Vec<Silent>,
+}
+
+/// A holder that is there and does not answer: it is stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silent {
+    /// The identity of the backing that it keeps something for.
+    pub key: String,
+    /// Its process, if that is known.
+    pub pid: Option<i32>,
+}
+
 impl Found {
-    fn new(looked: Looked, keeper: Kind) -> Found {
-        let Looked { kept, arena, backing } = looked;
+    fn new(taken: Taken, keeper: Kind) -> Found {
+        let Taken { kept, arena, backing } = taken;
         Found { kept, arena, backing, keeper: Keeper(keeper) }
     }
 }
@@ -64,11 +89,11 @@ impl Keeper {
     /// # Errors
     /// [`crate::Busy`] if the volume is served. Else what is in the way, as a sentence.
     pub fn find(runtime: &Path, key: &str) -> io::Result<Option<Found>> {
-        if let Some((looked, store)) = store::find(key)? {
-            return Ok(Some(Found::new(looked, Kind::Systemd(store))));
+        if let Some((taken, store)) = store::find(key)? {
+            return Ok(Some(Found::new(taken, Kind::Systemd(store))));
         }
         let taken = Process::take(runtime, key)?;
-        Ok(taken.map(|(looked, process)| Found::new(looked, Kind::Process(process))))
+        Ok(taken.map(|(taken, process)| Found::new(taken, Kind::Process(process))))
     }
 
     /// Takes over by a connection that was the owner's before this program was executed in its
@@ -77,8 +102,8 @@ impl Keeper {
     /// # Errors
     /// If it is no such connection, or the holder has gone.
     pub fn resume(connection: OwnedFd) -> io::Result<Found> {
-        let (looked, process) = Process::resume(connection)?;
-        Ok(Found::new(looked, Kind::Process(process)))
+        let (taken, process) = Process::resume(connection)?;
+        Ok(Found::new(taken, Kind::Process(process)))
     }
 
     /// Has both descriptors kept from now on: by the service manager where that offers it, else by
@@ -112,6 +137,16 @@ impl Keeper {
         }
     }
 
+    /// Gives the volume up without a release, as the process's death would: what is dirty stays kept, for
+    /// the next that takes it over. Nothing may use the memory any more. (Under a service manager the volume
+    /// comes back with the next start of the service, not before.)
+    pub fn abandon(self) {
+        match self.0 {
+            Kind::Process(process) => process.abandon(),
+            Kind::Systemd(_) => {}
+        }
+    }
+
     /// What to watch: readable and hung up when the holder has died, and another one should be
     /// started. None: the service manager keeps, and does not die.
     pub fn owner_socket(&self) -> Option<BorrowedFd<'_>> {
@@ -121,13 +156,29 @@ impl Keeper {
         }
     }
 
-    /// All holders there are, in the order of their keys. (What the service manager keeps, only
+    /// All holders that answer, in the order of their keys. (What the service manager keeps, only
     /// itself can tell.)
     ///
     /// # Errors
     /// If the directory cannot be read.
     pub fn list(runtime: &Path) -> io::Result<Vec<Status>> {
-        process::list(runtime)
+        Keeper::roll(runtime).map(|roll| roll.answered)
+    }
+
+    /// The same, and those that do not answer.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn roll(runtime: &Path) -> io::Result<Roll> {
+        process::roll(runtime)
+    }
+
+    /// How the holder of a key is. None: there is no holder.
+    ///
+    /// # Errors
+    /// What is in the way, as a sentence.
+    pub fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
+        process::status(runtime, key)
     }
 
     /// What a holder keeps, without taking it over: to be read only. None: there is no holder.
@@ -138,11 +189,13 @@ impl Keeper {
         process::look(runtime, key)
     }
 
-    /// Ends an orphaned holder, and loses what it keeps. False: there was none.
+    /// Ends an orphaned holder, and loses what it keeps; if `takes` is given, only if it was not taken
+    /// over since [`Status::takes`] said that. False: there was none. A daemon that is just ending is
+    /// waited for.
     ///
     /// # Errors
-    /// [`crate::Busy`] if the volume is served.
-    pub fn discard(runtime: &Path, key: &str) -> io::Result<bool> {
-        process::discard(runtime, key)
+    /// [`crate::Busy`] if the volume is served; what the holder refused, as a sentence.
+    pub fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
+        process::discard(runtime, key, takes)
     }
 }

@@ -43,8 +43,8 @@
 //! | `take {pid}` | anybody while there is no owner, or the owner again | `kept {volume, backing, key}` + arena, backing; `busy {pid}` |
 //! | `release` | the owner | `done`; it is gone |
 //! | `status` | anybody | `status {...}` |
-//! | `look` | anybody | `kept` + arena, backing, without becoming the owner |
-//! | `discard` | anybody while there is no owner | `done`; it is gone; `busy {pid}` |
+//! | `look` | anybody | `kept` + arena, without becoming the owner |
+//! | `discard {takes}` | anybody while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
 //!
 //! Anybody is: the same user, or root. What is not understood is answered with `error {message}`.
 //! Nobody can keep the holder waiting: it never blocks on a connection, and who does not read his
@@ -68,6 +68,7 @@ mod connections;
 mod deadline;
 mod directory;
 mod hold;
+mod image;
 mod keeper;
 mod key;
 mod life;
@@ -79,7 +80,7 @@ mod survey;
 mod wire;
 
 pub use hold::{HOLD, Terms, hold, hold_on};
-pub use keeper::{Found, Keeper, Looked};
+pub use keeper::{Found, Keeper, Looked, Roll, Silent};
 pub use key::key_at;
 pub use notify::{notify_ready, notify_stopping, scrub};
 pub use process::Busy;

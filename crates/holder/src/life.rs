@@ -1,13 +1,13 @@
 //! The holder's life: one thread, one poll, no wait for anybody.
 
 use crate::connections::{Connections, Sent};
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, within};
 use crate::directory::{self, Seat};
+use crate::image;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::{Contents, Survey};
 use crate::wire::{Answer, Ask, Kept, Status, encode};
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime};
 
 /// The size of a signalfd_siginfo(2); the signal's number comes first.
 const SIGNAL_BYTES: usize = 128;
+/// How long closing the backing may take.
+const CLOSING: Duration = Duration::from_secs(2);
 /// The most that are let in between two rounds, so that a crowd at the door stops nothing.
 const ADMITTED_MAX: usize = 8;
 
@@ -29,6 +31,15 @@ pub(crate) enum Life {
 
 use Life::{Ends, Stays};
 
+/// Descriptors that go with an answer.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nothing,
+    Memory,
+    /// The memory and the backing, for the next owner.
+    Both,
+}
+
 /// One volume's holder.
 pub(crate) struct Holder<'a> {
     pub(crate) kept: Kept,
@@ -41,6 +52,8 @@ pub(crate) struct Holder<'a> {
     /// How often an orphan looks whether its image is still there.
     pub(crate) look_every: Duration,
     pub(crate) since_unix_s: u64,
+    /// How often it was taken over.
+    pub(crate) takes: u64,
 }
 
 /// Seconds since 1970.
@@ -154,14 +167,18 @@ impl Holder<'_> {
         match ask {
             Ask::Status => {
                 let status = Answer::Status(self.status());
-                self.send(index, &status, false)
+                self.send(index, &status, Beside::Nothing)
             }
-            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), true),
+            Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Beside::Memory),
             Ask::Take { pid } => self.take(index, pid),
             Ask::Release if is_owner => Ends,
             Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
-            Ask::Discard => match self.owner_pid() {
-                Some(pid) => self.send(index, &Answer::Busy { pid }, false),
+            Ask::Discard { takes } => match self.owner_pid() {
+                Some(pid) => self.send(index, &Answer::Busy { pid }, Beside::Nothing),
+                None if takes.is_some_and(|takes| takes != self.takes) => {
+                    let changed = "it was served meanwhile, and may hold something else";
+                    self.refuse(index, changed.to_owned())
+                }
                 None => self.gives_up("that was asked for"),
             },
             Ask::Keep { .. } => self.refuse(index, "a volume is kept here already".to_owned()),
@@ -173,10 +190,11 @@ impl Holder<'_> {
         if let Some(pid) = self.owner_pid()
             && !self.connections.get(index).is_owner
         {
-            return self.send(index, &Answer::Busy { pid }, false);
+            return self.send(index, &Answer::Busy { pid }, Beside::Nothing);
         }
         self.connections.own(index, pid);
-        self.send(index, &Answer::Kept(self.kept.clone()), true)
+        self.takes += 1;
+        self.send(index, &Answer::Kept(self.kept.clone()), Beside::Both)
     }
 
     /// The owner's process; none if there is no owner, or one that is closed already.
@@ -185,9 +203,13 @@ impl Holder<'_> {
         (!is_closed(&owner.socket)).then_some(owner.pid)
     }
 
-    fn send(&mut self, index: usize, answer: &Answer, with_both: bool) -> Life {
+    fn send(&mut self, index: usize, answer: &Answer, beside: Beside) -> Life {
         let both = [self.arena.as_fd(), self.backing.as_fd()];
-        let descriptors: &[BorrowedFd<'_>] = if with_both { &both } else { &[] };
+        let descriptors: &[BorrowedFd<'_>] = match beside {
+            Beside::Nothing => &[],
+            Beside::Memory => &both[..1],
+            Beside::Both => &both,
+        };
         match self.connections.send(index, &encode(answer), descriptors) {
             Sent::No { owner_lost: true } => self.orphaned(),
             Sent::Yes | Sent::No { owner_lost: false } => Stays,
@@ -195,7 +217,7 @@ impl Holder<'_> {
     }
 
     fn refuse(&mut self, index: usize, message: String) -> Life {
-        self.send(index, &Answer::Error { message }, false)
+        self.send(index, &Answer::Error { message }, Beside::Nothing)
     }
 
     fn end(&mut self, index: usize) -> Life {
@@ -217,7 +239,7 @@ impl Holder<'_> {
     fn status(&self) -> Status {
         let contents = (self.survey)(self.arena.as_fd());
         let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
-        let Contents { dirty_blocks, ranges, failed } = contents.unwrap_or_default();
+        let Contents { dirty_blocks, ranges, failed, size_bytes } = contents.unwrap_or_default();
         let Kept { volume, backing, key } = self.kept.clone();
         let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
         Status {
@@ -232,6 +254,9 @@ impl Holder<'_> {
             unknown,
             held_bytes: blocks as u64 * 512,
             since_unix_s: self.since_unix_s,
+            takes: self.takes,
+            size_bytes,
+            path: image::path(&self.backing),
         }
     }
 
@@ -242,8 +267,7 @@ impl Holder<'_> {
         Ends
     }
 
-    /// Whether the orphan can be found, and still has an image to be kept for. A device's node says nothing: it may
-    /// be made anew for the same device.
+    /// Whether the orphan can be found, and still has an image to be kept for.
     fn look(&mut self) -> Life {
         if self.connections.owner().is_some() {
             return Stays;
@@ -254,14 +278,9 @@ impl Holder<'_> {
         {
             self.seat = seat;
         }
-        match rustix::fs::fstat(&self.backing) {
-            Ok(found)
-                if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
-                    && found.st_nlink == 0 =>
-            {
-                self.gives_up("the image was deleted")
-            }
-            _ => Stays,
+        match image::is_deleted(&self.backing, &self.kept.key) {
+            true => self.gives_up("the image was deleted"),
+            false => Stays,
         }
     }
 
@@ -282,10 +301,12 @@ impl Holder<'_> {
         }
     }
 
-    /// Gives everything away, then tells whoever asked for it: after his answer the lock is free.
+    /// Gives everything away, then tells that to all that are connected: after it the lock is free. (To close
+    /// a file may wait for its file system. One that does not answer keeps the lock until it does.)
     pub(crate) fn leave(self) {
         let Holder { arena, backing, seat, connections, .. } = self;
-        drop((arena, backing, seat));
+        drop((arena, seat));
+        within(CLOSING, move || drop(backing));
         let done = encode(&Answer::Done);
         for socket in connections.sockets() {
             let _ = packet::send(socket, &done, &[]);

@@ -126,6 +126,12 @@ pub(crate) fn ask(
     }
 }
 
+/// The first descriptor of a kept volume: its arena. (Holders of earlier versions send both.)
+pub(crate) fn one(descriptors: Vec<OwnedFd>) -> io::Result<OwnedFd> {
+    let first = descriptors.into_iter().next();
+    first.ok_or_else(|| protocol("the volume's memory did not come with the packet"))
+}
+
 /// The two descriptors of a kept volume: arena, backing.
 pub(crate) fn two(descriptors: Vec<OwnedFd>) -> io::Result<(OwnedFd, OwnedFd)> {
     let [arena, backing] = <[OwnedFd; 2]>::try_from(descriptors)

@@ -3,10 +3,10 @@
 use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
-use crate::keeper::Looked;
+use crate::keeper::{Looked, Roll, Silent, Taken};
 use crate::packet;
 use crate::wire::{Answer, Ask, Kept, Status};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -16,8 +16,8 @@ use std::{error, fmt, fs};
 
 /// How long a holder may take to start, to answer, and to go.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long one of many may take, when they are listed.
-const LISTED: Duration = Duration::from_secs(1);
+/// How long one of many may take, when all are asked at once.
+const LISTED: Duration = Duration::from_secs(5);
 /// How long a volume must be busy to be called so: its daemon may just be ending.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -95,7 +95,7 @@ fn once(
         };
         match asked {
             // A holder that ends says so to everybody, also to who has not asked for that.
-            Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard) => {
+            Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard { .. }) => {
                 if !deadline.pause() {
                     return Err(packet::cut_off());
                 }
@@ -112,46 +112,52 @@ fn once(
     }
 }
 
-fn looked(key: &str, answer: Answer, descriptors: Vec<OwnedFd>) -> io::Result<Looked> {
-    match answer {
-        Answer::Kept(kept) if kept.key == key => {
-            let (arena, backing) = packet::two(descriptors)?;
-            Ok(Looked { kept, arena, backing })
+/// The same, until no owner is in the way: one that is just ending is waited for.
+fn once_free(
+    runtime: &Path,
+    key: &str,
+    ask: &Ask,
+) -> io::Result<Option<(OwnedFd, Answer, Vec<OwnedFd>)>> {
+    let deadline = Deadline::after(ANSWER);
+    let patience = Deadline::after(PATIENCE);
+    loop {
+        match once(runtime, key, ask, deadline)? {
+            Some((_, Answer::Busy { pid }, _)) => {
+                let may_end = pid != own_pid() && (!patience.has_passed() || is_ending(pid));
+                if !may_end || !deadline.pause() {
+                    return Err(Busy { pid }.into());
+                }
+            }
+            other => return Ok(other),
         }
+    }
+}
+
+fn kept(key: &str, answer: Answer) -> io::Result<Kept> {
+    match answer {
+        Answer::Kept(kept) if kept.key == key => Ok(kept),
         other => Err(unexpected(other)),
     }
 }
 
 impl Process {
     /// Becomes the owner of what an orphaned holder keeps.
-    pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Looked, Process)>> {
-        let deadline = Deadline::after(ANSWER);
-        let patience = Deadline::after(PATIENCE);
-        let ask = Ask::Take { pid: own_pid() };
-        loop {
-            match once(runtime, key, &ask, deadline)? {
-                None => return Ok(None),
-                Some((_, Answer::Busy { pid }, _)) => {
-                    let may_end = pid != own_pid() && (!patience.has_passed() || is_ending(pid));
-                    if !may_end || !deadline.pause() {
-                        return Err(Busy { pid }.into());
-                    }
-                }
-                Some((socket, answer, descriptors)) => {
-                    return Ok(Some((looked(key, answer, descriptors)?, Process { socket })));
-                }
-            }
-        }
+    pub(crate) fn take(runtime: &Path, key: &str) -> io::Result<Option<(Taken, Process)>> {
+        let answered = once_free(runtime, key, &Ask::Take { pid: own_pid() })?;
+        let Some((socket, answer, descriptors)) = answered else { return Ok(None) };
+        let kept = kept(key, answer)?;
+        let (arena, backing) = packet::two(descriptors)?;
+        Ok(Some((Taken { kept, arena, backing }, Process { socket })))
     }
 
     /// Asks again for what an owner's connection stands for.
-    pub(crate) fn resume(socket: OwnedFd) -> io::Result<(Looked, Process)> {
+    pub(crate) fn resume(socket: OwnedFd) -> io::Result<(Taken, Process)> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let ask = Ask::Take { pid: own_pid() };
         let (answer, descriptors) = packet::ask(&socket, &ask, &[], Deadline::after(ANSWER))?;
         let Answer::Kept(kept) = answer else { return Err(unexpected(answer)) };
         let (arena, backing) = packet::two(descriptors)?;
-        Ok((Looked { kept, arena, backing }, Process { socket }))
+        Ok((Taken { kept, arena, backing }, Process { socket }))
     }
 
     /// Starts a holder and gives it both descriptors.
@@ -191,6 +197,12 @@ impl Process {
     /// Readable, and hung up, when the holder has died.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// Ends the connection, also where it has been cloned.
+    pub(crate) fn abandon(self) {
+        // It fails only where the holder was faster.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Ends the holder.
@@ -246,29 +258,71 @@ fn reap(child: &mut Child, deadline: Deadline) {
 pub(crate) fn look(runtime: &Path, key: &str) -> io::Result<Option<Looked>> {
     match once(runtime, key, &Ask::Look, Deadline::after(ANSWER))? {
         None => Ok(None),
-        Some((_, answer, descriptors)) => looked(key, answer, descriptors).map(Some),
+        Some((_, answer, descriptors)) => {
+            Ok(Some(Looked { kept: kept(key, answer)?, arena: packet::one(descriptors)? }))
+        }
+    }
+}
+
+/// How the holder of a key is.
+pub(crate) fn status(runtime: &Path, key: &str) -> io::Result<Option<Status>> {
+    match once(runtime, key, &Ask::Status, Deadline::after(ANSWER))? {
+        None => Ok(None),
+        Some((_, Answer::Status(status), _)) => Ok(Some(status)),
+        Some((_, other, _)) => Err(unexpected(other)),
     }
 }
 
 /// Ends an orphaned holder, and what it keeps. False: there was none.
-pub(crate) fn discard(runtime: &Path, key: &str) -> io::Result<bool> {
-    match once(runtime, key, &Ask::Discard, Deadline::after(ANSWER))? {
+pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Result<bool> {
+    match once_free(runtime, key, &Ask::Discard { takes })? {
         None => Ok(false),
         Some((_, Answer::Done, _)) => Ok(true),
         Some((_, other, _)) => Err(unexpected(other)),
     }
 }
 
-/// All holders that answer.
-pub(crate) fn list(runtime: &Path) -> io::Result<Vec<Status>> {
-    let mut found = Vec::new();
-    for key in directory::keys(runtime)? {
-        let answered = once(runtime, &key, &Ask::Status, Deadline::after(LISTED));
-        if let Ok(Some((_, Answer::Status(status), _))) = answered {
-            found.push(status);
+/// Asks all holders how they are, all at once.
+pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
+    let keys = directory::keys(runtime)?;
+    let asked = std::thread::scope(|scope| {
+        let ask = |key: &String| {
+            scope.spawn({
+                let key = key.clone();
+                move || ask_status(runtime, key)
+            })
+        };
+        let threads: Vec<_> = keys.iter().map(ask).collect();
+        let answers = threads.into_iter().filter_map(|thread| thread.join().ok()?);
+        answers.collect::<Vec<_>>()
+    });
+    let mut roll = Roll::default();
+    for answer in asked {
+        match answer {
+            Ok(status) => roll.answered.push(status),
+            Err(silent) => roll.silent.push(silent),
         }
     }
-    Ok(found)
+    Ok(roll)
+}
+
+/// How the holder of a key is, or that it does not answer. None: no holder listens there.
+fn ask_status(runtime: &Path, key: String) -> Option<Result<Status, Silent>> {
+    match once(runtime, &key, &Ask::Status, Deadline::after(LISTED)) {
+        Ok(Some((_, Answer::Status(status), _))) => Some(Ok(status)),
+        Ok(Some(_)) => None,
+        Ok(None) => {
+            directory::sweep(runtime, &key);
+            None
+        }
+        Err(error) => match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::ConnectionAborted => {
+                let pid = directory::pid_at(runtime, &key);
+                Some(Err(Silent { key, pid }))
+            }
+            _ => None,
+        },
+    }
 }
 
 #[cfg(test)]

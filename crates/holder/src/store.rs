@@ -2,7 +2,7 @@
 //! Source: systemd's "File Descriptor Store", sd_notify(3), sd_listen_fds(3).
 
 use crate::deadline::Deadline;
-use crate::keeper::Looked;
+use crate::keeper::Taken;
 use crate::notify::{self, notify};
 use crate::packet::PACKET_BYTES;
 use crate::wire::{Kept, encode};
@@ -154,7 +154,7 @@ fn receive() -> io::Result<BTreeMap<String, OwnedFd>> {
 type Inherited = Result<Mutex<BTreeMap<String, OwnedFd>>, String>;
 
 /// What the manager gave back for a key. It goes on keeping it.
-pub(crate) fn find(key: &str) -> io::Result<Option<(Looked, Store)>> {
+pub(crate) fn find(key: &str) -> io::Result<Option<(Taken, Store)>> {
     static INHERITED: OnceLock<Inherited> = OnceLock::new();
     crate::key::check(key)?;
     let inherited = INHERITED
@@ -175,7 +175,7 @@ pub(crate) fn find(key: &str) -> io::Result<Option<(Looked, Store)>> {
                 );
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
-            Ok(Some((Looked { kept, arena, backing }, Store { key: key.to_owned() })))
+            Ok(Some((Taken { kept, arena, backing }, Store { key: key.to_owned() })))
         }
         [None, None, None] => Ok(None),
         // The memory is given last: without it the daemon died before it served.

@@ -15,6 +15,8 @@ pub struct Contents {
     pub ranges: u64,
     /// The volume has failed (C8).
     pub failed: bool,
+    /// The volume's size, in bytes; 0 if nothing was served yet.
+    pub size_bytes: u64,
 }
 
 impl Contents {
@@ -46,7 +48,7 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     };
     let Headers { dirty_blocks, ranges, failed, .. } = found.survey();
-    Ok(Contents { dirty_blocks, ranges, failed })
+    Ok(Contents { dirty_blocks, ranges, failed, size_bytes: found.sectors * block::SECTOR })
 }
 
 #[cfg(test)]
@@ -81,14 +83,15 @@ mod tests {
         let memory = shared.memory().clone();
         let volume = Shared::new(&limits, geometry, settings(&geometry), 7, memory);
         let volume = volume.expect("fresh memory");
-        assert_eq!(of_arena(shared.file())?, Contents::default());
+        let size_bytes = SECTORS * block::SECTOR;
+        assert_eq!(of_arena(shared.file())?, Contents { size_bytes, ..Contents::default() });
         let lane = lane::Lane::new();
         let cache = Cache::attach(&volume, &lane, Stack::new(&lane, ram));
         let from = Buf::new(16, GRAIN);
         let write = Request::Write { at: Extent::new(8, 16), from, fua: false };
         assert_eq!(cache.try_now(&write), Some(Ok(())), "absorbed");
         let seen = of_arena(shared.file())?;
-        assert_eq!(seen, Contents { dirty_blocks: 2, ranges: 0, failed: false });
+        assert_eq!(seen, Contents { dirty_blocks: 2, ranges: 0, failed: false, size_bytes });
         assert!(seen.is_worth_keeping());
         Ok(())
     }

@@ -38,6 +38,17 @@ pub struct Status {
     pub held_bytes: u64,
     /// When the holder began, in seconds since 1970.
     pub since_unix_s: u64,
+    /// How often the volume was taken over: while this stays the same and there is no owner, the memory
+    /// does not change.
+    #[serde(default)]
+    pub takes: u64,
+    /// The volume's size, in bytes; 0: it is not known.
+    #[serde(default)]
+    pub size_bytes: u64,
+    /// Where the backing that is kept lies now, also if it was renamed. None: it was deleted, or the name
+    /// is too long for a packet.
+    #[serde(default)]
+    pub path: Option<String>,
 }
 
 impl Status {
@@ -64,7 +75,11 @@ pub(crate) enum Ask {
     Release,
     Status,
     Look,
-    Discard,
+    Discard {
+        /// Only if it was not taken over since a status said this.
+        #[serde(default)]
+        takes: Option<u64>,
+    },
 }
 
 /// What is answered.
@@ -82,6 +97,8 @@ pub(crate) enum Answer {
 /// where JSON makes up to six bytes of one.
 pub(crate) const NAME_BYTES: usize = 255;
 pub(crate) const BACKING_BYTES: usize = 4096;
+/// The longest path that is told beside them, in bytes.
+pub(crate) const PATH_BYTES: usize = 900;
 
 impl Kept {
     /// Whether it can be kept: it comes back in every answer, and the key becomes a file's name.
@@ -118,6 +135,8 @@ mod tests {
         let ask: Ask = serde_json::from_str(keep).expect("it");
         assert!(matches!(ask, Ask::Keep { kept, .. } if kept.volume == "v"));
         assert!(serde_json::from_str::<Ask>(r#"{"ask":"own"}"#).is_err());
+        let discard: Ask = serde_json::from_str(r#"{"ask":"discard"}"#).expect("an older one's");
+        assert!(matches!(discard, Ask::Discard { takes: None }));
     }
 
     #[test]
@@ -134,6 +153,9 @@ mod tests {
             unknown: Some("x".repeat(200)),
             held_bytes: u64::MAX,
             since_unix_s: u64::MAX,
+            takes: u64::MAX,
+            size_bytes: u64::MAX,
+            path: Some("\u{1}".repeat(PATH_BYTES)),
         };
         assert!(encode(&Answer::Status(status)).len() < PACKET_BYTES);
     }

@@ -192,7 +192,9 @@ impl Run {
         crew.join();
         let file = self.place.path("rescued");
         let name = file.to_str().context("a plain path")?.to_owned();
-        let cleared = failed && self.clear_error(&["--rescue", &name]);
+        // Saved it is still kept, and can be saved to the same file again.
+        let saved = failed && self.clear_error(&["--rescue", &name]) && self.becomes("failed");
+        let cleared = saved && self.clear_error(&["--rescue", &name, "--discard-dirty"]);
         self.backing.ask("fail off")?;
         if !cleared {
             return Ok(());

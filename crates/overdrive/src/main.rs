@@ -41,6 +41,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    uring::ignore_file_size_signal();
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Volume(arguments) => volumes::run(&arguments),

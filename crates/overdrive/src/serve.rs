@@ -1,16 +1,18 @@
 //! `overdrive serve`: volumes over NBD.
 
+mod options;
+
 use crate::progress::Bytes;
-use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec, WriteMode};
+use block::{Size, Spec, WriteMode};
 use cache::Counters;
-use clap::ValueEnum;
+use options::Options;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use volume::config::{self, Config};
+use volume::config::{self, Config, ConfigVolume};
 use volume::{
-    DaemonPlan, Exit, Failure, Keep, Listening, OpenFlags, Place, Plan, Planned, Served, Volume,
+    DaemonPlan, Exit, Failure, Keep, Listening, OpenFlags, Place, Planned, Served, Volume,
     units as sizes,
 };
 
@@ -20,7 +22,8 @@ use volume::{
 /// with 'uri' and 'unixsocket' in its environment; when it ends, the volume is drained and flushed,
 /// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
 ///
-/// With --config, every volume of a file is served, or the one that BACKING names.
+/// With --config, every volume of a file is served, or the one that BACKING names. What else is said
+/// here, as --read-only, then holds for each of them, in the place of what the file says.
 ///
 /// Examples:
 ///   overdrive serve disk.img --memory 2G --nbd unix:/run/user/1000/disk.sock
@@ -39,17 +42,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Memory for cached blocks (4K = 4KiB = 4096, 4KB = 4000); 0: no cache layer at all.
-    #[arg(long, default_value = "1G", value_parser = sizes::size)]
-    memory: Size,
-
-    /// What happens to writes.
-    #[arg(long, value_enum, default_value_t = Write_::Back)]
-    write: Write_,
-
-    /// What a flush means.
-    #[arg(long, value_enum, default_value_t = Durability::Flush)]
-    durability: Durability,
+    #[command(flatten)]
+    options: Options,
 
     /// Where to listen: unix:PATH, or tcp:ADDRESS:PORT with --insecure-tcp.
     #[arg(long)]
@@ -65,10 +59,6 @@ pub(crate) struct Arguments {
           value_parser = sizes::time_us)]
     poll: Option<u64>,
 
-    /// Start no holder: if this process is killed, what was acknowledged but not flushed is lost.
-    #[arg(long)]
-    no_holder: bool,
-
     /// The export's name.
     #[arg(long)]
     name: Option<String>,
@@ -76,50 +66,6 @@ pub(crate) struct Arguments {
     /// Run this shell command while serving; its status becomes ours.
     #[arg(long, value_name = "CMD")]
     run: Option<String>,
-
-    /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same.
-    #[arg(long)]
-    raw: bool,
-
-    /// Refuse changes.
-    #[arg(long)]
-    read_only: bool,
-
-    /// Use the host's page cache under the volume instead of direct I/O.
-    #[arg(long)]
-    buffered: bool,
-
-    /// The most dirty data there may ever be [default: a quarter of the memory].
-    #[arg(long, value_name = "SIZE", value_parser = sizes::size)]
-    dirty_bytes: Option<Size>,
-
-    /// How long dirty data may wait.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = sizes::time_ms)]
-    dirty_age: u64,
-
-    /// How long writing out all dirty data may take, as predicted from what was measured; 0: no
-    /// limit.
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = sizes::time_ms)]
-    flush_target: u64,
-
-    /// How long errors of the backing are retried before the volume fails.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = sizes::time_ms)]
-    retry_time: u64,
-
-    /// Let the cache step aside by itself while it costs more than it brings, as when processors are
-    /// busy; 'volume stats' tells why.
-    #[arg(long, value_name = "on|off", default_value = "on", value_parser = sizes::on_off,
-          action = clap::ArgAction::Set)]
-    guard: bool,
-
-    /// Make the backing slower, for tests: read=500us,write=500us,flush=500us,servers=4,bandwidth=0.
-    #[arg(long, value_name = "LIST", value_parser = sizes::delay)]
-    delay: Option<DelaySpec>,
-
-    /// Make the backing fail, for tests: write=N,flush=N,read=N (the first that fails),count=N,errno=N,
-    /// hang=TIME (not an error, but no answer for so long).
-    #[arg(long, value_name = "LIST", value_parser = sizes::faults)]
-    faults: Option<FaultsSpec>,
 
     /// Print what was counted as one JSON object on stdout when the service ends.
     #[arg(long)]
@@ -130,60 +76,7 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Write_ {
-    /// Absorbed in memory, once a client has shown by a flush that it knows what that means.
-    Back,
-    /// Absorbed in memory from the first write on.
-    BackNow,
-    /// Written to the backing, and kept for reading.
-    Through,
-    /// Nothing is cached, neither reads nor writes.
-    None,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Durability {
-    /// A completed flush or FUA write is on the backing, and the backing was flushed.
-    Flush,
-    /// Flushes and FUA writes are answered at once. A power cut may take the newest of them, up to
-    /// dirty-age, but shows nothing out of order: what was flushed earlier is there first.
-    Ordered,
-    /// Flushes are ignored. For volumes that are thrown away after a power cut.
-    Scratch,
-}
-
 impl Arguments {
-    fn plan(&self) -> Plan {
-        let write = match self.write {
-            Write_::Back => WriteMode::Back,
-            Write_::BackNow => WriteMode::BackNow,
-            Write_::Through => WriteMode::Through,
-            Write_::None => WriteMode::None,
-        };
-        let cache = (self.memory.0 > 0).then_some(CacheSpec {
-            memory: self.memory,
-            write,
-            durability: match self.durability {
-                Durability::Flush => block::Durability::Flush,
-                Durability::Ordered => block::Durability::Ordered,
-                Durability::Scratch => block::Durability::Scratch,
-            },
-            dirty_bytes: self.dirty_bytes,
-            dirty_age_ms: self.dirty_age,
-            flush_target_ms: self.flush_target,
-            retry_time_ms: self.retry_time,
-            guard: self.guard,
-        });
-        Plan {
-            cache,
-            delay: self.delay.clone(),
-            faults: self.faults.clone(),
-            read_only: self.read_only,
-            buffered: self.buffered,
-        }
-    }
-
     /// The one volume of a command line without a config file.
     fn single(&self, backing: &str) -> Result<Config, Failure> {
         let name = self.name.clone().unwrap_or_else(|| name_of(backing));
@@ -191,21 +84,31 @@ impl Arguments {
             Some(place) => Place::parse(place, self.insecure_tcp)?,
             None => Place::Unix(volume::runtime_directory().join(file_name(&name))),
         };
-        let volume = config::ConfigVolume {
-            spec: volume::target(backing, &self.plan())?,
-            backing: backing.to_owned(),
-            raw: self.raw,
-            nbd: Some(nbd),
-            holder: !self.no_holder,
-            name,
-        };
+        let volume = ConfigVolume { nbd: Some(nbd), ..ConfigVolume::new(&name, backing) };
         Ok(Config { nbd: None, poll: None, volumes: vec![volume] })
     }
 
+    /// The volumes that are meant, each with what the command line says of it.
     fn config(&self) -> Result<Config, Failure> {
-        let Some(path) = &self.config else {
-            return self.single(self.backing.as_deref().unwrap_or_default());
+        let mut config = match &self.config {
+            Some(path) => self.file(path)?,
+            None => self.single(self.backing.as_deref().unwrap_or_default())?,
         };
+        config.volumes.iter_mut().for_each(|volume| self.options.apply(volume));
+        Ok(config)
+    }
+
+    /// What the file says.
+    fn file(&self, path: &Path) -> Result<Config, Failure> {
+        let is_said = [
+            ("--nbd", self.nbd.is_some()),
+            ("--insecure-tcp", self.insecure_tcp),
+            ("--name", self.name.is_some()),
+        ];
+        if let Some((option, _)) = is_said.iter().find(|(_, is_said)| *is_said) {
+            let message = format!("{option} belongs into the file that --config names");
+            return Err(Failure::new(Exit::Usage, message));
+        }
         let mut config = config::read(path)?;
         if let Some(wanted) = &self.backing {
             config.volumes.retain(|volume| volume.name == *wanted);
@@ -214,10 +117,6 @@ impl Arguments {
             let wanted = self.backing.as_deref().unwrap_or_default();
             let message = format!("{}: has no [volume.{wanted}]", path.display());
             return Err(Failure::new(Exit::Negative, message));
-        }
-        if self.nbd.is_some() || self.name.is_some() {
-            let message = "--nbd and --name belong into the file that --config names";
-            return Err(Failure::new(Exit::Usage, message));
         }
         if config.nbd.is_none() && config.volumes.iter().any(|volume| volume.nbd.is_none()) {
             let stem = name_of(&path.to_string_lossy());
@@ -283,15 +182,16 @@ fn program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
-fn open(volumes: Vec<config::ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
+fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
     // Whatever becomes of the path, this link leads to the program that runs.
     let keep =
         Keep { runtime: volume::runtime_directory(), program: PathBuf::from("/proc/self/exe") };
     let mut planned = Vec::new();
     for wanted in volumes {
-        let config::ConfigVolume { name, backing, spec, raw, holder, .. } = wanted;
+        let spec = wanted.spec()?;
+        let ConfigVolume { name, backing, raw, read_only, holder, .. } = wanted;
         let keep = holder.then(|| keep.clone());
-        let flags = OpenFlags { name: name.clone(), raw, lanes: 1, keep };
+        let flags = OpenFlags { name: name.clone(), raw, read_only, lanes: 1, keep };
         let bar = Bytes::new("memory");
         let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
@@ -410,4 +310,28 @@ fn json(served: &Served) -> serde_json::Value {
         "captive_status": served.captive.map(|captive| captive.status),
         "volumes": volumes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command};
+
+    /// What a command with a config file does with each option that is no volume's.
+    #[test]
+    fn beside_a_config_file_every_option_is_obeyed_or_refused() {
+        let long = |command: Command| -> Vec<String> {
+            let all = command.get_arguments().filter_map(|one| one.get_long()).map(str::to_owned);
+            all.filter(|long| long != "help").collect()
+        };
+        let of_volumes = long(Options::augment_args(Command::new("serve")));
+        let mut others = long(Arguments::augment_args(Command::new("serve")));
+        others.retain(|long| !of_volumes.contains(long));
+        others.sort();
+        let (obeyed, refused) =
+            (["config", "json", "poll", "quiet", "run"], ["insecure-tcp", "name", "nbd"]);
+        let mut known = [&obeyed[..], &refused].concat();
+        known.sort_unstable();
+        assert_eq!(others, known);
+    }
 }

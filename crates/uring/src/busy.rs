@@ -3,6 +3,7 @@
 //! What decides is the exclusive open (devices) and the lock (files); this only says why, and finds
 //! what those two cannot: a file behind a loop device, an active swap file.
 
+use crate::below;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub(crate) fn attribute(device: u64, name: &str) -> Option<String> {
 }
 
 /// Undoes the octal escapes of /proc (`\040` for a blank).
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -115,8 +116,7 @@ pub(crate) fn device_user(device: u64, path: &Path) -> Option<String> {
         let directory = entry.path();
         fs::metadata(directory.join("partition")).ok()?;
         let text = fs::read_to_string(directory.join("dev")).ok()?;
-        let (major, minor) = text.trim().split_once(':')?;
-        let partition = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
+        let partition = below::number_in(&text)?;
         let name = entry.file_name().into_string().ok()?;
         let node = Path::new("/dev").join(&name);
         let user = one_device_user(partition, Some(&node))?;

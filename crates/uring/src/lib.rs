@@ -15,6 +15,7 @@
 mod arena;
 mod backend;
 mod bell;
+mod below;
 mod busy;
 mod clock;
 mod fence;
@@ -39,6 +40,7 @@ mod stretches;
 
 pub use arena::{HugePages, SharedMemory, shared_memory};
 pub use backend::FileBackend;
+pub use below::keys_below;
 pub use fence::Fence;
 pub use file::{Direct, FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
@@ -46,8 +48,8 @@ pub use inherit::{inherited, set_inherited};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, faults, lock_process};
 pub use ring::Ring;
-pub use signals::{signals, unblock_signals_in};
-pub use socket::{Listener, Peer, peer};
+pub use signals::{ignore_file_size_signal, signals, unblock_signals_in};
+pub use socket::{Listener, Peer, peer, sweep};
 pub use sockets::{finish, shutdown};
 
 /// An open file as operations take it: counted, because what is in flight keeps it open.

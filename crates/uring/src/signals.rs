@@ -42,16 +42,26 @@ pub fn signals() -> io::Result<File> {
     Ok(Arc::new(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
-/// Gives a command the signals back that [`signals`] has taken from this process.
+/// From now on a write beyond the limit of file sizes (`ulimit -f`) gets an error (EFBIG) instead of ending
+/// the process by SIGXFSZ.
+pub fn ignore_file_size_signal() {
+    // SAFETY: SIGXFSZ can be ignored, and no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Gives a command the signals back that [`signals`] and [`ignore_file_size_signal`] have taken from this
+/// process.
 pub fn unblock_signals_in(command: &mut Command) {
     let set = stopping();
     let unblock = move || {
+        // SAFETY: async-signal-safe, and the default is valid for every signal.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
         // SAFETY: async-signal-safe, and the set is valid.
         match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut()) } {
             0 => Ok(()),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     };
-    // SAFETY: the closure only makes one async-signal-safe call and allocates nothing.
+    // SAFETY: the closure only makes async-signal-safe calls and allocates nothing.
     unsafe { command.pre_exec(unblock) };
 }

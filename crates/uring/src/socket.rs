@@ -104,16 +104,32 @@ fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     }
 }
 
+/// Removes the sockets of a directory on which no process listens any more, as far as `is_ours` takes their
+/// names. A socket on which a process listens stays, also if that is stopped. Returns how many went.
+///
+/// A directory in which a process just sets up a socket is left for another time.
+pub fn sweep(directory: &Path, is_ours: impl Fn(&str) -> bool) -> usize {
+    let Ok(_locked) = lock_directory(directory, 0) else { return 0 };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_ours));
+    ours.filter(|entry| {
+        let path = entry.path();
+        let address = SocketAddrUnix::new(&path);
+        address.is_ok_and(|address| path.exists() && clear_stale(&path, &address).is_ok())
+    })
+    .count()
+}
+
 /// How long another process may take to set up its socket, in milliseconds.
 const DIRECTORY_WAIT_MS: u64 = 5_000;
 
 /// Locks the directory as long as the result lives: of two that find the same stale socket, the
 /// second must not remove what the first has just bound.
-fn lock_directory(directory: &Path) -> io::Result<OwnedFd> {
+fn lock_directory(directory: &Path, wait_ms: u64) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty())
         .map_err(|errno| failed(directory, io::Error::from(errno).kind(), "cannot be opened"))?;
-    let patience = Patience::new(DIRECTORY_WAIT_MS);
+    let patience = Patience::new(wait_ms);
     while rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
         if !patience.pause() {
             return Err(failed(
@@ -147,7 +163,7 @@ impl Listener {
             .mode(0o700)
             .create(directory)
             .map_err(|error| failed(directory, error.kind(), "the directory cannot be made"))?;
-        let _locked = lock_directory(directory)?;
+        let _locked = lock_directory(directory, DIRECTORY_WAIT_MS)?;
         clear_stale(path, &address)?;
         let socket = socket(SocketFlags::NONBLOCK)?;
         // The mode of the socket is the mode of the file that bind makes (less the umask, which
@@ -311,6 +327,25 @@ mod tests {
         drop(listener);
         assert!(path.exists(), "somebody else's socket by now");
         drop(other);
+        Ok(())
+    }
+
+    #[test]
+    fn only_what_nobody_listens_on_is_swept() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = |name: &str| directory.path().join(name);
+        let live = UnixListener::bind(path("live.sock"))?;
+        drop((UnixListener::bind(path("stale.sock"))?, UnixListener::bind(path("theirs"))?));
+        fs::write(path("data.sock"), "data")?;
+        let is_ours = |name: &str| name.ends_with(".sock");
+        let busy = lock_directory(directory.path(), 0)?;
+        assert_eq!(sweep(directory.path(), is_ours), 0, "a socket is being set up");
+        drop(busy);
+        assert_eq!(sweep(directory.path(), is_ours), 1);
+        let left = ["live.sock", "theirs", "data.sock"].map(|name| path(name).exists());
+        assert_eq!((left, path("stale.sock").exists()), ([true; 3], false));
+        drop(live);
+        assert_eq!(sweep(&path("no such directory"), is_ours), 0);
         Ok(())
     }
 

@@ -43,21 +43,62 @@ const VOLUME: [&str; 16] = [
     "guard",
 ];
 
-/// A volume of a config file.
+/// A volume as it is to be served: by a config file, and what the command line says beside that.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConfigVolume {
     /// Its name.
     pub name: String,
     /// Its backing, as it is written.
     pub backing: String,
-    /// Its stack.
-    pub spec: Spec,
+    /// Its cache; with no memory it has none.
+    pub cache: CacheSpec,
+    /// Make the backing slower, for tests and demonstrations.
+    pub delay: Option<DelaySpec>,
+    /// Make the backing fail, for tests.
+    pub faults: Option<FaultsSpec>,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Use the host's page cache under the volume.
+    pub buffered: bool,
     /// Serve a file that looks like an image format byte by byte all the same.
     pub raw: bool,
     /// An address of its own.
     pub nbd: Option<Place>,
     /// Whether a holder keeps its memory.
     pub holder: bool,
+}
+
+impl ConfigVolume {
+    /// A volume of which nothing is said but its name and its backing.
+    pub fn new(name: &str, backing: &str) -> ConfigVolume {
+        ConfigVolume {
+            name: name.to_owned(),
+            backing: backing.to_owned(),
+            cache: CacheSpec::default(),
+            delay: None,
+            faults: None,
+            read_only: false,
+            buffered: false,
+            raw: false,
+            nbd: None,
+            holder: true,
+        }
+    }
+
+    /// Its stack.
+    ///
+    /// # Errors
+    /// As [`target`].
+    pub fn spec(&self) -> Result<Spec, Failure> {
+        let plan = Plan {
+            cache: (self.cache.memory > Size(0)).then(|| self.cache.clone()),
+            delay: self.delay.clone(),
+            faults: self.faults.clone(),
+            read_only: self.read_only,
+            buffered: self.buffered,
+        };
+        target(&self.backing, &plan)
+    }
 }
 
 /// A config file.
@@ -131,23 +172,20 @@ fn volume(
     let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
         (value.span(), format!("[volume.{name}] has no backing; name an image or a device"))
     })?;
-    let plan = Plan {
+    let volume = ConfigVolume {
         cache: section.cache()?,
-        delay: section.text("delay", units::delay)?.map(|delay: DelaySpec| delay),
-        faults: section.text("faults", units::faults)?.map(|faults: FaultsSpec| faults),
+        delay: section.text("delay", units::delay)?,
+        faults: section.text("faults", units::faults)?,
         read_only: section.flag("read_only")?.unwrap_or(false),
         buffered: section.flag("buffered")?.unwrap_or(false),
-    };
-    let spec =
-        target(&backing, &plan).map_err(|failure| (section.span("backing"), failure.message))?;
-    Ok(ConfigVolume {
-        spec,
-        backing,
         raw: section.flag("raw")?.unwrap_or(false),
         nbd: section.place("nbd", insecure_tcp)?,
         holder: section.flag("holder")?.unwrap_or(true),
-        name: name.to_owned(),
-    })
+        ..ConfigVolume::new(name, &backing)
+    };
+    // Only to say now, and where, what is wrong with the backing.
+    volume.spec().map_err(|failure| (section.span("backing"), failure.message))?;
+    Ok(volume)
 }
 
 /// The mend for an unknown key.
@@ -215,9 +253,9 @@ impl Section<'_> {
         self.text(key, |text| Place::parse(text, insecure_tcp).map_err(|failure| failure.message))
     }
 
-    fn cache(&self) -> Result<Option<CacheSpec>, Wrong> {
+    fn cache(&self) -> Result<CacheSpec, Wrong> {
         let usual = CacheSpec::default();
-        let cache = CacheSpec {
+        Ok(CacheSpec {
             memory: self.text("memory", units::size)?.unwrap_or(usual.memory),
             write: self.text("write", write_mode)?.unwrap_or(usual.write),
             durability: self.text("durability", durability)?.unwrap_or(usual.durability),
@@ -228,8 +266,7 @@ impl Section<'_> {
                 .unwrap_or(usual.flush_target_ms),
             retry_time_ms: self.text("retry_time", units::time_ms)?.unwrap_or(usual.retry_time_ms),
             guard: self.text("guard", units::on_off)?.unwrap_or(usual.guard),
-        };
-        Ok((cache.memory > Size(0)).then_some(cache))
+        })
     }
 }
 
@@ -281,12 +318,12 @@ mod tests {
         let config = parse(text).expect("a good file");
         assert_eq!(config.poll, Some(Duration::from_millis(20)));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
-        let Spec::Cache { cache, .. } = &db.spec else { panic!("{db:?}") };
+        let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
         assert_eq!((cache.write, cache.durability), (WriteMode::BackNow, Durability::Ordered));
         assert_eq!(cache.retry_time_ms, CacheSpec::default().retry_time_ms);
         assert!(!cache.guard && CacheSpec::default().guard);
-        assert!(matches!(scratch.spec, Spec::Ram { .. }), "memory = 0 is no cache");
+        assert!(matches!(scratch.spec(), Ok(Spec::Ram { .. })), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);
         assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));
     }

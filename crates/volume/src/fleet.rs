@@ -48,7 +48,7 @@ impl Drop for Watched {
 
 fn export(site: &Rc<Site>) -> Export {
     let mut export = Export::new(&site.name, site.attached.stack.clone());
-    export.read_only = site.attached.stack.limits().read_only;
+    export.read_only = site.volume.is_read_only();
     export.stop = Some(site.stop.clone());
     let site = site.clone();
     export.session = Rc::new(move || {

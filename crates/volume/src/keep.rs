@@ -44,7 +44,10 @@ pub(crate) struct Left {
 fn trouble(what: &str, path: &Path, error: &io::Error) -> Failure {
     let exit = match error.kind() {
         io::ErrorKind::PermissionDenied => Exit::Permission,
-        io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Exit::Busy,
+        // A holder that does not answer has it locked.
+        io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Exit::Busy
+        }
         _ => Exit::Io,
     };
     Failure::new(exit, format!("{}: {what}: {error}", path.display()))

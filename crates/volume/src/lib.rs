@@ -17,6 +17,7 @@ pub mod config;
 pub mod console;
 pub mod control;
 mod daemon;
+mod draft;
 pub mod drive;
 mod failure;
 mod fleet;
@@ -40,7 +41,7 @@ pub use daemon::{
 pub use failure::{Exit, Failure};
 pub use keep::Keep;
 pub use pools::create_pool;
-pub use rescue::{Rescued, rescue};
-pub use runtime::runtime_directory;
+pub use rescue::{Rescued, check_rescue_place, rescue};
+pub use runtime::{runtime_directory, sweep};
 pub use target::{Plan, target};
 pub use volume::{Attached, OpenFlags, Volume};

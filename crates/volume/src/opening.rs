@@ -240,10 +240,11 @@ impl<'a> Opening<'a> {
 
     fn note_recovered(&mut self, shared: &Shared) {
         let counters = shared.counters(0);
+        let failed = shared.has_failed();
         if counters.blocks_recovered > 0 {
+            let fate = if failed { "stay kept" } else { "are being written out" };
             self.notes.push(format!(
-                "{} of acknowledged writes were kept from an earlier life; they are served, and are \
-                 being written out",
+                "{} of acknowledged writes were kept from an earlier life; they are served, and {fate}",
                 Size(counters.blocks_recovered * 4096)
             ));
         }
@@ -254,10 +255,10 @@ impl<'a> Opening<'a> {
                 counters.headers_rejected
             ));
         }
-        if shared.has_failed() {
+        if failed {
             self.notes.push(
-                "the volume had failed, and still has: writes and flushes get errors; see 'overdrive \
-                 volume clear-error --help'"
+                "the volume had failed, and still has: writes and flushes get errors, nothing is written \
+                 out; see 'overdrive volume clear-error --help'"
                     .to_owned(),
             );
         }
@@ -294,7 +295,12 @@ fn geometry_for(spec: &CacheSpec, bytes: u64, lanes: u32) -> Geometry {
 }
 
 fn memory_failure(error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Usage, format!("memory for the volume: {error}"))
+    // It is a file without a name, so that limit holds for it, too.
+    let mend = match error.kind() {
+        std::io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f)",
+        _ => "",
+    };
+    Failure::new(Exit::Usage, format!("memory for the volume: {error}{mend}"))
 }
 
 /// An image file may have any size: where that is what opening complained about, its format is the

@@ -42,7 +42,61 @@ pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::Permission, message))
 }
 
+/// Takes away the sockets that killed daemons have left. Those of a process that lives are not touched, not
+/// even by a connection, and of others only those without a listener: a process of another container
+/// may not be seen from here.
+pub fn sweep(runtime: &Path) {
+    if check(runtime).is_err() {
+        return;
+    }
+    let is_dead = |name: &str| {
+        process_of(name).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
+    uring::sweep(runtime, is_dead);
+    uring::sweep(&runtime.join("daemons"), is_dead);
+}
+
+/// The process in the name of a socket: `PID.sock`, `NAME.PID.sock`.
+fn process_of(name: &str) -> Option<u32> {
+    name.strip_suffix(".sock")?.rsplit('.').next()?.parse().ok()
+}
+
 /// Where the control socket of a process is.
 pub(crate) fn control_socket(runtime: &Path, pid: u32) -> PathBuf {
     runtime.join("daemons").join(format!("{pid}.sock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// A number that no process has: above the kernel's largest.
+    const NOBODY: u32 = 5_000_000;
+
+    #[test]
+    fn sockets_of_the_dead_are_swept_and_no_others() {
+        let runtime = tempfile::tempdir().expect("room");
+        let daemons = runtime.path().join("daemons");
+        std::fs::create_dir(&daemons).expect("room");
+        let paths = |pid: u32| {
+            [daemons.join(format!("{pid}.sock")), runtime.path().join(format!("a.b.{pid}.sock"))]
+        };
+        // A process that lives, and for whatever reason does not listen just now.
+        let own = paths(std::process::id());
+        let dead = paths(NOBODY);
+        let far = paths(NOBODY + 1);
+        let named = runtime.path().join("mine.sock");
+        for path in own.iter().chain(&dead).chain([&named]) {
+            drop(UnixListener::bind(path).expect("room"));
+        }
+        // As of a process in another container.
+        let listening = far.each_ref().map(|path| UnixListener::bind(path).expect("room"));
+        sweep(runtime.path());
+        assert!(own.iter().chain(&far).chain([&named]).all(|path| path.exists()));
+        assert!(!dead.iter().any(|path| path.exists()));
+        drop(listening);
+        sweep(runtime.path());
+        assert!(!far.iter().any(|path| path.exists()));
+    }
 }

@@ -51,6 +51,10 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         }
         Ok(members)
     };
+    let in_memory = backing.starts_with("ram:") || backing.starts_with("null:");
+    if in_memory && plan.buffered {
+        return Err(usage(format!("{backing}: --buffered is for images and devices")));
+    }
     let mut spec = if let Some(list) = backing.strip_prefix("pool:") {
         let member = |path: &String| (path != "missing").then(|| file(path));
         Spec::Pool { members: several(list)?.iter().map(member).collect() }
@@ -116,6 +120,10 @@ mod tests {
         assert!(matches!(model, Spec::Model { model } if model.size == Some(Size(1 << 30))));
         let read_only = Plan { read_only: true, ..Plan::default() };
         assert!(target("model:samsung-840-evo-250", &read_only).is_err());
+        let buffered = Plan { buffered: true, ..Plan::default() };
+        for backing in ["model:samsung-840-evo-250", "ram:1M", "null:1M"] {
+            assert!(target(backing, &buffered).is_err(), "{backing}");
+        }
         let pool = target("pool:a.img,missing,b.img", &plan).expect("three members");
         let Spec::Pool { members } = &pool else { panic!("{pool:?}") };
         assert_eq!(members.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);

@@ -37,6 +37,8 @@ pub struct OpenFlags {
     pub name: String,
     /// Serve a file that looks like an image format byte by byte all the same.
     pub raw: bool,
+    /// Refuse clients' changes, whatever the backing takes.
+    pub read_only: bool,
     /// Lanes that will attach.
     pub lanes: u32,
     /// Who keeps the memory of a cache that may hold dirty data; None: nobody, what was not flushed
@@ -52,6 +54,7 @@ pub struct Volume {
     valve: Arc<ValveShared>,
     keep: Option<Keep>,
     name: String,
+    read_only: bool,
     keeper: RefCell<Option<Keeper>>,
     /// Taken while it was served, because its memory is kept only since then.
     late_fence: RefCell<Option<Fence>>,
@@ -90,6 +93,7 @@ impl Volume {
             valve: ValveShared::new(),
             keep: flags.keep,
             name: flags.name,
+            read_only: flags.read_only,
             keeper: RefCell::new(keeper),
             late_fence: RefCell::new(None),
         })
@@ -98,6 +102,11 @@ impl Volume {
     /// The stack as data.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    /// Whether clients' changes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only || self.half.limits().read_only
     }
 
     /// What an operator should know: fall-backs that were taken.
@@ -131,6 +140,13 @@ impl Volume {
         let mut damage = None;
         self.half.each_file(&mut |file| damage = damage.take().or_else(|| damage_of(file)));
         damage
+    }
+
+    /// The identities of the files and devices at its bottom.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.half.each_file(&mut |file| keys.push(file.key()));
+        keys
     }
 
     /// The shared half of the pool, if there is one.
@@ -213,9 +229,14 @@ impl Volume {
         Ok(true)
     }
 
+    /// The connection to what keeps the memory, to be dealt with apart from the volume.
+    pub(crate) fn take_keeper(&self) -> Option<Keeper> {
+        self.keeper.borrow_mut().take()
+    }
+
     /// Everything is durable: nothing need be kept any more.
     pub(crate) fn release(&self) {
-        if let Some(keeper) = self.keeper.borrow_mut().take() {
+        if let Some(keeper) = self.take_keeper() {
             // One that does not answer finds out by itself that nothing is dirty.
             let _ = keeper.release();
         }

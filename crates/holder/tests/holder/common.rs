@@ -82,7 +82,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         // What a failed test leaves behind would stay for ever: it is told that nothing is dirty.
         for status in Keeper::list(&self.runtime()).unwrap_or_default() {
-            let _ = Keeper::discard(&self.runtime(), &status.key);
+            let _ = Keeper::discard(&self.runtime(), &status.key, None);
         }
     }
 }

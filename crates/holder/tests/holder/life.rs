@@ -82,9 +82,9 @@ fn a_failure_outlives_the_daemon_also_with_nothing_dirty() {
     daemon.kill();
     assert!(eventually(|| place.status().expect("it stays").owner_pid.is_none()));
     assert!(place.status().expect("it stays").failed);
-    assert!(Keeper::discard(&place.runtime(), &place.key()).expect("nobody owns it"));
+    assert!(Keeper::discard(&place.runtime(), &place.key(), None).expect("nobody owns it"));
     assert!(!place.is_locked());
-    assert!(!Keeper::discard(&place.runtime(), &place.key()).expect("nobody is there"));
+    assert!(!Keeper::discard(&place.runtime(), &place.key(), None).expect("nobody is there"));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn while_it_is_owned_it_is_busy() {
     let mut owner = place.daemon("start");
     owner.says(&["started", "ready"]).order("dirty 1").says(&["done"]);
     place.daemon("find").says(&[&format!("busy {}", owner.pid())]);
-    let refused = Keeper::discard(&place.runtime(), &place.key()).expect_err("owned");
+    let refused = Keeper::discard(&place.runtime(), &place.key(), None).expect_err("owned");
     assert_eq!(Busy::of(&refused), Some(Busy { pid: owner.pid() }));
     // A second daemon for the same image cannot have a holder either.
     let mut second = place.daemon("start");
@@ -136,6 +136,25 @@ fn a_killed_holder_shows_at_the_owner_who_starts_another() {
     daemon.kill();
     let mut next = place.daemon("find");
     next.says(&["found 2 precious vol", "ready"]).order("release").says(&["released"]);
+}
+
+#[test]
+fn the_socket_of_a_killed_holder_is_swept_and_that_of_a_stopped_one_is_not() {
+    let place = Place::new();
+    let mut daemon = place.daemon("start");
+    daemon.says(&["started", "ready"]).order("dirty 2").says(&["done"]);
+    let holder = place.status().expect("a holder").holder_pid;
+    daemon.kill();
+    let sockets = || fs::read_dir(place.runtime().join("holders")).expect("it").count();
+    kill(holder, Signal::STOP);
+    let roll = Keeper::roll(&place.runtime()).expect("a roll");
+    assert!(roll.answered.is_empty());
+    assert_eq!((roll.silent[0].pid, &roll.silent[0].key), (Some(holder), &place.key()));
+    assert_eq!(sockets(), 1);
+    kill(holder, Signal::KILL);
+    assert!(eventually(|| !is_alive(holder)));
+    assert!(place.status().is_none());
+    assert_eq!(sockets(), 0);
 }
 
 #[test]

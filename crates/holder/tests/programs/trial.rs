@@ -29,7 +29,7 @@ fn word(file: BorrowedFd<'_>, at: usize) -> io::Result<u64> {
 
 fn survey(arena: BorrowedFd<'_>) -> io::Result<Contents> {
     let failed = word(arena, FAILED_AT)? != 0;
-    Ok(Contents { dirty_blocks: word(arena, DIRTY_AT)?, ranges: 0, failed })
+    Ok(Contents { dirty_blocks: word(arena, DIRTY_AT)?, failed, ..Contents::default() })
 }
 
 struct Daemon {

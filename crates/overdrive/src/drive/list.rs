@@ -5,7 +5,7 @@ use super::sysfs::{Device, Roots, devices};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use volume::control::daemons;
+use volume::control::call_roll;
 use volume::{Exit, Failure};
 
 #[derive(clap::Args)]
@@ -65,8 +65,8 @@ impl Column<Device> for Heading {
 
 /// Adds the volumes of this user that are served from a device.
 fn add_volumes(devices: &mut [Device]) {
-    for mut daemon in daemons(&volume::runtime_directory()) {
-        for row in daemon.rows().unwrap_or_default() {
+    for (_, rows) in call_roll(&volume::runtime_directory()).answered {
+        for row in rows {
             let path = std::fs::canonicalize(&row.backing).unwrap_or_default();
             let device = devices.iter_mut().find(|device| {
                 path.strip_prefix("/dev").is_ok_and(|name| name.as_os_str() == device.name.as_str())

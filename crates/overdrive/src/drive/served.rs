@@ -11,7 +11,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use volume::control::words::{Ask, Row};
-use volume::control::{Daemon, daemons};
+use volume::control::{Daemon, call_roll};
 use volume::{Exit, Failure, Plan};
 
 /// A volume and the daemon that serves it.
@@ -36,15 +36,15 @@ pub(super) enum Under {
 pub(super) fn find(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
     let negative = |message: String| Err(Failure::new(Exit::Negative, message));
-    let mut found = None;
-    for mut daemon in daemons(&volume::runtime_directory()) {
-        let rows = daemon.rows().unwrap_or_default();
-        if let Some(row) = rows.into_iter().find(|row| Path::new(&row.name) == name) {
-            found = Some(Served { daemon, row });
-            break;
-        }
-    }
+    let roll = call_roll(&volume::runtime_directory());
+    let found = roll.answered.into_iter().find_map(|(daemon, rows)| {
+        let row = rows.into_iter().find(|row| Path::new(&row.name) == name)?;
+        Some(Served { daemon, row })
+    });
     let Some(served) = found else {
+        if let Some(silent) = roll.silent.first() {
+            return Err(silent.failure());
+        }
         return negative(format!("{text}: no such device or volume; see 'overdrive drive list'"));
     };
     let backing = &served.row.backing;

@@ -1,13 +1,14 @@
 //! `overdrive volume clear-error`: the ways out of the failed state (C8).
 
-use super::list::orphans;
-use super::{Target, find};
+use super::Target;
+use super::meant::{Meant, meant};
 use block::Size;
-use holder::Keeper;
+use holder::{Busy, Keeper, Status};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use volume::control::words::{Ask, State};
-use volume::{Exit, Failure, Rescued, rescue, runtime_directory};
+use volume::{Exit, Failure, Rescued, check_rescue_place, rescue, runtime_directory};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -23,16 +24,17 @@ pub(crate) struct Options {
 }
 
 #[derive(clap::Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = true)]
 struct Way {
     /// The backing is well again: write what is dirty once more.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["discard_dirty", "rescue"])]
     retry: bool,
-    /// Give up everything that is not on the backing. This loses acknowledged writes.
+    /// Give up everything that is not on the backing. This loses acknowledged writes; with --rescue
+    /// they are saved first, and given up once they are on FILE's disk.
     #[arg(long)]
     discard_dirty: bool,
     /// Save what is not on the backing to this new file (a sparse image, with a ddrescue map beside
-    /// it), then give it up.
+    /// it), on another disk. It stays kept, and the volume failed, unless --discard-dirty is given, too.
     #[arg(long, value_name = "FILE")]
     rescue: Option<PathBuf>,
 }
@@ -41,45 +43,6 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     match meant(control, options.name.as_deref())? {
         Meant::Served(target) => of_served(*target, options),
         Meant::Orphan(status) => of_orphan(&status, options),
-    }
-}
-
-enum Meant {
-    Served(Box<Target>),
-    Orphan(holder::Status),
-}
-
-/// The volume that is meant, served or orphaned. What is given up cannot be had again: where more
-/// than one could be meant, or somebody does not answer, none is.
-fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Meant, Failure> {
-    if control.is_some() {
-        return find(control, name).map(|target| Meant::Served(Box::new(target)));
-    }
-    let mut served = Vec::new();
-    for mut daemon in super::connected(None)? {
-        served.extend(daemon.rows()?);
-    }
-    let is_named = |volume: &str| name.is_none_or(|name| name == volume);
-    let known_as = |status: &holder::Status| {
-        is_named(&status.volume)
-            || name.is_some_and(|name| [&status.backing, &status.key].contains(&&name.to_owned()))
-    };
-    served.retain(|row| is_named(&row.name));
-    let mut orphans: Vec<holder::Status> = orphans().into_iter().filter(known_as).collect();
-    match (served.len(), orphans.len()) {
-        (0, 1) => Ok(Meant::Orphan(orphans.remove(0))),
-        (_, 0) => find(None, name).map(|target| Meant::Served(Box::new(target))),
-        _ => {
-            let served = served.iter().map(|row| format!("{} (served, {})", row.name, row.backing));
-            let orphans =
-                orphans.iter().map(|one| format!("{} (orphaned, {})", one.volume, one.backing));
-            let all: Vec<String> = served.chain(orphans).collect();
-            let message = format!(
-                "which one? {}; name it, an orphan also by its backing as it is written here",
-                all.join(", ")
-            );
-            Err(Failure::new(Exit::Usage, message))
-        }
     }
 }
 
@@ -93,23 +56,24 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
     let (mut rescued, mut failure) = (None, None);
     if let Some(path) = &options.way.rescue {
         let (memory, number) = target.daemon.memory(&name)?;
-        rescued = Some(save(memory, path)?);
+        let unchanged = || match target.daemon.memory(&name)?.1 == number {
+            true => Ok(()),
+            false => Err(changed(&name)),
+        };
+        rescued = Some(save(memory, path, &target.row.keys, unchanged)?);
         failure = Some(number);
     }
-    let discard_dirty = !options.way.retry;
-    let ask = Ask::ClearError { volume: name.clone(), discard_dirty, failure };
-    let done = target.daemon.ask(&ask);
-    if let (Err(failure), Some(_), Some(path)) = (&done, &rescued, &options.way.rescue) {
-        let message = format!("saved to {}, but: {failure}", path.display());
-        return Err(Failure::new(failure.exit, message));
+    let discard_dirty = options.way.discard_dirty;
+    if !options.way.retry && !discard_dirty {
+        return Ok(tell(&name, options, rescued.as_ref(), None));
     }
-    tell(&name, options, rescued.as_ref(), &done?);
-    Ok(ExitCode::SUCCESS)
+    let ask = Ask::ClearError { volume: name.clone(), discard_dirty, failure };
+    let done = target.daemon.ask(&ask).map_err(|failure| after_saving(options, failure))?;
+    Ok(tell(&name, options, rescued.as_ref(), Some(&done)))
 }
 
-fn of_orphan(status: &holder::Status, options: &Options) -> Result<ExitCode, Failure> {
-    let (name, runtime) = (&status.volume, runtime_directory());
-    let io = |error: std::io::Error| Failure::new(Exit::Io, format!("{name}: its holder: {error}"));
+fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
+    let (name, key, runtime) = (&status.volume, &status.key, runtime_directory());
     if options.way.retry {
         let message = format!(
             "{name}: nobody serves it; 'overdrive serve {}' writes out what is kept",
@@ -117,20 +81,59 @@ fn of_orphan(status: &holder::Status, options: &Options) -> Result<ExitCode, Fai
         );
         return Err(Failure::new(Exit::NoDaemon, message));
     }
+    let trouble = |error: std::io::Error| {
+        let exit = match (Busy::of(&error), error.kind()) {
+            (Some(_), _) => Exit::Busy,
+            (None, std::io::ErrorKind::TimedOut) => Exit::NoDaemon,
+            _ => Exit::Io,
+        };
+        Failure::new(exit, format!("{name}: its holder: {error}"))
+    };
+    let gone = || Failure::new(Exit::Negative, format!("{name}: its holder has ended"));
     let mut rescued = None;
     if let Some(path) = &options.way.rescue {
-        let looked = Keeper::look(&runtime, &status.key).map_err(io)?;
-        let gone = || Failure::new(Exit::Negative, format!("{name}: its holder has ended"));
-        rescued = Some(save(looked.ok_or_else(gone)?.arena, path)?);
+        let looked = Keeper::look(&runtime, key).map_err(trouble)?.ok_or_else(gone)?;
+        let unchanged = || {
+            let now = Keeper::status(&runtime, key).map_err(trouble)?.ok_or_else(gone)?;
+            let same = now.is_orphaned() && now.takes == status.takes;
+            if same { Ok(()) } else { Err(changed(name)) }
+        };
+        rescued = Some(save(looked.arena, path, std::slice::from_ref(key), unchanged)?);
     }
-    Keeper::discard(&runtime, &status.key).map_err(io)?;
+    if !options.way.discard_dirty {
+        return Ok(tell(name, options, rescued.as_ref(), None));
+    }
+    let takes = rescued.is_some().then_some(status.takes);
+    Keeper::discard(&runtime, key, takes).map_err(|error| after_saving(options, trouble(error)))?;
     let done = serde_json::json!({ "discarded_bytes": status.dirty_blocks * 4096 });
-    tell(name, options, rescued.as_ref(), &done);
-    Ok(ExitCode::SUCCESS)
+    Ok(tell(name, options, rescued.as_ref(), Some(&done)))
 }
 
-fn save(memory: std::os::fd::OwnedFd, path: &Path) -> Result<Rescued, Failure> {
-    let rescued = rescue(memory, path)?;
+/// The memory was written to while it was being saved.
+fn changed(name: &str) -> Failure {
+    let message = format!("{name}: was served or cleared while it was being saved; try again");
+    Failure::new(Exit::Busy, message)
+}
+
+/// Why what was saved is not given up.
+fn after_saving(options: &Options, failure: Failure) -> Failure {
+    match &options.way.rescue {
+        Some(path) => {
+            let message = format!("saved to {}, and still kept: {failure}", path.display());
+            Failure::new(failure.exit, message)
+        }
+        None => failure,
+    }
+}
+
+fn save(
+    memory: OwnedFd,
+    path: &Path,
+    keys: &[String],
+    unchanged: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Rescued, Failure> {
+    check_rescue_place(path, keys)?;
+    let rescued = rescue(memory, path, unchanged)?;
     if rescued.rejected > 0 {
         volume::tell!(
             "overdrive: {} damaged headers: what they stood for could not be saved",
@@ -140,33 +143,43 @@ fn save(memory: std::os::fd::OwnedFd, path: &Path) -> Result<Rescued, Failure> {
     Ok(rescued)
 }
 
-fn tell(name: &str, options: &Options, rescued: Option<&Rescued>, done: &serde_json::Value) {
-    let bytes = |key: &str| done[key].as_u64().unwrap_or(0);
+/// Says what was done. Nothing was done but saved, if `done` is None.
+fn tell(
+    name: &str,
+    options: &Options,
+    rescued: Option<&Rescued>,
+    done: Option<&serde_json::Value>,
+) -> ExitCode {
+    let bytes = |key: &str| Size(done.and_then(|done| done[key].as_u64()).unwrap_or(0));
     if options.json {
         let rescued = rescued
             .map(|rescued| serde_json::json!({ "bytes": rescued.bytes, "map": rescued.map }));
         let said = serde_json::json!({
             "schema": "overdrive.volume-cleared/1",
-            "volume": name, "rescued": rescued, "done": done,
+            "volume": name, "rescued": rescued, "done": done, "kept": done.is_none(),
         });
         volume::say!("{said}");
-        return;
+        return ExitCode::SUCCESS;
     }
-    match (rescued, &options.way.rescue) {
-        (Some(rescued), Some(path)) => volume::say!(
-            "{name}: {} saved to {}; put them onto a mended copy with: ddrescue --force \
+    if let (Some(rescued), Some(path)) = (rescued, &options.way.rescue) {
+        let fate = match done {
+            Some(_) => "and given up here",
+            None => {
+                "and still kept here, until --retry writes it out or --discard-dirty gives it up"
+            }
+        };
+        volume::say!(
+            "{name}: {} saved to {}, {fate}; put it onto a mended copy with: ddrescue --force \
              --domain-mapfile={} {} COPY new.map",
             Size(rescued.bytes),
             path.display(),
             rescued.map.display(),
             path.display(),
-        ),
-        _ if options.way.retry => {
-            volume::say!(
-                "{name}: {} written; the volume is well again",
-                Size(bytes("written_bytes"))
-            );
-        }
-        _ => volume::say!("{name}: {} given up", Size(bytes("discarded_bytes"))),
+        );
+    } else if options.way.retry {
+        volume::say!("{name}: {} written; the volume is well again", bytes("written_bytes"));
+    } else {
+        volume::say!("{name}: {} given up", bytes("discarded_bytes"));
     }
+    ExitCode::SUCCESS
 }

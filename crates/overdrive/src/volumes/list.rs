@@ -1,10 +1,12 @@
 //! `overdrive volume list`, after lsblk.
 
-use super::{connected, no_daemon};
+use super::meant::silent_holder;
+use super::{no_daemon, roll};
 use block::Size;
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use volume::control::Silent;
 use volume::control::words::{Row, State};
 use volume::{Exit, Failure};
 
@@ -76,50 +78,90 @@ impl Column {
     }
 }
 
-/// What holders keep of volumes that nobody serves.
-pub(super) fn orphans() -> Vec<holder::Status> {
-    let held = holder::Keeper::list(&volume::runtime_directory()).unwrap_or_default();
-    held.into_iter().filter(|status| status.is_orphaned()).collect()
+/// A volume as its holder knows it.
+fn row_of(held: &holder::Status, state: State, pid: i32) -> Row {
+    Row {
+        name: held.volume.clone(),
+        size_bytes: held.size_bytes,
+        backing: held.path.clone().unwrap_or_else(|| held.backing.clone()),
+        state,
+        memory_bytes: held.held_bytes,
+        dirty_bytes: held.dirty_blocks * 4096,
+        keys: vec![held.key.clone()],
+        ..nothing(pid.unsigned_abs())
+    }
 }
 
-fn row_of(orphan: holder::Status) -> Row {
+/// All that is known of what a process has that does not answer.
+fn nothing(pid: u32) -> Row {
     Row {
-        name: orphan.volume,
-        size_bytes: std::fs::metadata(&orphan.backing).map_or(0, |found| found.len()),
-        backing: orphan.backing,
-        state: State::Orphaned,
-        memory_bytes: orphan.held_bytes,
+        name: "-".to_owned(),
+        backing: "-".to_owned(),
+        state: State::NoAnswer,
+        size_bytes: 0,
+        memory_bytes: 0,
         write: String::new(),
-        dirty_bytes: orphan.dirty_blocks * 4096,
+        dirty_bytes: 0,
         clients: 0,
         uri: String::new(),
-        pid: orphan.holder_pid.unsigned_abs(),
+        pid,
+        keys: Vec::new(),
     }
+}
+
+/// What a daemon serves that does not answer, as far as holders know.
+fn rows_of_silent(silent: &Silent, holders: &holder::Roll) -> Vec<Row> {
+    let pid = silent.pid.unwrap_or(0);
+    let owner = i32::try_from(pid).ok();
+    let held =
+        holders.answered.iter().filter(|held| held.owner_pid.is_some() && held.owner_pid == owner);
+    let rows: Vec<Row> =
+        held.map(|held| row_of(held, State::NoAnswer, pid.cast_signed())).collect();
+    if rows.is_empty() { vec![nothing(pid)] } else { rows }
+}
+
+/// All that is there, and what does not answer: a failure for each.
+fn gather(control: Option<&PathBuf>) -> Result<(Vec<Row>, Vec<Failure>), Failure> {
+    let daemons = roll(control)?;
+    let is_any = !daemons.answered.is_empty();
+    let answered = daemons.answered.into_iter().flat_map(|(_, rows)| rows);
+    let mut rows: Vec<Row> = answered.collect();
+    if control.is_some() {
+        return Ok((rows, Vec::new()));
+    }
+    let holders = holder::Keeper::roll(&volume::runtime_directory()).unwrap_or_default();
+    let mut failures: Vec<Failure> = daemons.silent.iter().map(Silent::failure).collect();
+    rows.extend(daemons.silent.iter().flat_map(|silent| rows_of_silent(silent, &holders)));
+    let orphans = holders.answered.iter().filter(|held| held.is_orphaned());
+    rows.extend(orphans.map(|held| row_of(held, State::Orphaned, held.holder_pid)));
+    for silent in &holders.silent {
+        failures.push(silent_holder(silent));
+        // A daemon that answers tells all of its volume.
+        if !rows.iter().any(|row| row.keys.contains(&silent.key)) {
+            let pid = silent.pid.unwrap_or(0).unsigned_abs();
+            rows.push(Row { backing: silent.key.clone(), ..nothing(pid) });
+        }
+    }
+    if is_any || !rows.is_empty() { Ok((rows, failures)) } else { Err(no_daemon()) }
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
-    let mut rows = Vec::new();
-    let mut daemons = connected(control)?;
-    for daemon in &mut daemons {
-        rows.extend(super::rows_of(daemon, control)?);
+    if options.output.is_empty() && !options.json {
+        return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
     }
     if control.is_none() {
-        rows.extend(orphans().into_iter().map(row_of));
+        volume::sweep(&volume::runtime_directory());
     }
-    if daemons.is_empty() && rows.is_empty() {
-        return Err(no_daemon());
-    }
+    let (mut rows, failures) = gather(control)?;
     rows.sort_by(|one, two| one.name.cmp(&two.name));
     if options.json {
         let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": rows });
         volume::say!("{all}");
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        print(&rows, options);
     }
-    if options.output.is_empty() {
-        return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
-    }
-    print(&rows, options);
-    Ok(ExitCode::SUCCESS)
+    failures.iter().for_each(|failure| volume::tell!("overdrive: {failure}"));
+    Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
 }
 
 fn print(rows: &[Row], options: &Options) {

@@ -2,6 +2,7 @@
 
 mod clear;
 mod list;
+mod meant;
 mod power;
 mod set;
 mod stats;
@@ -10,7 +11,7 @@ use clap::Subcommand;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use volume::control::words::{Ask, Row};
-use volume::control::{Daemon, daemons};
+use volume::control::{Daemon, Roll, call_roll};
 use volume::{Exit, Failure};
 
 /// List, show and steer the volumes that are served.
@@ -78,11 +79,12 @@ pub(crate) struct UpgradeArguments {
     control: Option<PathBuf>,
 }
 
-fn connected(control: Option<&PathBuf>) -> Result<Vec<Daemon>, Failure> {
-    match control {
-        Some(path) => Ok(vec![Daemon::connect(path)?]),
-        None => Ok(daemons(&volume::runtime_directory())),
-    }
+/// What all daemons of this user say, or the one at a control socket, which must answer.
+fn roll(control: Option<&PathBuf>) -> Result<Roll, Failure> {
+    let Some(path) = control else { return Ok(call_roll(&volume::runtime_directory())) };
+    let mut daemon = Daemon::connect(path)?;
+    let rows = daemon.rows()?;
+    Ok(Roll { answered: vec![(daemon, rows)], silent: Vec::new() })
 }
 
 fn no_daemon() -> Failure {
@@ -94,32 +96,30 @@ fn no_daemon() -> Failure {
     Failure::new(Exit::NoDaemon, message)
 }
 
-/// The volumes of a daemon. One of many that ends in this moment has none any more; one that was
-/// named must answer.
-fn rows_of(daemon: &mut Daemon, control: Option<&PathBuf>) -> Result<Vec<Row>, Failure> {
-    match (daemon.rows(), control) {
-        (Err(failure), Some(_)) => Err(failure),
-        (rows, _) => Ok(rows.unwrap_or_default()),
-    }
-}
-
 /// A volume and the daemon that serves it.
 struct Target {
     daemon: Daemon,
     row: Row,
 }
 
-/// Finds the volume of this name among all daemons.
+/// Finds the volume of this name among all daemons. Without a name it must be the only one, which is not
+/// known while a daemon does not answer.
 fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure> {
-    let mut daemons = connected(control)?;
-    if daemons.is_empty() {
+    let Roll { answered, silent } = roll(control)?;
+    if answered.is_empty() && silent.is_empty() {
         return Err(no_daemon());
     }
+    let mut daemons = Vec::new();
     let mut found = Vec::new();
-    for (index, daemon) in daemons.iter_mut().enumerate() {
-        let rows = rows_of(daemon, control)?.into_iter();
-        let wanted = rows.filter(|row| name.is_none_or(|name| row.name == name));
+    for (index, (daemon, rows)) in answered.into_iter().enumerate() {
+        daemons.push(daemon);
+        let wanted = rows.into_iter().filter(|row| name.is_none_or(|name| row.name == name));
         found.extend(wanted.map(|row| (index, row)));
+    }
+    if let Some(silent) = silent.first()
+        && (name.is_none() || found.is_empty())
+    {
+        return Err(silent.failure());
     }
     if found.len() > 1 {
         let names: Vec<_> =
@@ -188,17 +188,27 @@ fn show(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure> {
-    let mut daemons = connected(arguments.control.as_ref())?;
-    let mut daemon = match (&arguments.name, daemons.len()) {
-        (_, 0) => return Err(no_daemon()),
-        (None, 1) => daemons.remove(0),
-        (None, _) => {
-            let message = "several daemons run; name a volume of the one to upgrade";
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        (Some(name), _) => find(arguments.control.as_ref(), Some(name))?.daemon,
+    let mut daemon = match &arguments.name {
+        Some(name) => find(arguments.control.as_ref(), Some(name))?.daemon,
+        None => only_daemon(roll(arguments.control.as_ref())?)?,
     };
     daemon.ask(&Ask::Upgrade)?;
     daemon.wait_for_the_next()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The daemon that is meant where none is named.
+fn only_daemon(roll: Roll) -> Result<Daemon, Failure> {
+    let Roll { mut answered, silent } = roll;
+    if let Some(silent) = silent.first() {
+        return Err(silent.failure());
+    }
+    match answered.pop() {
+        None => Err(no_daemon()),
+        Some((daemon, _)) if answered.is_empty() => Ok(daemon),
+        Some(_) => {
+            let message = "several daemons run; name a volume of the one to upgrade";
+            Err(Failure::new(Exit::Usage, message))
+        }
+    }
 }

@@ -126,3 +126,69 @@ fn tcp_is_served_only_to_who_has_said_so() {
     assert_eq!(size.stdout.trim(), "8388608");
     server.end().well();
 }
+
+/// What is said on the command line holds for each volume that is served, in the place of what the file says.
+#[test]
+fn options_beside_a_config_file_hold_for_all_its_volumes_or_the_one_that_is_named() {
+    if !have_libnbd() {
+        return;
+    }
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "");
+    let config = config.to_str().expect("plain");
+    let options = ["--memory", "1M", "--durability", "ordered", "--dirty-age", "7s", "--no-holder"];
+    for (named, count) in [(&[][..], 2), (&["two"], 1)] {
+        let command = [&["serve", "--config", config], named, &options].concat();
+        let server = Server::run_in(&home, home.command(&command));
+        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        let rows = rows["volumes"].as_array().expect("a list");
+        assert_eq!(rows.len(), count);
+        for row in rows {
+            let name = row["name"].as_str().expect("a name");
+            let shown = server.volume(&["show", name, "--json"]).json("overdrive.volume/1");
+            let cache = &shown["cache"];
+            assert_eq!(cache["memory_bytes"], 1 << 20, "{name}");
+            assert_eq!(cache["durability"], "ordered", "{name}");
+            assert_eq!(cache["dirty_age_ns"], 7_000_000_000u64, "{name}");
+            assert_eq!(shown["kept"], false, "{name}");
+            // What is not said stays as the file has it.
+            let write = if name == "one" { "back-now" } else { "back" };
+            assert_eq!(cache["write"], write, "{name}");
+        }
+        server.end().well();
+    }
+    for refused in [&["--nbd", "unix:/x"][..], &["--name", "x"], &["--insecure-tcp"]] {
+        let command = [&["serve", "--config", config], refused].concat();
+        home.overdrive(&command).refused(2, &[refused[0], "--config"]);
+    }
+}
+
+#[test]
+fn read_only_beside_a_config_file_refuses_changes_of_every_volume() {
+    if !have_libnbd() {
+        return;
+    }
+    const REFUSED: &str = r#"
+import nbd, sys
+for uri in sys.argv[1:]:
+    h = nbd.NBD(); h.set_strict_mode(0); h.connect_uri(uri)
+    assert h.is_read_only(), uri
+    try: h.pwrite(b"1" * 4096, 0)
+    except nbd.Error as error: assert error.errno == "EPERM", error
+    else: sys.exit(f"{uri} was changed")
+    assert h.pread(4096, 0) == bytes(4096)
+"#;
+    let (home, place) = (Home::new(), place());
+    let more = "[volume.three]\nbacking = 'ram:1M'\nmemory = 0\n";
+    let config = two_volumes(&home, place.path(), more);
+    let config = config.to_str().expect("plain");
+    let command = home.command(&["serve", "--config", config, "--read-only"]);
+    let server = Server::run_in(&home, command);
+    let uri = |name: &str| format!("nbd+unix:///{name}?socket={}", home.socket().display());
+    python(REFUSED, &[&uri("one"), &uri("two"), &uri("three")]).well();
+    server.end().well();
+    for name in ["one", "two"] {
+        let bytes = fs::read(place.path().join(format!("{name}.img"))).expect("ours");
+        assert!(bytes.iter().all(|byte| *byte == 0), "{name}");
+    }
+}

@@ -9,11 +9,11 @@ use tempfile::TempDir;
 const HELD: [&str; 8] =
     ["--memory", "32M", "--write", "back-now", "--dirty-age", "1000s", "--retry-time", "300ms"];
 
-fn held(more: &[&'static str]) -> Vec<&'static str> {
+pub(crate) fn held(more: &[&'static str]) -> Vec<&'static str> {
     [&HELD[..], more].concat()
 }
 
-fn state(server: &Server) -> String {
+pub(crate) fn state(server: &Server) -> String {
     let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
     rows["volumes"][0]["state"].as_str().expect("a word").to_owned()
 }
@@ -28,11 +28,11 @@ h = nbd.NBD(); h.connect_uri(sys.argv[1])
 def block(n): return bytes([n % 251 + 1]) * 65536
 "#;
 
-fn client(server: &Server, program: &str) {
+pub(crate) fn client(server: &Server, program: &str) {
     python(&format!("{TOLD}{program}"), &[&server.uri]).well();
 }
 
-const FAIL: &str = r#"
+pub(crate) const FAIL: &str = r#"
 for n in range(16): h.pwrite(block(n), n * 131072)
 assert told(h.flush) == "EIO"
 assert told(h.pwrite, block(0), 0) == "EIO"
@@ -40,7 +40,7 @@ for n in range(16): assert h.pread(65536, n * 131072) == block(n)
 "#;
 
 /// What the rescue of [`FAIL`] must hold.
-fn is_rescued(path: &Path) {
+pub(crate) fn is_rescued(path: &Path) {
     let bytes = fs::read(path).expect("the rescued image");
     assert_eq!(bytes.len(), 16 << 20, "of the volume's size");
     for n in 0..16u8 {
@@ -94,10 +94,22 @@ fn what_is_dirty_can_be_saved_to_a_file() {
     let said = server.volume(&rescue).well().stdout;
     assert!(said.contains("1 MiB saved") && said.contains("ddrescue"), "{said}");
     is_rescued(&file);
+    // Nothing is changed by that.
+    assert_eq!(state(&server), "failed");
+    client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == block(n)");
+    let give_up = [&rescue[..], &["--discard-dirty"]].concat();
+    let said = server.volume(&give_up).well().stdout;
+    assert!(said.contains("1 MiB saved") && said.contains("given up"), "{said}");
+    is_rescued(&file);
     assert_eq!(state(&server), "serving");
+    client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == bytes(65536)");
     // A file that is there is not overwritten: the next failure needs another name.
-    client(&server, FAIL);
-    server.volume(&rescue).refused(2, &["choose a name that is free"]);
+    client(&server, &FAIL.replace("block(n)", "block(n + 1)"));
+    for words in [&rescue[..], &give_up] {
+        server.volume(words).refused(2, &["choose a name that is free"]);
+    }
+    is_rescued(&file);
+    assert_eq!(state(&server), "failed", "what could not be saved is not given up");
     server.volume(&["clear-error", "--discard-dirty"]).well();
     server.end().well();
 }
@@ -133,7 +145,11 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         if stop {
             let file = place.path().join("rescued");
             let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
-            home.overdrive(&rescue).well();
+            let said = home.overdrive(&rescue).well().stdout;
+            assert!(said.contains("still kept"), "{said}");
+            is_rescued(&file);
+            assert_eq!(home.holders().len(), 1, "saved, and kept");
+            home.overdrive(&[&rescue[..], &["--discard-dirty"]].concat()).well();
             is_rescued(&file);
             assert_eq!(home.holders().len(), 0, "what was saved is given up");
             continue;
@@ -142,6 +158,8 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         // operator ends it, and nothing is lost.
         let server = Server::start_in(&home, &image, &HELD);
         client(&server, "for n in range(16): assert h.pread(65536, n * 131072) == block(n)");
+        let says = server.stderr();
+        assert!(says.contains("stay kept") && !says.contains("are being written out"), "{says}");
         if state(&server) == "failed" {
             server.volume(&["clear-error", "--retry"]).well();
         }

@@ -1,11 +1,15 @@
 //! A backing behind a server that stops to answer, for real: a FUSE file whose server is stopped.
 //! There the kernel may wait inside of the very call that hands a request in.
 
-use crate::common::{Server, have, have_libnbd, is_root, python, run, wait_until};
+use crate::common::{
+    OVERDRIVE, Server, have, have_libnbd, is_root, pause, place, python, run, wait_until,
+};
 use crate::mounted::plain;
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A file that a server of another process holds.
@@ -42,12 +46,19 @@ impl Remote {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.nbdkit), signal).expect("ours");
     }
+
+    /// Stops the file system itself: not even a look at the file is answered.
+    fn stop(&self) {
+        kill_process(Pid::from_child(&self.nbdfuse), Signal::STOP).expect("ours");
+    }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
         // Whatever waits for it must be able to end.
-        let _ = kill_process(Pid::from_child(&self.nbdkit), Signal::CONT);
+        for child in [&self.nbdkit, &self.nbdfuse] {
+            let _ = kill_process(Pid::from_child(child), Signal::CONT);
+        }
         let _ = run("umount", &[plain(&self.file())]);
         for child in [&mut self.nbdfuse, &mut self.nbdkit] {
             let _ = child.kill();
@@ -87,13 +98,18 @@ answer = told(2, h.pwrite, A, 0)
 assert answer == "EIO", f"a write was answered with {answer}"
 "#;
 
-#[test]
-fn a_server_that_stops_below_keeps_neither_clients_nor_operators() {
+/// Whether there can be such a file here; if not, says that the test is skipped.
+fn have_remote() -> bool {
     if !is_root() || !Path::new("/dev/fuse").exists() {
         println!("skipped: needs root and /dev/fuse");
-        return;
+        return false;
     }
-    if !have(&["nbdkit", "nbdfuse", "umount"]) || !have_libnbd() {
+    have(&["nbdkit", "nbdfuse", "umount"]) && have_libnbd()
+}
+
+#[test]
+fn a_server_that_stops_below_keeps_neither_clients_nor_operators() {
+    if !have_remote() {
         return;
     }
     let remote = Remote::new();
@@ -116,4 +132,41 @@ for n in range(300): assert h.pread(4096, n * 4096) == (b"B" if n < 100 else b"A
 "#;
     python(WELL, &[&server.uri]).well();
     server.end().well();
+}
+
+/// Longer than an orphaned holder waits between two looks at its image.
+const LOOKED: Duration = Duration::from_secs(7);
+
+#[test]
+fn a_server_that_stops_below_keeps_neither_an_orphan_nor_the_list() {
+    if !have_remote() {
+        return;
+    }
+    let (remote, place) = (Remote::new(), place());
+    let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
+    let server = Server::start(remote.file(), &options);
+    let write =
+        "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1]); h.pwrite(b'A' * 4096, 0)";
+    python(write, &[&server.uri]).well();
+    let home = server.kill();
+    let orphaned = || home.holders().iter().any(|holder| holder.owner_pid.is_none());
+    wait_until("the holder is an orphan", orphaned);
+    remote.stop();
+    // The holder looks whether its image is still there, and the kernel has forgotten what it knew.
+    pause(LOOKED);
+    let within = |time: &str, arguments: &[&str]| {
+        let runtime = format!("XDG_RUNTIME_DIR={}", home.runtime().display());
+        run("timeout", &[&["-s", "KILL", time, "env", &runtime, OVERDRIVE], arguments].concat())
+    };
+    let rows = within("5", &["volume", "list", "--json"]).json("overdrive.volumes/1");
+    let row = &rows["volumes"][0];
+    assert_eq!(row["state"], "orphaned");
+    assert_eq!((&row["size_bytes"], &row["dirty_bytes"]), (&(64 << 20).into(), &4096.into()));
+    assert_eq!(row["backing"], plain(&remote.file()));
+    let file = place.path().join("saved");
+    let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
+    within("5", &rescue).well();
+    assert_eq!(fs::read(&file).expect("saved")[..4096], [b'A'; 4096]);
+    within("10", &[&rescue[..], &["--discard-dirty"]].concat()).well();
+    wait_until("the holder ends", || home.holders().is_empty());
 }

@@ -2,8 +2,12 @@
 
 use super::words::{Answer, Ask, LINE_BYTES_MAX, Row};
 use crate::failure::{Exit, Failure};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType, recvmsg, socket_with,
+};
+use std::io::{self, BufRead, BufReader, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -12,14 +16,17 @@ use std::time::Duration;
 
 /// How long a daemon may take to list its volumes.
 const LIST_TIME: Duration = Duration::from_secs(5);
+/// Tries to be let in by a daemon that has a crowd at its door, 50 ms apart.
+const CONNECT_TRIES: u32 = 100;
 
 /// How long a daemon may take to let its clients go, and the next one to be there.
 const UPGRADE_TIME: Duration = Duration::from_secs(60);
 /// Looks for the next one, 50 ms apart.
 const UPGRADE_TRIES: u32 = 600;
 
+/// A moment between two looks at what another process does.
 #[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
-fn pause() {
+pub fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
@@ -29,32 +36,146 @@ pub struct Daemon {
     path: PathBuf,
 }
 
+/// A daemon that is there and does not answer: it is stopped, or waits for the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silent {
+    /// Its process, if that is known.
+    pub pid: Option<u32>,
+    /// Its control socket.
+    pub path: PathBuf,
+}
+
+/// What came of asking all daemons of a user for their volumes.
+#[derive(Default)]
+pub struct Roll {
+    /// Those that answered, with their volumes.
+    pub answered: Vec<(Daemon, Vec<Row>)>,
+    /// Those that are there and do not answer within some seconds.
+    pub silent: Vec<Silent>,
+}
+
+/// Why a daemon is not heard.
+enum Trouble {
+    /// It does not answer in time.
+    Silent(Silent),
+    /// It is not there, or something else is wrong.
+    Other(Failure),
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Failure {
+        match trouble {
+            Trouble::Silent(silent) => silent.failure(),
+            Trouble::Other(failure) => failure,
+        }
+    }
+}
+
+impl Silent {
+    fn at(path: &Path) -> Silent {
+        let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        Silent { pid, path: path.to_owned() }
+    }
+
+    /// What a command says that needs it. Exit status 3.
+    pub fn failure(&self) -> Failure {
+        let path = self.path.display();
+        let message = match self.pid {
+            Some(pid) => format!(
+                "process {pid} does not answer at {path}: it is stopped ('kill -CONT {pid}' lets it go \
+                 on), or waits for a backing inside of the kernel"
+            ),
+            None => format!("{path}: the daemon does not answer; it may be stopped"),
+        };
+        Failure::new(Exit::NoDaemon, message)
+    }
+}
+
 fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
     let message = format!("{}: the daemon does not answer: {error}", path.display());
     Failure::new(Exit::NoDaemon, message)
 }
 
-/// All daemons of this user. A socket that nobody listens on is left out.
-pub fn daemons(runtime: &Path) -> Vec<Daemon> {
-    let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Vec::new() };
+/// Asks all daemons of this user for their volumes, all at once. A socket without a listener is left
+/// out, and so is a daemon that ends just now.
+pub fn call_roll(runtime: &Path) -> Roll {
+    let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Roll::default() };
     let mut paths: Vec<PathBuf> = directory.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    paths.iter().filter_map(|path| Daemon::connect(path).ok()).collect()
+    let asked: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            paths.iter().map(|path| scope.spawn(|| Daemon::open_and_list(path))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut roll = Roll::default();
+    for answer in asked {
+        match answer {
+            Ok(answered) => roll.answered.push(answered),
+            Err(Trouble::Silent(silent)) => roll.silent.push(silent),
+            Err(Trouble::Other(_)) => {}
+        }
+    }
+    roll
 }
 
 impl Daemon {
     /// Connects to the control socket at `path`.
     ///
     /// # Errors
-    /// Exit status 3 if nobody listens there, 4 if we may not.
+    /// Exit status 3 if no daemon listens there or lets us in, 4 if we may not.
     pub fn connect(path: &Path) -> Result<Daemon, Failure> {
-        match UnixStream::connect(path) {
-            Ok(stream) => Ok(Daemon { stream, path: path.to_owned() }),
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                let message = format!("{}: {error}; ask as its user, or as root", path.display());
-                Err(Failure::new(Exit::Permission, message))
+        Ok(Daemon::open(path)?)
+    }
+
+    /// Without waiting for long: a stopped daemon accepts no connection, and its queue may be full.
+    fn open(path: &Path) -> Result<Daemon, Trouble> {
+        let other = |error: io::Error| {
+            Trouble::Other(match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    let message =
+                        format!("{}: {error}; ask as its user, or as root", path.display());
+                    Failure::new(Exit::Permission, message)
+                }
+                _ => broken(path, error),
+            })
+        };
+        let system = |errno: Errno| other(errno.into());
+        let address = SocketAddrUnix::new(path).map_err(system)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let socket = socket.map_err(system)?;
+        let mut tries = 0;
+        loop {
+            match rustix::net::connect(&socket, &address) {
+                Err(Errno::AGAIN) if tries == CONNECT_TRIES => {
+                    return Err(Trouble::Silent(Silent::at(path)));
+                }
+                Err(Errno::AGAIN) => pause(),
+                Err(Errno::INTR) => {}
+                connected => {
+                    connected.map_err(system)?;
+                    break;
+                }
             }
-            Err(error) => Err(broken(path, error)),
+            tries += 1;
+        }
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false).map_err(other)?;
+        Ok(Daemon { stream, path: path.to_owned() })
+    }
+
+    fn open_and_list(path: &Path) -> Result<(Daemon, Vec<Row>), Trouble> {
+        let mut daemon = Daemon::open(path)?;
+        let rows = daemon.list()?;
+        Ok((daemon, rows))
+    }
+
+    fn trouble(&self, error: io::Error) -> Trouble {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                Trouble::Silent(Silent::at(&self.path))
+            }
+            _ => Trouble::Other(broken(&self.path, error)),
         }
     }
 
@@ -63,11 +184,27 @@ impl Daemon {
     /// # Errors
     /// What the daemon refused, with its exit status; status 3 if it has gone.
     pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value, Failure> {
-        self.send(ask)?;
-        let mut line = String::new();
-        let limited = Read::take(&self.stream, LINE_BYTES_MAX as u64);
-        BufReader::new(limited).read_line(&mut line).map_err(|error| broken(&self.path, error))?;
-        self.value(&line)
+        Ok(self.exchange(ask)?)
+    }
+
+    /// What is asked may take as long as a backing does. A list is answered at once or never; so it tells
+    /// meanwhile whether the daemon is still there.
+    fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
+        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
+        self.send(ask).map_err(Trouble::Other)?;
+        let mut line = Vec::new();
+        let mut reader = BufReader::new(Read::take(&self.stream, LINE_BYTES_MAX as u64));
+        while let Err(error) = reader.read_until(b'\n', &mut line) {
+            match self.trouble(error) {
+                Trouble::Silent(_) if *ask != Ask::List => {
+                    if let Err(Trouble::Silent(silent)) = Daemon::open_and_list(&self.path) {
+                        return Err(Trouble::Silent(silent));
+                    }
+                }
+                trouble => return Err(trouble),
+            }
+        }
+        self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)
     }
 
     /// The volumes of this daemon.
@@ -75,13 +212,12 @@ impl Daemon {
     /// # Errors
     /// As [`Daemon::ask`].
     pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
-        // This is answered at once or never; what others are asked may take as long as a backing does.
-        let failed = |error| broken(&self.path, error);
-        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
-        let value = self.ask(&Ask::List)?;
-        let failed = |error| broken(&self.path, error);
-        self.stream.set_read_timeout(None).map_err(failed)?;
-        serde_json::from_value(value).map_err(|error| broken(&self.path, error))
+        Ok(self.list()?)
+    }
+
+    fn list(&mut self) -> Result<Vec<Row>, Trouble> {
+        let value = self.exchange(&Ask::List)?;
+        serde_json::from_value(value).map_err(|error| Trouble::Other(broken(&self.path, error)))
     }
 
     /// Asks for the memory of a failed volume: a descriptor, and the number of the failure.
@@ -99,7 +235,7 @@ impl Daemon {
             &mut beside,
             RecvFlags::CMSG_CLOEXEC,
         )
-        .map_err(|error| broken(&self.path, error))?;
+        .map_err(|error| self.trouble(error.into()))?;
         let line = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
         let failure = self.value(&line)?.as_u64().unwrap_or(0);
         let descriptors = beside.drain().filter_map(|message| match message {

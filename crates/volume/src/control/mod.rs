@@ -6,5 +6,5 @@ mod client;
 mod server;
 pub mod words;
 
-pub use client::{Daemon, daemons};
+pub use client::{Daemon, Roll, Silent, call_roll, pause};
 pub(crate) use server::Control;

@@ -121,6 +121,8 @@ pub enum State {
     Ending,
     /// No daemon serves it; a holder keeps what it has not written.
     Orphaned,
+    /// The process that serves it, or keeps it, is there and does not answer.
+    NoAnswer,
 }
 
 impl State {
@@ -134,6 +136,7 @@ impl State {
             State::Stalled => "stalled",
             State::Ending => "ending",
             State::Orphaned => "orphaned",
+            State::NoAnswer => "no-answer",
         }
     }
 }
@@ -161,4 +164,7 @@ pub struct Row {
     pub uri: String,
     /// The daemon's process; of an orphan, the holder's.
     pub pid: u32,
+    /// The identities of the files and devices that it lies on.
+    #[serde(default)]
+    pub keys: Vec<String>,
 }

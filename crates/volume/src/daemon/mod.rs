@@ -134,6 +134,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let signals =
         uring::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
     crate::runtime::check(&plan.runtime)?;
+    crate::runtime::sweep(&plan.runtime);
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
     ring.set_poll(plan.poll);

@@ -135,6 +135,7 @@ impl Site {
             clients: self.clients.get(),
             uri: self.uri.clone(),
             pid: std::process::id(),
+            keys: self.volume.keys(),
         }
     }
 

@@ -10,10 +10,14 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How long clients and the backing may take at the end, before what is dirty is left to the holder,
 /// in nanoseconds.
 const END_NS: u64 = 60_000_000_000;
+
+/// Between two looks whether the memory of a volume is still in use, in nanoseconds.
+const LEAVE_PAUSE_NS: u64 = 50_000_000;
 
 /// Why a daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,10 +129,35 @@ impl Sites {
         self.list.borrow_mut().retain(|other| other.name != name);
         // The crew and the watch hear of it and end, and with them their hold on the backing.
         site.ring.lane().rest().await;
+        if result.is_err() {
+            self.leave_to_holder(site);
+        }
         if self.list.borrow().is_empty() {
             self.end(Ending::Stop);
         }
         result
+    }
+
+    /// Lets the holder have a volume that could not be written out, so that it can be rescued while this
+    /// daemon goes on. (Another one can serve it once this one's I/O is over, which its end shows: C15.) While
+    /// a request of it is under way the memory may still change: until then it stays this daemon's.
+    fn leave_to_holder(&self, site: Rc<Site>) {
+        let (Some(keeper), Some(shared)) = (site.volume.take_keeper(), site.shared()) else {
+            return;
+        };
+        let (memory, lane) = (Arc::downgrade(shared), site.ring.lane().clone());
+        drop(site);
+        let leaving = {
+            let lane = lane.clone();
+            async move {
+                while memory.strong_count() > 0 {
+                    lane.sleep_until(lane.now() + LEAVE_PAUSE_NS).await;
+                }
+                keeper.abandon();
+            }
+        };
+        // A lane without room drops it: the holder hears of it when this process ends.
+        let _ = lane.spawn(leaving);
     }
 
     /// Disconnects a volume's clients, and writes everything out.

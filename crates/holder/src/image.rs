@@ -1,0 +1,94 @@
+//! What is known of a kept backing without asking its file system: that may be a server which does not
+//! answer, and the holder must.
+
+use crate::wire::PATH_BYTES;
+use rustix::fs::{AtFlags, StatxFlags};
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+/// File systems that answer from memory when they are asked not to look anew (AT_STATX_DONT_SYNC). Others
+/// (9p, the cluster file systems, SMB after a change) may ask their server all the same. Source: `getattr` in
+/// fs/ of Linux 6.18.
+const ANSWERS_AT_ONCE: [&str; 18] = [
+    "bcachefs", "btrfs", "ceph", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuse", "fuseblk", "nfs",
+    "nfs4", "overlay", "ramfs", "tmpfs", "vfat", "virtiofs", "xfs",
+];
+
+/// Whether the image has no name any more, so that it could never be served again. False also where that
+/// cannot be known without waiting. A device's node says nothing: it may be made anew for the same device.
+pub(crate) fn is_deleted(backing: impl AsFd, key: &str) -> bool {
+    let number = backing.as_fd().as_raw_fd();
+    let kind = kind_of_mount(number);
+    let answers = kind.is_some_and(|kind| {
+        // A FUSE file system may say behind a dot what it is for.
+        ANSWERS_AT_ONCE.contains(&kind.split('.').next().unwrap_or(&kind))
+    });
+    if !key.starts_with("file-") || !answers {
+        return false;
+    }
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(&backing, "", flags, StatxFlags::NLINK);
+    found.is_ok_and(|found| {
+        StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::NLINK)
+            && found.stx_nlink == 0
+    })
+}
+
+/// Where the backing lies now, as the kernel remembers it.
+pub(crate) fn path(backing: impl AsFd) -> Option<String> {
+    let number = backing.as_fd().as_raw_fd();
+    let link = fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
+    let path = link.into_os_string().into_string().ok()?;
+    let is_there = Path::new(&path).is_absolute() && !path.ends_with(" (deleted)");
+    (is_there && path.len() <= PATH_BYTES).then_some(path)
+}
+
+/// The kind of file system that an open file is on: by its mount, as the kernel lists those.
+fn kind_of_mount(number: i32) -> Option<String> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    kind_in(&fs::read_to_string("/proc/self/mountinfo").ok()?, mount)
+}
+
+fn kind_in(mounts: &str, wanted: &str) -> Option<String> {
+    mounts.lines().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let is_it = mount.split(' ').next() == Some(wanted);
+        is_it.then(|| system.split(' ').next().map(str::to_owned)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_deleted_when_its_last_name_is() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let (path, other) = (directory.path().join("image"), directory.path().join("other"));
+        let file = fs::File::create(&path)?;
+        assert!(!is_deleted(&file, "file-1-2"));
+        assert_eq!(super::path(&file).as_deref(), path.to_str());
+        fs::rename(&path, &other)?;
+        assert_eq!(super::path(&file).as_deref(), other.to_str());
+        fs::hard_link(&other, &path)?;
+        fs::remove_file(&other)?;
+        assert!(!is_deleted(&file, "file-1-2"), "it has another name");
+        fs::remove_file(&path)?;
+        assert!(is_deleted(&file, "file-1-2"));
+        assert!(!is_deleted(&file, "device-1-2"), "that of a device is made anew");
+        assert_eq!(super::path(&file), None);
+        Ok(())
+    }
+
+    #[test]
+    fn a_mount_says_what_it_is() {
+        let mounts = "\
+22 1 0:20 / / rw - btrfs /dev/sda1 rw
+36 22 0:31 / /far rw,noatime master:1 - fuse.sshfs host:/ rw
+malformed";
+        assert_eq!(kind_in(mounts, "36").as_deref(), Some("fuse.sshfs"));
+        assert_eq!(kind_in(mounts, "2"), None);
+    }
+}

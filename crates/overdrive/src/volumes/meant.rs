@@ -1,0 +1,112 @@
+//! Which volume `clear-error` means: one that is served, or what a holder keeps of one that is not.
+
+use super::{Target, call_roll, find};
+use holder::{Keeper, Status};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use volume::control::pause;
+use volume::control::words::{Row, State};
+use volume::{Exit, Failure, runtime_directory};
+
+/// How long a process that is just ending is waited for.
+const ENDING: Duration = Duration::from_secs(10);
+
+pub(super) enum Meant {
+    Served(Box<Target>),
+    Orphan(Status),
+}
+
+/// What one look has found.
+enum Seen {
+    Is(Meant),
+    /// Its process is about to end, and what it leaves can then be had. The failure is for when that takes
+    /// too long.
+    Ending(Failure),
+}
+
+/// The volume that is meant, served or orphaned. What is given up cannot be had again: where more
+/// than one could be meant, or a process does not answer, none is. A process that is just ending, as after
+/// a `detach`, is waited for.
+pub(super) fn meant(control: Option<&PathBuf>, name: Option<&str>) -> Result<Meant, Failure> {
+    if control.is_some() {
+        return find(control, name).map(|target| Meant::Served(Box::new(target)));
+    }
+    #[allow(clippy::disallowed_methods, reason = "a command, with no lane")]
+    let start = Instant::now();
+    loop {
+        match look(name)? {
+            Seen::Is(meant) => return Ok(meant),
+            Seen::Ending(failure) if start.elapsed() > ENDING => return Err(failure),
+            Seen::Ending(_) => pause(),
+        }
+    }
+}
+
+fn look(name: Option<&str>) -> Result<Seen, Failure> {
+    let daemons = call_roll(&runtime_directory());
+    if let Some(silent) = daemons.silent.first() {
+        return Err(silent.failure());
+    }
+    let holders = Keeper::roll(&runtime_directory()).unwrap_or_default();
+    let is_named = |volume: &str| name.is_none_or(|name| name == volume);
+    let rows = daemons.answered.into_iter().flat_map(|(_, rows)| rows);
+    let served: Vec<Row> = rows.filter(|row| is_named(&row.name)).collect();
+    let known = holders.answered.into_iter().filter(|status| is_known_as(status, name));
+    let (mut orphans, owned): (Vec<Status>, Vec<Status>) =
+        known.partition(|status| status.is_orphaned());
+    match (&served[..], orphans.len()) {
+        ([], 1) => Ok(Seen::Is(Meant::Orphan(orphans.remove(0)))),
+        ([row], 0) if row.state == State::Ending => Ok(Seen::Ending(ending(&row.name, row.pid))),
+        ([], 0) => match (owned.first(), holders.silent.first()) {
+            (Some(status), _) => {
+                let pid = status.owner_pid.unwrap_or(0).unsigned_abs();
+                Ok(Seen::Ending(ending(&status.volume, pid)))
+            }
+            (None, Some(silent)) => Err(silent_holder(silent)),
+            (None, None) => served_by_name(name),
+        },
+        (_, 0) => served_by_name(name),
+        _ => Err(ambiguous(&served, &orphans)),
+    }
+}
+
+/// Whether a holder's volume is called so: by its name, or its backing as it was written, as it is listed,
+/// or by its key.
+fn is_known_as(status: &Status, name: Option<&str>) -> bool {
+    let names = [&status.volume, &status.backing, &status.key];
+    name.is_none_or(|name| names.into_iter().chain(&status.path).any(|known| known == name))
+}
+
+fn served_by_name(name: Option<&str>) -> Result<Seen, Failure> {
+    find(None, name).map(|target| Seen::Is(Meant::Served(Box::new(target))))
+}
+
+fn ending(name: &str, pid: u32) -> Failure {
+    let message = format!(
+        "{name}: process {pid} no longer serves it and still has it; wait until that ends, or end it"
+    );
+    Failure::new(Exit::Busy, message)
+}
+
+/// What a command says that needs a holder which does not answer.
+pub(super) fn silent_holder(silent: &holder::Silent) -> Failure {
+    let pid = silent.pid.map_or("of an unknown number".to_owned(), |pid| pid.to_string());
+    let message = format!(
+        "the process {pid} (od-holder), which keeps the volume with the backing {}, does not answer: \
+         it is stopped ('kill -CONT {pid}' lets it go on)",
+        silent.key
+    );
+    Failure::new(Exit::NoDaemon, message)
+}
+
+fn ambiguous(served: &[Row], orphans: &[Status]) -> Failure {
+    let served = served.iter().map(|row| format!("{} (served, {})", row.name, row.backing));
+    let place = |one: &Status| one.path.clone().unwrap_or_else(|| one.backing.clone());
+    let orphans = orphans.iter().map(|one| format!("{} (orphaned, {})", one.volume, place(one)));
+    let all: Vec<String> = served.chain(orphans).collect();
+    let message = format!(
+        "which one? {}; name it, an orphan also by its backing as it is written here",
+        all.join(", ")
+    );
+    Failure::new(Exit::Usage, message)
+}

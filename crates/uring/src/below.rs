@@ -1,0 +1,106 @@
+//! What a path lies on, down to the disks: the file system's device, what that is a part of or is made
+//! of, the file behind a loop device, and so on.
+
+use crate::busy::{directory, unescape};
+use crate::identity::Identity;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The most devices and files that are followed.
+const STEPS_MAX: usize = 256;
+
+/// The keys ([`crate::FileVolume::key`]) of everything below the file system that `directory` belongs
+/// to, as far as the kernel tells: devices, and files behind loop devices. What stands behind a network
+/// or a FUSE file system cannot be found out.
+pub fn keys_below(directory: &Path) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut left: Vec<u64> = device_of(directory).into_iter().collect();
+    while let Some(device) = left.pop() {
+        let key = Identity::Device { number: device }.key();
+        if keys.contains(&key) || keys.len() == STEPS_MAX {
+            continue;
+        }
+        keys.push(key);
+        left.extend(parts_of(device));
+        let Some(file) = file_behind(device) else { continue };
+        if let Ok(found) = rustix::fs::stat(&file) {
+            keys.push(Identity::of(&found).key());
+            left.extend(device_of(&file));
+        }
+    }
+    keys
+}
+
+/// The device of the file system that a path belongs to. File systems with numbers of their own (btrfs)
+/// name theirs in the list of mounts.
+fn device_of(path: &Path) -> Option<u64> {
+    let found = fs::metadata(path).ok()?;
+    if rustix::fs::major(found.dev()) != 0 {
+        return Some(found.dev());
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let source = source_of(&mounts, &fs::canonicalize(path).ok()?)?;
+    let source = fs::metadata(source).ok()?;
+    (source.rdev() != 0).then(|| source.rdev())
+}
+
+/// The source of the mount that a path without links lies in: of the longest place, the last one.
+fn source_of(mounts: &str, path: &Path) -> Option<PathBuf> {
+    let places = mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let place = PathBuf::from(unescape(mount.split(' ').nth(4)?));
+        let source = PathBuf::from(unescape(system.split(' ').nth(1)?));
+        path.starts_with(&place).then(|| (place.components().count(), source))
+    });
+    let (_, source) = places.max_by_key(|(depth, _)| *depth)?;
+    source.is_absolute().then_some(source)
+}
+
+/// The disk of a partition, and the devices that a mapped one or an array is made of.
+fn parts_of(device: u64) -> Vec<u64> {
+    let own = directory(device);
+    let slaves = fs::read_dir(own.join("slaves")).into_iter().flatten().flatten();
+    let mut parts: Vec<PathBuf> = slaves.map(|entry| entry.path()).collect();
+    if own.join("partition").exists() {
+        parts.extend(fs::canonicalize(&own).ok().and_then(|own| Some(own.parent()?.to_owned())));
+    }
+    parts.iter().filter_map(|part| number_in(&fs::read_to_string(part.join("dev")).ok()?)).collect()
+}
+
+/// A device's number as its file in /sys says it: `MAJOR:MINOR`.
+pub(crate) fn number_in(text: &str) -> Option<u64> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The file behind a loop device.
+fn file_behind(device: u64) -> Option<PathBuf> {
+    let text = fs::read_to_string(directory(device).join("loop/backing_file")).ok()?;
+    Some(PathBuf::from(text.trim_end_matches('\n')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_of_a_path_names_its_source() {
+        let mounts = "\
+22 1 0:20 / / rw - btrfs /dev/sda1 rw
+36 22 0:31 / /mnt\\0402 rw,noatime master:1 - btrfs /dev/sdb rw
+37 22 0:44 / /data rw shared:2 - tmpfs none rw
+malformed";
+        let source = |path: &str| source_of(mounts, Path::new(path));
+        assert_eq!(source("/home/x"), Some(PathBuf::from("/dev/sda1")));
+        assert_eq!(source("/mnt 2/x"), Some(PathBuf::from("/dev/sdb")));
+        assert_eq!(source("/data/x"), None, "memory lies on no device");
+        assert_eq!(source("/database"), Some(PathBuf::from("/dev/sda1")));
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_lies_on_nothing() {
+        assert_eq!(keys_below(Path::new("/no/such/place")), [""; 0]);
+        assert_eq!(number_in("259:3\n"), Some(rustix::fs::makedev(259, 3)));
+    }
+}
