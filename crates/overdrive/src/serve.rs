@@ -51,7 +51,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Durability::Flush)]
     durability: Durability,
 
-    /// Where to listen: unix:PATH, or tcp:ADDRESS:PORT with --insecure-tcp.
+    /// Where to listen: unix:PATH, in a directory that is there, or tcp:ADDRESS:PORT with
+    /// --insecure-tcp.
     #[arg(long)]
     nbd: Option<String>,
 
@@ -327,6 +328,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let listeners = listeners(&config);
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
+    volume::allow_descriptors(config.volumes.len(), listeners.len())?;
     let captive = arguments.run.is_some();
     let ready = move |uris: &[String]| {
         // A captive command has the URI in its environment, and stdout is its own.

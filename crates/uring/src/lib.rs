@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod available;
 mod backend;
 mod bell;
 mod busy;

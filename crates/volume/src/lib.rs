@@ -17,6 +17,7 @@ pub mod config;
 pub mod console;
 pub mod control;
 mod daemon;
+mod descriptors;
 pub mod drive;
 mod failure;
 mod fleet;
@@ -37,6 +38,7 @@ mod wire;
 pub use daemon::{
     Captive, DaemonPlan, Listening, Place, Planned, Ready, Served, ServedVolume, serve,
 };
+pub use descriptors::allow_descriptors;
 pub use failure::{Exit, Failure};
 pub use keep::Keep;
 pub use pools::create_pool;

@@ -19,6 +19,7 @@ mod freeze;
 mod hang;
 mod home;
 mod hostile;
+mod limits;
 mod lives;
 mod mistakes;
 mod model;
