@@ -16,7 +16,8 @@ use volume::{
 
 /// Serve a volume over NBD, with its hot blocks and small writes in memory.
 ///
-/// The URI for clients is printed once they can connect. With --run, the command runs by the shell
+/// The URI for clients is printed once they can connect (with --json on stderr).
+/// With --run, the command runs by the shell
 /// with 'uri' and 'unixsocket' in its environment; when it ends, the volume is drained and flushed,
 /// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
 ///
@@ -122,7 +123,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_parser = sizes::faults)]
     faults: Option<FaultsSpec>,
 
-    /// Print what was counted as one JSON object on stdout when the service ends.
+    /// Print what was counted as one JSON object on stdout when the service ends; the URI is told on
+    /// stderr then.
     #[arg(long)]
     json: bool,
 
@@ -326,19 +328,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let poll = arguments.poll(&config)?;
     let quiet = arguments.quiet;
     let listeners = listeners(&config);
+    volume::allow_descriptors(config.volumes.len(), listeners.len())?;
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
-    volume::allow_descriptors(config.volumes.len(), listeners.len())?;
-    let captive = arguments.run.is_some();
-    let ready = move |uris: &[String]| {
-        // A captive command has the URI in its environment, and stdout is its own.
-        if !captive {
-            let mut out = std::io::stdout().lock();
-            // Nobody need read it: a closed pipe is no reason to stop serving.
-            uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
-            #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
-            let _ = out.flush();
-        }
+    // A captive command has the URI in its environment, and stdout is its own.
+    let (captive, json) = (arguments.run.is_some(), arguments.json);
+    let ready = move |uris: &[String]| match captive {
+        false if json && quiet => {}
+        false if json => uris.iter().for_each(|uri| volume::tell!("{uri}")),
+        false => print(uris),
+        true => {}
     };
     let plan = DaemonPlan {
         volumes,
@@ -352,7 +351,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     };
     let served = volume::serve(plan)?;
     if arguments.json {
-        volume::say!("{}", json(&served));
+        volume::say!("{}", json_of(&served));
     } else if !quiet {
         let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));
         for (volume, counters) in counted {
@@ -362,6 +361,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
+}
+
+/// Prints where clients can connect.
+fn print(uris: &[String]) {
+    let mut out = std::io::stdout().lock();
+    // Nothing need read it: a closed pipe is no reason to stop serving.
+    uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
+    #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
+    let _ = out.flush();
 }
 
 /// What users ask first: did it help, and is everything safe.
@@ -389,7 +397,7 @@ fn counters(counted: Option<&Counters>) -> serde_json::Value {
     counters.into()
 }
 
-fn json(served: &Served) -> serde_json::Value {
+fn json_of(served: &Served) -> serde_json::Value {
     let first = served.volumes.first();
     let volumes: Vec<_> = served
         .volumes
@@ -398,6 +406,7 @@ fn json(served: &Served) -> serde_json::Value {
             serde_json::json!({
                 "name": volume.name,
                 "backing": volume.backing,
+                "uri": volume.uri,
                 "counters": counters(volume.counters.as_ref()),
             })
         })

@@ -28,6 +28,7 @@ mod operator;
 mod options;
 mod ordered;
 mod ordered_databases;
+mod output;
 mod pools;
 mod power;
 mod pressure;

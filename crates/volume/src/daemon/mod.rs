@@ -91,6 +91,8 @@ pub struct ServedVolume {
     pub name: String,
     /// Its backing as it was written.
     pub backing: String,
+    /// Where clients found it; empty if nowhere.
+    pub uri: String,
     /// What the cache counted, if there is one.
     pub counters: Option<Counters>,
 }
