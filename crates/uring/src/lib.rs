@@ -45,7 +45,7 @@ pub use file::{Direct, FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
 pub use inherit::{inherited, set_inherited};
 pub use open_error::{OpenError, OpenErrorKind};
-pub use pages::{Faults, faults, lock_process};
+pub use pages::{Faults, faults, lock_process, may_lock_all};
 pub use ring::Ring;
 pub use signals::{signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer};

@@ -55,10 +55,27 @@ fn huge_pages(meminfo: &str) -> Check {
 }
 
 fn locked() -> Check {
-    let limit = getrlimit(Resource::Memlock).current;
-    let found = limit.map_or("unlimited".to_owned(), |bytes| format!("at most {}", Size(bytes)));
-    let what = "this version locks nothing";
-    Check::new(Group::Also, "locked memory", State::Ok, format!("{found}; {what}"))
+    let limit = getrlimit(Resource::Memlock).current.filter(|_| !uring::may_lock_all());
+    locked_up_to(limit)
+}
+
+/// What follows from a limit of so many bytes (None: there is none).
+fn locked_up_to(limit: Option<u64>) -> Check {
+    let check = |state, found| Check::new(Group::Serve, "locked memory", state, found);
+    let Some(bytes) = limit else {
+        return check(State::Ok, "as much as there is: serve locks itself and its cache".into());
+    };
+    let cache = match bytes >= USUAL + USUAL / 64 {
+        true => "enough for 1 GiB of cache",
+        false => "less than 1 GiB of cache takes",
+    };
+    let found = format!(
+        "at most {}, {cache}; serve goes on without, but what it could not lock may be swapped out, and \
+         then writing out may wait for a disk",
+        Size(bytes)
+    );
+    check(State::Limited, found)
+        .mend("ulimit -l unlimited as root, or LimitMEMLOCK=infinity in a systemd unit")
 }
 
 fn pressure() -> Check {
@@ -85,6 +102,16 @@ mod tests {
         assert_eq!(field(MEMINFO, "Mem"), None);
         assert_eq!(available(MEMINFO).state, State::Ok);
         assert_eq!(huge_pages(MEMINFO).state, State::Ok);
+    }
+
+    #[test]
+    fn a_limit_of_locked_memory_is_told_with_what_follows() {
+        assert_eq!(locked_up_to(None).state, State::Ok);
+        let little = locked_up_to(Some(8 << 20));
+        assert_eq!((little.state, little.group), (State::Limited, Group::Serve));
+        assert!(little.found.contains("at most 8 MiB, less than 1 GiB"), "{}", little.found);
+        assert!(little.mend.expect("a mend").contains("LimitMEMLOCK"));
+        assert!(locked_up_to(Some(2 << 30)).found.contains("enough for 1 GiB"));
     }
 
     #[test]

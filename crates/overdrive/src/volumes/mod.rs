@@ -4,6 +4,7 @@ mod clear;
 mod list;
 mod power;
 mod set;
+mod show;
 mod stats;
 
 use clap::Subcommand;
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// All volumes, and what holders keep of volumes that nobody serves.
     List(list::Options),
-    /// A volume's stack, limits and settings, as JSON.
+    /// A volume's stack, limits and settings.
     Show(Name),
     /// What a volume has counted and measured.
     Stats(stats::Options),
@@ -163,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let control = arguments.control.as_ref();
     match &arguments.command {
         Command::List(options) => list::run(control, options),
-        Command::Show(name) => show(control, name),
+        Command::Show(name) => show::run(control, name),
         Command::Stats(options) => stats::run(control, options),
         Command::Flush(name) => simple(control, name, "flushed", |volume| Ask::Flush { volume }),
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
@@ -174,17 +175,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::PowerCut(options) => power::run(control, options),
         Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
     }
-}
-
-fn show(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
-    let mut target = find(control, name.name.as_deref())?;
-    let value = target.daemon.ask(&Ask::Show { volume: target.row.name })?;
-    let text = match name.json {
-        true => value.to_string(),
-        false => serde_json::to_string_pretty(&value).expect("it was JSON"),
-    };
-    volume::say!("{text}");
-    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure> {

@@ -170,7 +170,7 @@ fn print_members(stats: &Value) {
 }
 
 /// Nanoseconds for people.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     match ns {
         0 => "0".to_owned(),
         1..1_000 => format!("{ns} ns"),
