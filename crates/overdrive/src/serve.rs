@@ -376,12 +376,11 @@ fn print(uris: &[String]) {
 fn summary(counters: &Counters) -> String {
     let reads = counters.read_hits + counters.read_misses;
     let hits = 100.0 * counters.read_hits as f64 / reads.max(1) as f64;
-    let requested = counters.blocks_requested * 4096;
     let saved = counters.blocks_saved * 4096;
     format!(
         "{reads} reads, {hits:.1} % from memory; {} asked to be written, {} absorbed, {} of it \
          overwritten before it had to be written; all that was answered is on the backing",
-        Size(requested),
+        Size(counters.asked_write_bytes),
         Size(counters.blocks_absorbed * 4096),
         Size(saved),
     )

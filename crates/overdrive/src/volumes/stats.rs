@@ -57,7 +57,7 @@ fn print(stats: &Value) {
     );
     volume::say!(
         "writes    {} asked, {} absorbed, {} saved, {} written out",
-        Size(counter("blocks_requested") * 4096),
+        Size(counter("asked_write_bytes")),
         Size(counter("blocks_absorbed") * 4096),
         Size(counter("blocks_saved") * 4096),
         Size(counter("blocks_written") * 4096),
