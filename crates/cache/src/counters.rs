@@ -103,7 +103,7 @@ counters! {
     count writes_urgent: "epochs",
     /// Changes whose answer waited for its turn, because the write buffer was nearly full (C13).
     count changes_slowed: "requests",
-    /// How long those waited in all.
+    /// How long those waited, summed over all of them: of two that waited together each counts.
     count slowed_ns: "nanoseconds",
     /// Changes sent straight to the backing, for any reason.
     count passes: "requests",

@@ -7,9 +7,12 @@ use crate::failure::{Exit, Failure};
 use core::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why the first line that could not be written was not.
 static LOST: OnceLock<String> = OnceLock::new();
+/// A line could not be written.
+static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line to the standard output, as `println!` does. If nobody reads it, nothing happens; what fails
 /// otherwise (a full disk) makes the command fail in the end; see [`lost`](crate::console::lost).
@@ -27,12 +30,16 @@ macro_rules! tell {
 
 /// Writes to the standard output; see [`say!`](crate::say).
 pub fn output(words: Arguments<'_>) {
-    match io::stdout().lock().write_fmt(words) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            let _ = LOST.set(error.to_string());
-        }
-        _ => {}
+    let Err(error) = io::stdout().lock().write_fmt(words) else { return };
+    ENDED.store(true, Ordering::Relaxed);
+    if error.kind() != ErrorKind::BrokenPipe {
+        let _ = LOST.set(error.to_string());
     }
+}
+
+/// Whether the standard output takes nothing any more: what is said again and again may end.
+pub fn has_ended() -> bool {
+    ENDED.load(Ordering::Relaxed)
 }
 
 /// Whether something that was to be said on the standard output could not be: a command that goes well

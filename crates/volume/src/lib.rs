@@ -16,6 +16,7 @@ pub mod config;
 #[macro_use]
 pub mod console;
 pub mod control;
+mod counted;
 mod daemon;
 mod descriptors;
 pub mod drive;

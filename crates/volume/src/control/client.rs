@@ -58,6 +58,14 @@ impl Daemon {
         }
     }
 
+    /// Another connection to the same daemon: to ask while the first one waits for an answer.
+    ///
+    /// # Errors
+    /// As [`Daemon::connect`].
+    pub fn beside(&self) -> Result<Daemon, Failure> {
+        Daemon::connect(&self.path)
+    }
+
     /// Asks, and waits for the answer's value.
     ///
     /// # Errors
