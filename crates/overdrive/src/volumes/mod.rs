@@ -6,6 +6,7 @@ mod power;
 mod set;
 mod show;
 mod stats;
+mod waiting;
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -148,7 +149,8 @@ fn simple(
     ask: impl Fn(String) -> Ask,
 ) -> Result<ExitCode, Failure> {
     let mut target = find(control, name.name.as_deref())?;
-    target.daemon.ask(&ask(target.row.name.clone()))?;
+    let ask = ask(target.row.name.clone());
+    waiting::ask(&mut target, &ask)?;
     if name.json {
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": target.row.name, "done": done,

@@ -91,6 +91,30 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
 }
 
 #[test]
+fn a_flush_that_takes_long_tells_how_far_it_is() {
+    if !have_libnbd() {
+        return;
+    }
+    // 24 blocks far apart, an epoch each: 24 writes, one after the other.
+    const EPOCHS: &str = "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
+                          for n in range(24): h.pwrite(b'1' * 4096, n << 19); h.flush()";
+    let slow = ["--delay", "read=1us,write=200ms,flush=1us", "--durability", "ordered"];
+    let server = Server::start("ram:16M", &[&HELD[..], &slow].concat());
+    python(EPOCHS, &[&server.uri]).well();
+    let flushed = server.volume(&["flush"]).well();
+    assert_eq!(flushed.stdout, "ram-16M flushed\n");
+    let told = &flushed.stderr;
+    assert!(
+        told.contains("ram-16M: ") && told.contains("are left to be written out, about"),
+        "{told}"
+    );
+    python(EPOCHS, &[&server.uri]).well();
+    let detached = server.volume(&["detach"]).well();
+    assert!(detached.stderr.contains("left to be written out, about"), "{}", detached.stderr);
+    server.wait().well();
+}
+
+#[test]
 fn rates_are_watched_until_nothing_reads_them() {
     let server = Server::start("ram:16M", &["--memory", "8M"]);
     let watch = |options: &str| {
