@@ -32,6 +32,7 @@ mod output;
 mod pools;
 mod power;
 mod pressure;
+mod recipes;
 mod remote;
 mod settings;
 mod upgrade;
