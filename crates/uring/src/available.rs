@@ -51,11 +51,17 @@ pub(crate) fn enough(meminfo_text: &str, bytes: usize) -> Result<(), String> {
         }
         _ => {}
     }
+    own_groups().iter().try_for_each(|group| enough_in(group, bytes))
+}
+
+fn own_groups() -> Vec<Group> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    for group in groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo")) {
-        enough_in(&group, bytes)?;
-    }
-    Ok(())
+    groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+}
+
+/// What the control groups of this process leave it, in bytes; None: they do not limit it.
+pub fn memory_left_in_groups() -> Option<u64> {
+    own_groups().iter().filter_map(left_in).map(|(_, free)| free).min()
 }
 
 /// The names of the two generations of the interface.
@@ -118,22 +124,23 @@ fn groups(own: &str, mounts: &str) -> Vec<Group> {
     groups
 }
 
-/// Whether a group has `bytes` to give. One that tells nothing limits nothing.
-fn enough_in(group: &Group, bytes: u64) -> Result<(), String> {
+/// A group's limit, and what is left of it. None: it tells nothing, so it limits nothing.
+fn left_in(group: &Group) -> Option<(u64, u64)> {
     let read = |name| fs::read_to_string(group.path.join(name)).unwrap_or_default();
     let number = |text: String| text.trim().parse::<u64>().ok();
-    let (Some(limit), Some(used)) =
-        (number(read(group.names.limit)), number(read(group.names.used)))
-    else {
-        return Ok(());
-    };
+    let (limit, used) = (number(read(group.names.limit))?, number(read(group.names.used))?);
     let stat = read("memory.stat");
     let value = |key: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         line.and_then(|number| number.trim().parse().ok()).unwrap_or(0u64)
     };
     let cache: u64 = group.names.cache.iter().map(|name| value(name)).sum();
-    let free = limit.saturating_sub(used.saturating_sub(cache));
+    Some((limit, limit.saturating_sub(used.saturating_sub(cache))))
+}
+
+/// Whether a group has `bytes` to give.
+fn enough_in(group: &Group, bytes: u64) -> Result<(), String> {
+    let Some((limit, free)) = left_in(group) else { return Ok(()) };
     let needed = bytes.saturating_add(bytes / 64).saturating_add(BESIDE);
     if needed <= free {
         return Ok(());

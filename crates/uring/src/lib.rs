@@ -39,6 +39,7 @@ mod sockets;
 mod stretches;
 
 pub use arena::{HugePages, SharedMemory, shared_memory};
+pub use available::memory_left_in_groups;
 pub use backend::FileBackend;
 pub use fence::Fence;
 pub use file::{Direct, FileVolume, Lock, OpenOptions};

@@ -11,7 +11,7 @@ use cache::{BLOCK_SECTORS, Changes, Geometry};
 const KEYS: [&str; 7] =
     ["write", "durability", "dirty_bytes", "dirty_age", "flush_target", "retry_time", "guard"];
 
-/// What is said to who wants to change that.
+/// What is said where that is to be changed.
 const MEMORY: &str = "memory: cannot change while the volume is served: stop its daemon, or detach the \
                       volume, and serve it with another --memory";
 

@@ -1,10 +1,11 @@
 //! What an operator sees of a volume and does with it: `overdrive volume`.
 
-use crate::common::{Server, have, have_libnbd, image, is_root, place, python, run, serve};
+use crate::common::{Server, have, have_libnbd, image, is_root, pause, place, python, run, serve};
 use crate::home::Home;
 use crate::mounted::{open_to_others, plain};
 use std::fs;
 use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
 use std::time::Duration;
 
 const HELD: [&str; 6] = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
@@ -131,7 +132,13 @@ fn rates_are_watched_until_nothing_reads_them() {
         assert_eq!(rates["counters_per_second"]["changes"], 0.0);
     }
     server.volume(&["stats", "--watch", "0"]).refused(2, &["--watch", "0.05"]);
+    let mut watching = server.home.command(&["volume", "stats", "--watch", "50ms", "--json"]);
+    let watching = watching.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+    pause(Duration::from_millis(300));
     server.end().well();
+    let ended = watching.wait_with_output().expect("our child");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.code() == Some(3) && said.contains("ram-16M: "), "{said}");
 }
 
 #[test]

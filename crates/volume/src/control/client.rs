@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a daemon may take to list its volumes.
+/// How long a daemon may take for what it answers at once, as to list its volumes.
 const LIST_TIME: Duration = Duration::from_secs(5);
 
 /// How long a daemon may take to let its clients go, and the next one to be there.
@@ -58,12 +58,16 @@ impl Daemon {
         }
     }
 
-    /// Another connection to the same daemon: to ask while the first one waits for an answer.
+    /// Another connection to the same daemon, for what is answered at once: also while the first one waits
+    /// for an answer.
     ///
     /// # Errors
     /// As [`Daemon::connect`].
     pub fn beside(&self) -> Result<Daemon, Failure> {
-        Daemon::connect(&self.path)
+        let beside = Daemon::connect(&self.path)?;
+        let failed = |error| broken(&self.path, error);
+        beside.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
+        Ok(beside)
     }
 
     /// Asks, and waits for the answer's value.

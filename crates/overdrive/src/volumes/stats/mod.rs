@@ -57,7 +57,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     }
     let mut chosen = chosen(control, options.name.as_deref())?;
     if let Some(time) = options.watch {
-        watch::run(&mut chosen, time, options.json)?;
+        watch::run(chosen, time, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let all = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
@@ -96,7 +96,10 @@ fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, 
     let mut chosen = Vec::new();
     for mut daemon in daemons {
         for row in rows_of(&mut daemon, control)? {
-            chosen.push(Chosen { daemon: daemon.beside()?, volume: row.name });
+            // One that ends in this moment has none any more.
+            if let Ok(daemon) = daemon.beside() {
+                chosen.push(Chosen { daemon, volume: row.name });
+            }
         }
     }
     if chosen.is_empty() {

@@ -4,7 +4,7 @@ use super::{Chosen, time};
 use block::Size;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use volume::{Exit, Failure};
+use volume::Failure;
 
 /// Lines between two headings.
 const PAGE: usize = 20;
@@ -112,43 +112,65 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// What is watched, with the latest look at it.
+struct Watched {
+    chosen: Chosen,
+    before: Value,
+}
+
+/// Lines as a table, with a heading now and then, or objects.
+struct Printer {
+    as_json: bool,
+    lines: usize,
+}
+
+impl Printer {
+    fn print(&mut self, interval: &Interval) {
+        if self.as_json {
+            volume::say!("{}", interval.json());
+            return;
+        }
+        if self.lines.is_multiple_of(PAGE) {
+            print(HEADING);
+        }
+        print(interval.cells().each_ref().map(String::as_str));
+        self.lines += 1;
+    }
+}
+
 /// Prints a line a volume each time, until none is left or the output takes nothing any more. "B." is what
 /// the backing is asked.
 ///
 /// # Errors
-/// A volume has gone; status 3 if its daemon has.
-pub(super) fn run(chosen: &mut [Chosen], time: Duration, as_json: bool) -> Result<(), Failure> {
-    let look = |chosen: &mut [Chosen]| -> Result<Vec<Value>, Failure> {
-        let asked = chosen.iter_mut().map(|one| (one.volume.clone(), one.ask()));
-        let of = |(volume, asked): (String, Result<Value, Failure>)| {
-            asked.map_err(|failure| match failure.exit {
-                Exit::NoDaemon => Failure::new(Exit::NoDaemon, format!("{volume}: {failure}")),
-                _ => failure,
-            })
-        };
-        asked.map(of).collect()
-    };
-    let (mut before, mut lines) = (look(chosen)?, 0);
-    loop {
-        pause(time);
-        let after = look(chosen)?;
-        for (before, after) in before.iter().zip(&after) {
-            let interval = Interval { before, after };
-            if as_json {
-                volume::say!("{}", interval.json());
-                continue;
-            }
-            if lines % PAGE == 0 {
-                print(HEADING);
-            }
-            print(interval.cells().each_ref().map(String::as_str));
-            lines += 1;
-        }
-        if volume::console::has_ended() {
-            return Ok(());
-        }
-        before = after;
+/// The last volume has gone; status 3 if its daemon has.
+pub(super) fn run(chosen: Vec<Chosen>, time: Duration, as_json: bool) -> Result<(), Failure> {
+    let mut watched = Vec::new();
+    for mut chosen in chosen {
+        let before = chosen.ask()?;
+        watched.push(Watched { chosen, before });
     }
+    let mut printer = Printer { as_json, lines: 0 };
+    while !volume::console::has_ended() {
+        pause(time);
+        let mut gone = Vec::new();
+        watched.retain_mut(|one| match one.chosen.ask() {
+            Ok(after) => {
+                printer.print(&Interval { before: &one.before, after: &after });
+                one.before = after;
+                true
+            }
+            Err(failure) => {
+                gone.push(Failure::new(failure.exit, format!("{}: {failure}", one.chosen.volume)));
+                false
+            }
+        });
+        let last = if watched.is_empty() { gone.pop() } else { None };
+        gone.iter().for_each(|failure| volume::tell!("overdrive: {failure}"));
+        if let Some(failure) = last {
+            return Err(failure);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
