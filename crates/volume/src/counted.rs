@@ -29,11 +29,16 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    #[inline]
     fn count(&self, bytes: u64, result: &Result, ns: u64) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.errors.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
-        self.summed_ns.fetch_add(ns, Ordering::Relaxed);
+        if result.is_err() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        if ns > 0 {
+            self.summed_ns.fetch_add(ns, Ordering::Relaxed);
+        }
     }
 }
 
