@@ -5,6 +5,7 @@
 mod cargo;
 mod clock;
 mod deny;
+mod install;
 mod mutants;
 mod packages;
 mod setup;
@@ -34,6 +35,10 @@ enum Command {
     Test,
     /// Repeat the tests with kills, databases and load, larger and with random parameters, for hours.
     Soak(soak::Options),
+    /// Build the program and install it with its systemd unit (as root, unless PREFIX is yours).
+    Install(install::Options),
+    /// Remove what `install` has put there. Configuration and images stay.
+    Uninstall(install::Options),
     /// Run the main job on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
@@ -64,6 +69,8 @@ fn main() -> ExitCode {
         Command::Setup(options) => setup::run(&options),
         Command::Test => test::run(),
         Command::Soak(options) => soak::run(&options),
+        Command::Install(options) => install::install(&options),
+        Command::Uninstall(options) => install::uninstall(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Kills(passed) => kills(&passed.arguments),

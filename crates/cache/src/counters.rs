@@ -77,8 +77,15 @@ counters! {
     count time_saved_ns: "nanoseconds",
     /// Change requests (write, zero, discard) taken in or sent on; what is cut counts in pieces.
     count changes: "requests",
-    /// Blocks asked to be written.
+    /// Blocks that changes of any kind touch: also zeroes and discards, and whole where a change touches them in
+    /// part.
     count blocks_requested: "blocks",
+    /// Bytes asked to be written with data: neither zeroes nor discards.
+    count asked_write_bytes: "bytes",
+    /// Bytes asked to be zeroed.
+    count asked_zero_bytes: "bytes",
+    /// Bytes asked to be discarded, where discards read as zeros.
+    count asked_discard_bytes: "bytes",
     /// Blocks absorbed into the write buffer.
     count blocks_absorbed: "blocks",
     /// Blocks of the open epoch that were overwritten or discarded before they were written: saved.
@@ -96,7 +103,7 @@ counters! {
     count writes_urgent: "epochs",
     /// Changes whose answer waited for its turn, because the write buffer was nearly full (C13).
     count changes_slowed: "requests",
-    /// How long those waited in all.
+    /// How long those waited, summed over all of them: of two that waited together each counts.
     count slowed_ns: "nanoseconds",
     /// Changes sent straight to the backing, for any reason.
     count passes: "requests",
@@ -159,7 +166,8 @@ counters! {
     gauge drain_blocks_per_second: "blocks/s",
     /// Write-outs that are under way at a time where nobody else wants the backing, as measured.
     gauge drain_window: "requests",
-    /// Predicted time of a flush: to write out what waits for that, and to flush the backing.
+    /// Predicted time to make everything durable: to write out what waits for that, and to flush the backing; in
+    /// `ordered` mode with a flush for each epoch.
     gauge flush_predicted_ns: "nanoseconds",
     /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.
     gauge aside: "flags",

@@ -398,6 +398,22 @@ impl Shared {
         }
     }
 
+    /// How long it would take to make everything durable. In `ordered` mode each epoch is written out for itself,
+    /// and the backing is flushed after each: many small ones take much longer than their blocks in one run.
+    fn flush_predicted_ns(&self) -> u64 {
+        let debt = self.gauges.debt();
+        let epochs = match self.gauges.is_ordered() {
+            true => self.closed_epochs() + u32::from(self.gauges.open.load(Ordering::Relaxed) > 0),
+            false => 1,
+        };
+        let epochs = epochs.max(1);
+        let together_ns = u64::from(debt) * 1_000_000_000 / self.drain_rate().max(1);
+        let run_ns = self.drain.least_of((debt / epochs).max(1)).unwrap_or(0);
+        let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
+        let flushes_ns = self.drain.flush_ns.load(Ordering::Relaxed).saturating_mul(epochs.into());
+        together_ns.max(apart_ns).saturating_add(flushes_ns)
+    }
+
     /// What was counted so far, and how things stand at `now_ns`.
     pub fn counters(&self, now_ns: u64) -> Counters {
         let mut all = Counters::default();
@@ -432,9 +448,7 @@ impl Shared {
             measured => measured,
         };
         all.drain_blocks_per_second = load(&self.drain.blocks_per_second);
-        all.flush_predicted_ns = u64::from(self.gauges.debt()) * 1_000_000_000
-            / self.drain_rate().max(1)
-            + load(&self.drain.flush_ns);
+        all.flush_predicted_ns = self.flush_predicted_ns();
         self.watch.count(&mut all, now_ns);
         all.failed = u64::from(self.has_failed());
         all

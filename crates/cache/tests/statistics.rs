@@ -36,11 +36,16 @@ struct Scene {
     world: World,
     lane: Lane,
     shared: Arc<Shared>,
+    cache: Cache,
     stack: Stack,
     latency_ns: Rc<Cell<u64>>,
 }
 
 fn scene(dirty_blocks_max: u32) -> Scene {
+    scene_of(dirty_blocks_max, Durability::Flush)
+}
+
+fn scene_of(dirty_blocks_max: u32, durability: Durability) -> Scene {
     let mut world = World::timed(lane::Prices::default());
     let lane = world.lane();
     let geometry = Geometry {
@@ -54,7 +59,7 @@ fn scene(dirty_blocks_max: u32) -> Scene {
     };
     let settings = Settings {
         write: WriteMode::BackNow,
-        durability: Durability::Flush,
+        durability,
         dirty_blocks_max,
         dirty_age_ns: 10_000_000_000,
         flush_target_ns: 0,
@@ -71,8 +76,8 @@ fn scene(dirty_blocks_max: u32) -> Scene {
     let latency_ns = Rc::new(Cell::new(0));
     let slow = Slow { ram, lane: lane.clone(), limits, latency_ns: latency_ns.clone() };
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, slow));
-    let stack = Stack::new(&lane, cache);
-    Scene { world, lane, shared, stack, latency_ns }
+    let stack = Stack::new(&lane, cache.clone());
+    Scene { world, lane, shared, cache, stack, latency_ns }
 }
 
 impl Scene {
@@ -226,4 +231,46 @@ fn names_are_what_readers_find() {
     for wanted in ["read_hits", "blocks_saved", "writes_urgent", "time_saved_ns", "hit_ns"] {
         assert!(names.contains(&wanted), "{wanted}");
     }
+}
+
+#[test]
+fn what_is_asked_to_be_written_is_counted_in_bytes_by_its_kind() {
+    let mut scene = scene(16);
+    let stack = scene.stack.clone();
+    scene.run(async move {
+        write(&stack, 3, 1).await;
+        write(&stack, 6, 4).await;
+        let at = Extent::new(64, 16);
+        stack.run(Request::Zero { at, fua: false, may_unmap: true }).await.expect("RAM");
+        stack.run(Request::Discard { at: Extent::new(128, 32) }).await.expect("RAM");
+    });
+    let counters = scene.counters();
+    assert_eq!(counters.asked_write_bytes, 5 * 512, "neither whole blocks, nor zeros");
+    assert_eq!((counters.asked_zero_bytes, counters.asked_discard_bytes), (16 * 512, 32 * 512));
+}
+
+#[test]
+fn the_time_of_an_ordered_flush_is_predicted_with_a_flush_for_each_epoch() {
+    let mut scene = scene_of(32, Durability::Ordered);
+    scene.latency_ns.set(2_000_000);
+    let (stack, cache) = (scene.stack.clone(), scene.cache.clone());
+    scene.run(async move {
+        write(&stack, 0, 8).await;
+        cache.drain().await.expect("RAM does not fail");
+    });
+    let (stack, cache, shared) = (scene.stack.clone(), scene.cache.clone(), scene.shared.clone());
+    let lane = scene.lane.clone();
+    scene.run(async move {
+        for block in 1..=12 {
+            write(&stack, block * 8, 8).await;
+            stack.run(Request::Flush).await.expect("it is closed");
+        }
+        let start = lane.now();
+        let predicted = shared.counters(start).flush_predicted_ns;
+        assert!(shared.closed_epochs() >= 10, "{}", shared.closed_epochs());
+        cache.drain().await.expect("RAM does not fail");
+        let took = lane.now() - start;
+        assert!(took > 40_000_000, "{took} ns: one write and one flush for each");
+        assert!((took * 2 / 3..took * 3 / 2).contains(&predicted), "{predicted} of {took} ns");
+    });
 }

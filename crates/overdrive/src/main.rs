@@ -53,7 +53,11 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::Hold => Ok(holder::hold()),
     };
-    result.unwrap_or_else(|failure| tell(&failure))
+    let status = result.unwrap_or_else(|failure| tell(&failure));
+    match volume::console::lost() {
+        Err(failure) if status == ExitCode::SUCCESS => tell(&failure),
+        _ => status,
+    }
 }
 
 /// The sentence goes to stderr, the status to the caller.

@@ -15,18 +15,26 @@ fn target() -> ProgressDrawTarget {
 pub(crate) struct Stages {
     bar: ProgressBar,
     shown: bool,
+    pause: Duration,
 }
 
 impl Stages {
     pub(crate) fn new() -> Stages {
-        Stages {
-            bar: ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden()),
-            shown: false,
-        }
+        Stages::shown_after(Duration::from_secs(2))
+    }
+
+    /// The same for what has taken a moment already.
+    pub(crate) fn new_at_once() -> Stages {
+        Stages::shown_after(Duration::ZERO)
+    }
+
+    fn shown_after(pause: Duration) -> Stages {
+        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
+        Stages { bar, shown: false, pause }
     }
 
     pub(crate) fn set(&mut self, stage: &str, share: f64) {
-        if !self.shown && self.bar.elapsed() > Duration::from_secs(2) {
+        if !self.shown && self.bar.elapsed() > self.pause {
             self.shown = true;
             self.bar.set_draw_target(target());
             let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %");

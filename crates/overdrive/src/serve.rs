@@ -18,7 +18,8 @@ use volume::{
 
 /// Serve a volume over NBD, with its hot blocks and small writes in memory.
 ///
-/// The URI for clients is printed once they can connect. With --run, the command runs by the shell
+/// The URI for clients is printed once they can connect (with --json on stderr).
+/// With --run, the command runs by the shell
 /// with 'uri' and 'unixsocket' in its environment; when it ends, the volume is drained and flushed,
 /// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
 ///
@@ -45,7 +46,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// Where to listen: unix:PATH, or tcp:ADDRESS:PORT with --insecure-tcp.
+    /// Where to listen: unix:PATH, in a directory that is there, or tcp:ADDRESS:PORT with
+    /// --insecure-tcp.
     #[arg(long)]
     nbd: Option<String>,
 
@@ -67,7 +69,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CMD")]
     run: Option<String>,
 
-    /// Print what was counted as one JSON object on stdout when the service ends.
+    /// Print what was counted as one JSON object on stdout when the service ends; the URI is told on
+    /// stderr then.
     #[arg(long)]
     json: bool,
 
@@ -225,18 +228,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let poll = arguments.poll(&config)?;
     let quiet = arguments.quiet;
     let listeners = listeners(&config);
+    volume::allow_descriptors(config.volumes.len(), listeners.len())?;
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
-    let captive = arguments.run.is_some();
-    let ready = move |uris: &[String]| {
-        // A captive command has the URI in its environment, and stdout is its own.
-        if !captive {
-            let mut out = std::io::stdout().lock();
-            // Nobody need read it: a closed pipe is no reason to stop serving.
-            uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
-            #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
-            let _ = out.flush();
-        }
+    // A captive command has the URI in its environment, and stdout is its own.
+    let (captive, json) = (arguments.run.is_some(), arguments.json);
+    let ready = move |uris: &[String]| match captive {
+        false if json && quiet => {}
+        false if json => uris.iter().for_each(|uri| volume::tell!("{uri}")),
+        false => print(uris),
+        true => {}
     };
     let plan = DaemonPlan {
         volumes,
@@ -250,7 +251,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     };
     let served = volume::serve(plan)?;
     if arguments.json {
-        volume::say!("{}", json(&served));
+        volume::say!("{}", json_of(&served));
     } else if !quiet {
         let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));
         for (volume, counters) in counted {
@@ -262,16 +263,24 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
 }
 
+/// Prints where clients can connect.
+fn print(uris: &[String]) {
+    let mut out = std::io::stdout().lock();
+    // Nothing need read it: a closed pipe is no reason to stop serving.
+    uris.iter().for_each(|uri| drop(writeln!(out, "{uri}")));
+    #[allow(clippy::disallowed_methods, reason = "stdout, not a file")]
+    let _ = out.flush();
+}
+
 /// What users ask first: did it help, and is everything safe.
 fn summary(counters: &Counters) -> String {
     let reads = counters.read_hits + counters.read_misses;
     let hits = 100.0 * counters.read_hits as f64 / reads.max(1) as f64;
-    let requested = counters.blocks_requested * 4096;
     let saved = counters.blocks_saved * 4096;
     format!(
         "{reads} reads, {hits:.1} % from memory; {} asked to be written, {} absorbed, {} of it \
          overwritten before it had to be written; all that was answered is on the backing",
-        Size(requested),
+        Size(counters.asked_write_bytes),
         Size(counters.blocks_absorbed * 4096),
         Size(saved),
     )
@@ -287,7 +296,7 @@ fn counters(counted: Option<&Counters>) -> serde_json::Value {
     counters.into()
 }
 
-fn json(served: &Served) -> serde_json::Value {
+fn json_of(served: &Served) -> serde_json::Value {
     let first = served.volumes.first();
     let volumes: Vec<_> = served
         .volumes
@@ -296,6 +305,7 @@ fn json(served: &Served) -> serde_json::Value {
             serde_json::json!({
                 "name": volume.name,
                 "backing": volume.backing,
+                "uri": volume.uri,
                 "counters": counters(volume.counters.as_ref()),
             })
         })

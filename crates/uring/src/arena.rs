@@ -2,6 +2,7 @@
 //! out of core dumps.
 #![allow(unsafe_code)]
 
+use crate::available::{self, HUGE, huge_pages_free};
 use crate::pages;
 use block::Memory;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-const HUGE: usize = 2 << 20;
 /// The smallest page.
 const PAGE: usize = 4096;
 /// Bytes populated between two calls of `progress`.
@@ -150,43 +150,6 @@ fn check_handed_over(file: &OwnedFd) -> io::Result<(usize, bool)> {
     Ok((bytes, huge))
 }
 
-/// A number from /proc/meminfo, as it stands there.
-fn meminfo(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let rest = line.strip_prefix(name)?.strip_prefix(':')?;
-        rest.split_ascii_whitespace().next()?.parse().ok()
-    })
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{} MiB", bytes.div_ceil(1 << 20))
-}
-
-/// Whether `bytes` of 2 MiB pages are free in the pool.
-fn huge_pages_free(meminfo_text: &str, bytes: usize) -> Result<(), String> {
-    let number = |name| meminfo(meminfo_text, name).unwrap_or(0);
-    let free = number("HugePages_Free").saturating_sub(number("HugePages_Rsvd"));
-    let needed = bytes.div_ceil(HUGE) as u64;
-    if number("Hugepagesize") != HUGE as u64 / 1024 || free < needed {
-        return Err(format!(
-            "{needed} huge pages of 2 MiB are needed and {free} are free; reserve them with: \
-             sysctl vm.nr_hugepages={needed}"
-        ));
-    }
-    Ok(())
-}
-
-fn enough_available(meminfo_text: &str, bytes: usize) -> Result<(), String> {
-    match meminfo(meminfo_text, "MemAvailable") {
-        Some(kibibytes) if kibibytes.saturating_mul(1024) < bytes as u64 => Err(format!(
-            "{} of memory are asked for and {} are available; ask for less, or free some",
-            mebibytes(bytes as u64),
-            mebibytes(kibibytes * 1024)
-        )),
-        _ => Ok(()),
-    }
-}
-
 fn out_of_memory(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, message)
 }
@@ -290,7 +253,7 @@ pub fn shared_memory(
             Err(_) => (),
         }
     }
-    enough_available(&text, bytes).map_err(out_of_memory)?;
+    available::enough(&text, bytes).map_err(out_of_memory)?;
     let rounded = bytes.next_multiple_of(rustix::param::page_size());
     let (file, memory) = create(name, rounded, false)?;
     populate(&memory, Advice::LinuxPopulateWrite, progress)?;

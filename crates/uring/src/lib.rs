@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod available;
 mod backend;
 mod bell;
 mod below;
@@ -39,6 +40,7 @@ mod sockets;
 mod stretches;
 
 pub use arena::{HugePages, SharedMemory, shared_memory};
+pub use available::memory_left_in_groups;
 pub use backend::FileBackend;
 pub use below::keys_below;
 pub use fence::Fence;
@@ -46,7 +48,7 @@ pub use file::{Direct, FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
 pub use inherit::{inherited, set_inherited};
 pub use open_error::{OpenError, OpenErrorKind};
-pub use pages::{Faults, faults, lock_process};
+pub use pages::{Faults, faults, lock_process, may_lock_all};
 pub use ring::Ring;
 pub use signals::{ignore_file_size_signal, signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer, sweep};

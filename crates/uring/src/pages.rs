@@ -53,7 +53,7 @@ pub(crate) fn cannot_lock(what: &str, errno: Errno) -> io::Error {
 
 /// Whether the process may lock as much as it likes: a limit that is only just kept now would make
 /// some later growth of the heap fail, and that would end the process.
-fn is_unlimited() -> bool {
+pub fn may_lock_all() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let capable = status.lines().find_map(|line| {
         let bits = u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok()?;
@@ -88,7 +88,7 @@ fn needed(line: &str) -> Option<(usize, usize, bool)> {
 /// One sentence that explains RLIMIT_MEMLOCK. A finite limit is refused also where it would do
 /// today: once it is reached the process could get no more memory, and would end.
 pub fn lock_process() -> io::Result<()> {
-    if !is_unlimited() {
+    if !may_lock_all() {
         return Err(cannot_lock("the process", Errno::NOMEM));
     }
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;

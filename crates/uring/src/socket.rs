@@ -120,6 +120,11 @@ pub fn sweep(directory: &Path, is_ours: impl Fn(&str) -> bool) -> usize {
     .count()
 }
 
+fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 /// How long another process may take to set up its socket, in milliseconds.
 const DIRECTORY_WAIT_MS: u64 = 5_000;
 
@@ -127,8 +132,14 @@ const DIRECTORY_WAIT_MS: u64 = 5_000;
 /// second must not remove what the first has just bound.
 fn lock_directory(directory: &Path, wait_ms: u64) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(directory, flags, Mode::empty())
-        .map_err(|errno| failed(directory, io::Error::from(errno).kind(), "cannot be opened"))?;
+    let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
+        let what = match errno {
+            Errno::NOENT => "there is no such directory; make it, or choose another path",
+            Errno::NOTDIR => "is no directory; choose another path",
+            _ => "cannot be opened",
+        };
+        failed(directory, io::Error::from(errno).kind(), what)
+    })?;
     let patience = Patience::new(wait_ms);
     while rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
         if !patience.pause() {
@@ -143,8 +154,23 @@ fn lock_directory(directory: &Path, wait_ms: u64) -> io::Result<OwnedFd> {
 }
 
 impl Listener {
-    /// Listens at `path`. A missing directory is made, for its owner alone (0700); the socket is
-    /// for its owner alone (0600); a stale socket is replaced.
+    /// Listens at `path` as [`Listener::bind`] does, in a directory of the program's own: where it is
+    /// missing it is made, for its owner alone (0700).
+    ///
+    /// # Errors
+    /// As [`Listener::bind`], or that the directory cannot be made.
+    pub fn bind_private(path: &Path) -> io::Result<Listener> {
+        let directory = directory_of(path);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|error| failed(directory, error.kind(), "the directory cannot be made"))?;
+        Listener::bind(path)
+    }
+
+    /// Listens at `path`, in a directory that is there. The socket is for its owner alone (0600); a
+    /// stale socket is replaced.
     ///
     /// # Errors
     /// One sentence that names the path: somebody listens there, it is no socket, too long, ...
@@ -156,14 +182,7 @@ impl Listener {
                 "too long for a socket (107 bytes at most); choose a shorter path",
             )
         })?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = parent.unwrap_or(Path::new("."));
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(|error| failed(directory, error.kind(), "the directory cannot be made"))?;
-        let _locked = lock_directory(directory, DIRECTORY_WAIT_MS)?;
+        let _locked = lock_directory(directory_of(path), DIRECTORY_WAIT_MS)?;
         clear_stale(path, &address)?;
         let socket = socket(SocketFlags::NONBLOCK)?;
         // The mode of the socket is the mode of the file that bind makes (less the umask, which
@@ -300,7 +319,10 @@ mod tests {
     fn it_is_private_and_goes_with_its_owner() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("new/deep/socket");
-        let listener = Listener::bind(&path)?;
+        let missing = Listener::bind(&path).expect_err("its directory is not there").to_string();
+        assert!(missing.contains("no such directory; make it"), "{missing}");
+        assert!(!path.parent().expect("it has one").exists(), "and is not made");
+        let listener = Listener::bind_private(&path)?;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().expect("it has one")), 0o700);
         let client = UnixStream::connect(&path)?;

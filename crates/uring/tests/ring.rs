@@ -107,7 +107,7 @@ fn two_rings_hand_a_ball_to_and_fro() {
 fn an_echo_goes_through_a_listener() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("s/echo");
-    let listener = Listener::bind(&path).expect("a fresh path");
+    let listener = Listener::bind_private(&path).expect("a fresh path");
     let client = std::thread::spawn(move || {
         let mut stream = UnixStream::connect(path).expect("somebody listens");
         let text: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();

@@ -15,6 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::target::{Plan, target};
 use crate::units;
 use block::{CacheSpec, DelaySpec, Durability, FaultsSpec, Size, Spec, WriteMode};
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -117,17 +118,36 @@ pub struct Config {
 /// # Errors
 /// One sentence with the file, the line, the key and the mend.
 pub fn read(path: &Path) -> Result<Config, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_text(path, "config file")?;
+    parse(&text).map_err(|(at, message)| {
+        let line = text[..at.start.min(text.len())].matches('\n').count() + 1;
+        Failure::new(Exit::Usage, format!("{}:{line}: {message}", path.display()))
+    })
+}
+
+/// The most that a file may hold that people write: what is larger is something else.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads a file that people write, of this kind.
+///
+/// # Errors
+/// It cannot be read, or is too large for its kind: one sentence that names it.
+pub(crate) fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    // A pipe may be meant, so its size says nothing: what is read does.
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text));
+    if read.is_ok() && text.len() as u64 > TEXT_BYTES_MAX {
+        let message = format!("{}: is no {kind}: those have at most 1 MiB", path.display());
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    read.map(|_| text).map_err(|error| {
         let exit = match error.kind() {
             std::io::ErrorKind::NotFound => Exit::Negative,
             std::io::ErrorKind::PermissionDenied => Exit::Permission,
             _ => Exit::Usage,
         };
         Failure::new(exit, format!("{}: cannot be read: {error}", path.display()))
-    })?;
-    parse(&text).map_err(|(at, message)| {
-        let line = text[..at.start.min(text.len())].matches('\n').count() + 1;
-        Failure::new(Exit::Usage, format!("{}:{line}: {message}", path.display()))
     })
 }
 

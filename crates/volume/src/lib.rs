@@ -16,7 +16,9 @@ pub mod config;
 #[macro_use]
 pub mod console;
 pub mod control;
+mod counted;
 mod daemon;
+mod descriptors;
 mod draft;
 pub mod drive;
 mod failure;
@@ -38,6 +40,7 @@ mod wire;
 pub use daemon::{
     Captive, DaemonPlan, Listening, Place, Planned, Ready, Served, ServedVolume, serve,
 };
+pub use descriptors::allow_descriptors;
 pub use failure::{Exit, Failure};
 pub use keep::Keep;
 pub use pools::create_pool;

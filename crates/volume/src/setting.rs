@@ -11,6 +11,10 @@ use cache::{BLOCK_SECTORS, Changes, Geometry};
 const KEYS: [&str; 7] =
     ["write", "durability", "dirty_bytes", "dirty_age", "flush_target", "retry_time", "guard"];
 
+/// What is said where that is to be changed.
+const MEMORY: &str = "memory: cannot change while the volume is served: stop its daemon, or detach the \
+                      volume, and serve it with another --memory";
+
 fn usage(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
 }
@@ -27,11 +31,13 @@ pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, 
         let Some((key, value)) = pair.split_once('=') else {
             return Err(usage(format!("'{pair}' is not KEY=VALUE; keys are {}", KEYS.join(", "))));
         };
+        // As the options of `overdrive serve` are written, or as the keys of a config file.
+        let key = key.replace('-', "_");
         if seen.contains(&key) {
             return Err(usage(format!("{key}: is given twice; give it once")));
         }
+        read(&mut changes, &key, value, geometry)?;
         seen.push(key);
-        read(&mut changes, key, value, geometry)?;
     }
     if seen.is_empty() {
         return Err(usage(format!("nothing to set; write KEY=VALUE, with {}", KEYS.join(", "))));
@@ -56,6 +62,7 @@ fn read(changes: &mut Changes, key: &str, value: &str, geometry: &Geometry) -> R
             check_dirty(dirty, Size(memory))?;
             changes.dirty_bytes = Some(dirty.0);
         }
+        "memory" => return Err(usage(format!("{MEMORY}; known are {}", KEYS.join(", ")))),
         _ => return Err(usage(format!("unknown key {key}; {}", nearest(key, &KEYS)))),
     }
     Ok(())
@@ -82,7 +89,7 @@ mod tests {
             ..Changes::default()
         };
         assert_eq!(read_all(&all).expect("good"), expected);
-        let read = read_all(&["dirty_bytes=3M", "flush_target=0", "retry_time=10s"]).expect("good");
+        let read = read_all(&["dirty-bytes=3M", "flush-target=0", "retry_time=10s"]).expect("good");
         assert_eq!((read.dirty_bytes, read.flush_target_ns), (Some(3 << 20), Some(0)));
         assert_eq!(read.retry_time_ns, Some(10_000_000_000));
     }
@@ -101,6 +108,8 @@ mod tests {
         assert!(wrong(&["dirty_age=5"]).contains("write it like"));
         assert!(wrong(&["dirtyage=5s"]).contains("did you mean 'dirty_age'?"));
         assert!(wrong(&["memory=1G"]).contains("known are write"));
+        assert!(wrong(&["memory=1G"]).contains("serve it with another --memory"));
+        assert!(wrong(&["dirty-age=1s", "dirty_age=1s"]).contains("twice"));
         assert!(wrong(&["guard=maybe"]).contains("on or off"));
         assert!(wrong(&["write"]).contains("KEY=VALUE"));
         assert!(wrong(&["write=back", "write=none"]).contains("twice"));

@@ -1,5 +1,6 @@
 //! A volume: a spec, opened. Its halves are shared by lanes; each lane attaches its own handles.
 
+use crate::counted::{Counted, Counts};
 use crate::failure::{Exit, Failure};
 use crate::keep::Keep;
 use crate::opening::Opening;
@@ -58,6 +59,7 @@ pub struct Volume {
     keeper: RefCell<Option<Keeper>>,
     /// Taken while it was served, because its memory is kept only since then.
     late_fence: RefCell<Option<Fence>>,
+    counts: Arc<Counts>,
 }
 
 /// A volume's stack on one lane.
@@ -96,6 +98,7 @@ impl Volume {
             read_only: flags.read_only,
             keeper: RefCell::new(keeper),
             late_fence: RefCell::new(None),
+            counts: Arc::default(),
         })
     }
 
@@ -120,6 +123,11 @@ impl Volume {
             Half::Cache { shared, .. } => Some(shared),
             _ => None,
         }
+    }
+
+    /// What was asked of the backing, where there is no cache: with one that counts it itself.
+    pub(crate) fn counts(&self) -> Option<&Counts> {
+        self.cache().is_none().then_some(&*self.counts)
     }
 
     /// The modelled drive at the bottom, if it is one.
@@ -256,9 +264,10 @@ impl Volume {
         }
         let Attached { stack, cache } = self.half.attach(ring);
         let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
-        if let Some(shared) = self.cache() {
-            stack = Stack::new(ring.lane(), Sampled::new(shared, stack));
-        }
+        stack = match self.cache() {
+            Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
+            None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
+        };
         Ok(Attached { stack, cache })
     }
 }

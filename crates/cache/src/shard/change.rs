@@ -7,7 +7,7 @@ use crate::index::Hash;
 use crate::level::Level;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
-use block::{Buf, Extent};
+use block::{Buf, Extent, SECTOR};
 use core::sync::atomic::Ordering;
 
 /// What a change brings.
@@ -169,6 +169,12 @@ impl Shard {
 
     /// A change has been admitted.
     pub(crate) fn count_change(&mut self, change: &Change) {
+        let bytes = u64::from(change.at.count) * SECTOR;
+        *match change.source {
+            Source::Data(_) => &mut self.counters.asked_write_bytes,
+            Source::Zeros { discard: false, .. } => &mut self.counters.asked_zero_bytes,
+            Source::Zeros { discard: true, .. } => &mut self.counters.asked_discard_bytes,
+        } += bytes;
         self.counters.changes += 1;
         self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);
     }

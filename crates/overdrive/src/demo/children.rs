@@ -140,6 +140,14 @@ impl Running {
         self.child.stdout.take()
     }
 
+    /// The first line of its messages that begins so.
+    pub(super) fn says(&self, start: &str) -> Option<String> {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        // What is being written just now has no end yet.
+        let (whole, _) = log.rsplit_once('\n')?;
+        whole.lines().find(|line| line.starts_with(start)).map(str::to_owned)
+    }
+
     /// Asks it to end.
     pub(super) fn terminate(&self) {
         // It may have ended by itself in this moment.

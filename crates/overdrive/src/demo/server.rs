@@ -1,7 +1,7 @@
 //! One side's server: `overdrive serve` itself, the same program as everywhere.
 
 use super::children::{Children, Running};
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use volume::Failure;
@@ -10,10 +10,13 @@ use volume::Failure;
 /// four at a time.
 const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
 
+/// Between two looks whether it serves, in milliseconds.
+const START_LOOK_MS: i64 = 20;
+
 /// A server that runs.
 pub(super) struct Server {
     running: Running,
-    output: BufReader<ChildStdout>,
+    output: ChildStdout,
     uri: String,
 }
 
@@ -39,21 +42,22 @@ impl Server {
         command
             .arg("serve")
             .arg(image)
-            .args(["--delay", DELAY, "--name", "disk", "--quiet", "--json", "--memory"])
+            .args(["--delay", DELAY, "--name", "disk", "--json", "--memory"])
             .arg(memory_bytes.to_string())
             .arg("--nbd")
             .arg(format!("unix:{}", directory.join("disk.sock").display()));
         let mut running = children.start("overdrive-serve", &mut command, Stdio::piped())?;
         let output = running.take_output().expect("its output is a pipe");
-        let mut output = BufReader::new(output);
-        let mut line = String::new();
-        // It prints the URI once clients can connect, or ends, which closes the pipe.
-        let read = output.read_line(&mut line);
-        let uri = line.trim().to_owned();
-        if read.is_err() || uri.is_empty() {
-            return Err(running.failure("it did not begin to serve"));
+        // It tells the URI once clients can connect.
+        loop {
+            if let Some(uri) = running.says("nbd+unix:") {
+                return Ok(Server { running, output, uri });
+            }
+            if running.has_ended() {
+                return Err(running.failure("it did not begin to serve"));
+            }
+            children.pause(START_LOOK_MS)?;
         }
-        Ok(Server { running, output, uri })
     }
 
     /// Where clients connect.

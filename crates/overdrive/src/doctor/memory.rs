@@ -12,7 +12,8 @@ const LEAST: u64 = 1 << 20;
 
 pub(super) fn checks() -> Vec<Check> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    vec![available(&meminfo), huge_pages(&meminfo), locked(), pressure()]
+    let groups = uring::memory_left_in_groups();
+    vec![available(&meminfo, groups), huge_pages(&meminfo), locked(), pressure()]
 }
 
 /// A line of /proc/meminfo, in its own unit.
@@ -21,14 +22,17 @@ fn field(meminfo: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn available(meminfo: &str) -> Check {
+/// `groups`: what the control groups leave, if they limit it.
+fn available(meminfo: &str, groups: Option<u64>) -> Check {
     let check = |state, found| Check::new(Group::Serve, "memory", state, found);
     let Some(kib) = field(meminfo, "MemAvailable") else {
         return check(State::Limited, "/proc/meminfo tells nothing".into())
             .mend("choose --memory yourself");
     };
-    let bytes = kib * 1024;
-    let found = format!("{} available", Size(bytes));
+    let machine = kib * 1024;
+    let bytes = groups.map_or(machine, |left| left.min(machine));
+    let whose = if bytes < machine { " in this control group" } else { "" };
+    let found = format!("{} available{whose}", Size(bytes));
     if bytes < LEAST {
         return check(State::Missing, found).mend("end other programs");
     }
@@ -55,10 +59,27 @@ fn huge_pages(meminfo: &str) -> Check {
 }
 
 fn locked() -> Check {
-    let limit = getrlimit(Resource::Memlock).current;
-    let found = limit.map_or("unlimited".to_owned(), |bytes| format!("at most {}", Size(bytes)));
-    let what = "this version locks nothing";
-    Check::new(Group::Also, "locked memory", State::Ok, format!("{found}; {what}"))
+    let limit = getrlimit(Resource::Memlock).current.filter(|_| !uring::may_lock_all());
+    locked_up_to(limit)
+}
+
+/// What follows from a limit of so many bytes (None: there is none).
+fn locked_up_to(limit: Option<u64>) -> Check {
+    let check = |state, found| Check::new(Group::Serve, "locked memory", state, found);
+    let Some(bytes) = limit else {
+        return check(State::Ok, "as much as there is: serve locks itself and its cache".into());
+    };
+    let cache = match bytes >= USUAL + USUAL / 64 {
+        true => "enough for 1 GiB of cache",
+        false => "less than 1 GiB of cache takes",
+    };
+    let found = format!(
+        "at most {}, {cache}; serve goes on without, but what it could not lock may be swapped out, and \
+         then writing out may wait for a disk",
+        Size(bytes)
+    );
+    check(State::Limited, found)
+        .mend("ulimit -l unlimited as root, or LimitMEMLOCK=infinity in a systemd unit")
 }
 
 fn pressure() -> Check {
@@ -83,17 +104,30 @@ mod tests {
         assert_eq!(field(MEMINFO, "MemAvailable"), Some(3_145_728));
         assert_eq!(field(MEMINFO, "HugePages_Free"), Some(600));
         assert_eq!(field(MEMINFO, "Mem"), None);
-        assert_eq!(available(MEMINFO).state, State::Ok);
+        assert_eq!(available(MEMINFO, None).state, State::Ok);
         assert_eq!(huge_pages(MEMINFO).state, State::Ok);
     }
 
     #[test]
+    fn a_limit_of_locked_memory_is_told_with_what_follows() {
+        assert_eq!(locked_up_to(None).state, State::Ok);
+        let little = locked_up_to(Some(8 << 20));
+        assert_eq!((little.state, little.group), (State::Limited, Group::Serve));
+        assert!(little.found.contains("at most 8 MiB, less than 1 GiB"), "{}", little.found);
+        assert!(little.mend.expect("a mend").contains("LimitMEMLOCK"));
+        assert!(locked_up_to(Some(2 << 30)).found.contains("enough for 1 GiB"));
+    }
+
+    #[test]
     fn little_memory_is_limited_and_none_is_missing() {
-        let less = available("MemAvailable: 1048576 kB\n");
+        let less = available("MemAvailable: 1048576 kB\n", None);
         assert_eq!(less.state, State::Limited);
         assert_eq!(less.mend.as_deref(), Some("use serve with --memory 256M"));
-        assert_eq!(available("MemAvailable: 512 kB\n").state, State::Missing);
-        assert_eq!(available("").state, State::Limited);
+        assert_eq!(available("MemAvailable: 512 kB\n", None).state, State::Missing);
+        assert_eq!(available("", None).state, State::Limited);
+        let group = available(MEMINFO, Some(1 << 30));
+        assert_eq!(group.state, State::Limited);
+        assert!(group.found.contains("1 GiB available in this control group"), "{}", group.found);
         let none = huge_pages("HugePages_Free: 0\nHugepagesize: 2048 kB\n");
         assert!(none.mend.expect("a mend").contains("vm.nr_hugepages=520"));
     }

@@ -5,6 +5,7 @@ use super::{age, show};
 use clap::ValueEnum;
 use drives::{Derived, Kind, Model};
 use serde_json::{Value, json};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use volume::{Exit, Failure};
@@ -174,11 +175,13 @@ fn read(file: &Path) -> Result<Model, Failure> {
         Failure::new(exit, format!("{place}: cannot be read ({error}); name a drive's TOML file"))
     };
     let wrong = |what: &str| Failure::new(Exit::Negative, format!("{place}: {what}"));
-    let size = std::fs::metadata(file).map_err(failed)?.len();
-    if size > MOST_BYTES {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > MOST_BYTES {
         return Err(wrong("larger than 1 MiB; a drive's description is a few kilobytes of TOML"));
     }
-    let bytes = std::fs::read(file).map_err(failed)?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8; write it as plain text"))?;
     Model::parse(&place.to_string(), &text)
         .map_err(|error| Failure::new(Exit::Negative, error.to_string()))

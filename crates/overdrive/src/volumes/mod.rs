@@ -5,7 +5,9 @@ mod list;
 mod meant;
 mod power;
 mod set;
+mod show;
 mod stats;
+mod waiting;
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -35,7 +37,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// All volumes, and what holders keep of volumes that nobody serves.
     List(list::Options),
-    /// A volume's stack, limits and settings, as JSON.
+    /// A volume's stack, limits and settings.
     Show(Name),
     /// What a volume has counted and measured.
     Stats(stats::Options),
@@ -147,7 +149,8 @@ fn simple(
     ask: impl Fn(String) -> Ask,
 ) -> Result<ExitCode, Failure> {
     let mut target = find(control, name.name.as_deref())?;
-    target.daemon.ask(&ask(target.row.name.clone()))?;
+    let ask = ask(target.row.name.clone());
+    waiting::ask(&mut target, &ask)?;
     if name.json {
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": target.row.name, "done": done,
@@ -163,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let control = arguments.control.as_ref();
     match &arguments.command {
         Command::List(options) => list::run(control, options),
-        Command::Show(name) => show(control, name),
+        Command::Show(name) => show::run(control, name),
         Command::Stats(options) => stats::run(control, options),
         Command::Flush(name) => simple(control, name, "flushed", |volume| Ask::Flush { volume }),
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
@@ -174,17 +177,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::PowerCut(options) => power::run(control, options),
         Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
     }
-}
-
-fn show(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
-    let mut target = find(control, name.name.as_deref())?;
-    let value = target.daemon.ask(&Ask::Show { volume: target.row.name })?;
-    let text = match name.json {
-        true => value.to_string(),
-        false => serde_json::to_string_pretty(&value).expect("it was JSON"),
-    };
-    volume::say!("{text}");
-    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure> {

@@ -13,9 +13,11 @@ use volume::control::words::Ask;
 /// is dirty, nothing is changed. It holds until the daemon ends or is upgraded; what the volume is served
 /// with next time is said there.
 ///
-/// Settings, with the values of 'overdrive serve':
+/// Settings, with the values of 'overdrive serve' ('-' is as good as '_'):
 ///   write=back|back-now|through|none      durability=flush|ordered|scratch
 ///   dirty_bytes=SIZE   dirty_age=TIME   flush_target=TIME   retry_time=TIME   guard=on|off
+///
+/// The memory cannot be set: stop the daemon, or detach the volume, and serve it with another --memory.
 ///
 /// Examples:
 ///   overdrive volume set db durability=ordered dirty_age=2s

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -209,8 +210,15 @@ impl Server {
         let appended = File::options().create(true).append(true).open(&errors);
         command.stderr(appended.expect("the home takes files"));
         let mut child = command.spawn().expect("the binary under test");
+        let stdout = child.stdout.take().expect("piped");
         let mut uri = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut uri).expect("text");
+        if command.get_args().any(|argument| argument == "--json") {
+            // Then stdout is for the object in the end.
+            uri = format!("nbd+unix:///?socket={}", home.socket().display());
+            wait_until("it serves", || UnixStream::connect(home.socket()).is_ok());
+        } else {
+            BufReader::new(stdout).read_line(&mut uri).expect("text");
+        }
         let server = Server {
             child,
             program: command.get_program().to_owned(),

@@ -1,73 +1,96 @@
-//! Limits of the process that serves: they give errors, not its end.
+//! Limits of the system: what cannot work is refused with a sentence that names the limit.
 
-use crate::common::{
-    Ended, OVERDRIVE, Server, captive, have, have_libnbd, image, place, python, run,
-};
+use crate::common::{Ended, OVERDRIVE, is_root, run};
+use crate::home::Home;
 use crate::mounted::plain;
-use std::process::Command;
+use std::fs;
+use std::path::PathBuf;
 
-/// Serves an image of 64 MiB by a process that may write no file beyond 32 MiB, for a client's program.
-fn limited(options: &[&str], program: &str) -> Ended {
-    let place = place();
-    let image = image(&place, 64);
-    let mut command = Command::new("prlimit");
-    command.args(["--fsize=33554432", OVERDRIVE, "serve", plain(&image)]).args(options);
-    let server = Server::spawn(command);
-    const BEGIN: &str = r#"
-import nbd, sys
-def told(command, *arguments):
-    try: command(*arguments)
-    except nbd.Error as error: return error.errno
-h = nbd.NBD(); h.connect_uri(sys.argv[1])
-A, LOW, HIGH = b"A" * 4096, 1 << 20, 40 << 20
-"#;
-    python(&format!("{BEGIN}{program}"), &[&server.uri]).well();
-    server.end()
+/// A shell line that ends with the command, in a home of its own.
+fn in_shell(line: &str) -> Ended {
+    let home = Home::new();
+    let runtime = format!("XDG_RUNTIME_DIR={}", home.runtime().display());
+    run("env", &[&runtime, "sh", "-c", &format!("{line} exec \"$@\""), "sh", OVERDRIVE])
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_no_space_for_the_client_and_not_the_end() {
-    if !have(&["prlimit"]) || !have_libnbd() {
+fn too_few_open_files_are_named_with_the_limit() {
+    let serve = |limit: u32| {
+        in_shell(&format!(
+            "ulimit -n {limit}; set -- \"$1\" serve ram:1M --memory 1M -q --run true;"
+        ))
+    };
+    for limit in [32, 255] {
+        serve(limit)
+            .refused(4, &["RLIMIT_NOFILE", &limit.to_string(), "ulimit -n", "LimitNOFILE="]);
+    }
+    serve(512).well();
+    // A soft limit is raised as far as it takes.
+    in_shell("ulimit -S -n 32; set -- \"$1\" serve ram:1M --memory 1M -q --run true;").well();
+}
+
+#[test]
+fn a_config_file_without_an_end_is_not_read_to_its_end() {
+    let home = Home::new();
+    home.overdrive(&["serve", "--config", "/dev/zero"]).refused(2, &["/dev/zero", "at most 1 MiB"]);
+    home.overdrive(&["drive", "models", "--check", "/dev/zero"]).refused(1, &["1 MiB"]);
+}
+
+/// A control group of this test's own, gone with it.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None`, with the reason, where none can be made.
+    fn limited_to(mebibytes: u64) -> Option<Group> {
+        let (first, second) = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup");
+        let is_first = fs::exists(first).unwrap_or(false);
+        let (root, limit) = match is_first {
+            true => (first, "memory.limit_in_bytes"),
+            false => (second, "memory.max"),
+        };
+        let path = PathBuf::from(root).join(format!("overdrive-test-{}", std::process::id()));
+        let made = fs::create_dir(&path).map(|()| Group(path));
+        let limited = made.and_then(|group| {
+            fs::write(group.0.join(limit), (mebibytes << 20).to_string()).map(|()| group)
+        });
+        limited.map_err(|error| println!("skipped: no control group with a limit: {error}")).ok()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn more_memory_than_a_control_group_allows_is_refused_rather_than_killed() {
+    if !is_root() {
+        println!("skipped: making control groups needs root");
         return;
     }
-    for options in [&["--memory", "0"][..], &["--memory", "4M", "--write", "through"]] {
-        let program = r#"
-assert told(h.pwrite, A, HIGH) == "ENOSPC"
-assert told(h.pwrite, A, LOW) is None
-assert told(h.flush) is None
-assert h.pread(4096, LOW) == A and h.pread(4096, HIGH) == bytes(4096)
-"#;
-        limited(options, program).well();
-    }
-    // What was absorbed already is told at the flush (C8).
-    let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
-    let program = r#"
-assert told(h.pwrite, A, HIGH) is None
-assert told(h.flush) == "ENOSPC"
-assert told(h.pwrite, A, LOW) is not None, "the volume has failed"
-assert h.pread(4096, HIGH) == A
-"#;
-    let ended = limited(&[&options[..], &["--retry-time", "300ms"]].concat(), program);
-    assert_eq!(ended.status, 6, "{}", ended.stderr);
-    assert!(ended.stderr.contains("4 KiB of acknowledged writes"), "{}", ended.stderr);
-}
-
-#[test]
-fn a_limit_of_file_sizes_below_the_memory_is_named() {
-    if !have(&["prlimit"]) {
+    let meminfo = fs::read_to_string("/proc/meminfo").expect("Linux");
+    if !meminfo.lines().any(|line| line.split_whitespace().eq(["HugePages_Free:", "0"])) {
+        println!("skipped: huge pages are free, and those are not the group's");
         return;
     }
-    let limited = ["--fsize=1048576", OVERDRIVE, "serve", "ram:8M", "--memory", "8M"];
-    let refused = run("prlimit", &[&limited[..], &["--run", "exit 99"]].concat());
-    refused.refused(2, &["memory for the volume", "ulimit -f"]);
-}
-
-#[test]
-fn a_captive_command_has_the_signals_that_it_would_have_had() {
-    // SIGXFSZ is number 25.
-    let script = r#"
-ignored=$(grep SigIgn /proc/$$/status | cut -f 2)
-test $((0x$ignored >> 24 & 1)) = 0
-"#;
-    captive("ram:1M", &["--memory", "1M"], script).well();
+    let Some(group) = Group::limited_to(200) else { return };
+    let serve = |memory: &str| {
+        in_shell(&format!(
+            "echo $$ > {}/cgroup.procs; set -- \"$1\" serve ram:1M --memory {memory} -q --run true;",
+            plain(&group.0)
+        ))
+    };
+    // The cache of a small volume is no larger than that.
+    serve("1G").well();
+    let large = |memory: &str| {
+        in_shell(&format!(
+            "echo $$ > {}/cgroup.procs; set -- \"$1\" serve null:4G --memory {memory} -q --run true;",
+            plain(&group.0)
+        ))
+    };
+    for memory in ["190M", "1G"] {
+        large(memory).refused(2, &["control group", "limit of 200 MiB", "ask for less"]);
+    }
+    large("64M").well();
 }

@@ -233,7 +233,7 @@ fn a_holder_that_is_killed_is_replaced_and_the_next_kill_loses_nothing() {
 fn nobody_need_read_what_it_says() {
     let place = place();
     let image = image(&place, 24);
-    // Its standard output is closed after the first line, and its standard error takes nothing.
+    // Its standard output is closed, and its standard error takes nothing.
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", OVERDRIVE, "serve"]).arg(&image);
     command.args(["--memory", "8M", "--json"]);

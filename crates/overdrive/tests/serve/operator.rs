@@ -1,10 +1,11 @@
 //! What an operator sees of a volume and does with it: `overdrive volume`.
 
-use crate::common::{Server, have, have_libnbd, image, is_root, place, python, run, serve};
+use crate::common::{Server, have, have_libnbd, image, is_root, pause, place, python, run, serve};
 use crate::home::Home;
 use crate::mounted::{open_to_others, plain};
 use std::fs;
 use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
 use std::time::Duration;
 
 const HELD: [&str; 6] = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
@@ -55,6 +56,89 @@ fn a_volume_is_listed_shown_and_counted() {
     assert!(people.contains("state     serving"), "{people}");
     assert!(server.volume(&["stats", "--explain"]).well().stdout.contains("blocks_dirty"));
     server.end().well();
+}
+
+#[test]
+fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
+    if !have_libnbd() {
+        return;
+    }
+    const USE: &str = "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
+                       h.pwrite(b'1' * 65536, 0); h.pread(4096, 0); h.pread(8192, 0); h.flush()";
+    let server = Server::start("ram:16M", &["--memory", "8M"]);
+    let bare = server.home.command(&["serve", "ram:8M", "--name", "bare", "--memory", "0"]);
+    let bare = Server::run_in(&server.home, bare);
+    for uri in [&server.uri, &bare.uri] {
+        python(USE, &[uri]).well();
+    }
+    let people = server.volume(&["stats"]).well().stdout;
+    let (first, second) = people.split_once("ram-16M").expect("both, in the order of names");
+    assert!(first.starts_with("bare\n  It has no cache"), "{people}");
+    assert!(second.starts_with("\n  It uses "), "{people}");
+    assert!(second.contains("until a client that is connected has flushed"), "{people}");
+    assert!(!people.contains("blocks_requested"), "counters are for --all: {people}");
+    let all = server.volume(&["stats", "ram-16M", "--all"]).well().stdout;
+    assert!(all.contains("time_saved_ns") && all.contains("summed over reads"), "{all}");
+    // Without a cache its requests are counted, too.
+    let stats = server.volume(&["stats", "bare", "--json"]).json("overdrive.volume-stats/1");
+    let backing = &stats["backing"];
+    assert_eq!((&backing["reads"], &backing["read_bytes"]), (&2.into(), &12_288.into()));
+    assert_eq!((&backing["changes"], &backing["write_bytes"]), (&1.into(), &65_536.into()));
+    assert_eq!((&backing["flushes"], &backing["errors"]), (&1.into(), &0.into()));
+    let both = server.volume(&["stats", "--json"]).json("overdrive.volumes-stats/1");
+    assert_eq!(both["volumes"].as_array().map(Vec::len), Some(2));
+    bare.end().well();
+    server.end().well();
+}
+
+#[test]
+fn a_flush_that_takes_long_tells_how_far_it_is() {
+    if !have_libnbd() {
+        return;
+    }
+    // 24 blocks far apart, an epoch each: 24 writes, one after the other.
+    const EPOCHS: &str = "import nbd, sys\nh = nbd.NBD(); h.connect_uri(sys.argv[1])\n\
+                          for n in range(24): h.pwrite(b'1' * 4096, n << 19); h.flush()";
+    let slow = ["--delay", "read=1us,write=200ms,flush=1us", "--durability", "ordered"];
+    let server = Server::start("ram:16M", &[&HELD[..], &slow].concat());
+    python(EPOCHS, &[&server.uri]).well();
+    let flushed = server.volume(&["flush"]).well();
+    assert_eq!(flushed.stdout, "ram-16M flushed\n");
+    let told = &flushed.stderr;
+    assert!(
+        told.contains("ram-16M: ") && told.contains("are left to be written out, about"),
+        "{told}"
+    );
+    python(EPOCHS, &[&server.uri]).well();
+    let detached = server.volume(&["detach"]).well();
+    assert!(detached.stderr.contains("left to be written out, about"), "{}", detached.stderr);
+    server.wait().well();
+}
+
+#[test]
+fn rates_are_watched_until_nothing_reads_them() {
+    let server = Server::start("ram:16M", &["--memory", "8M"]);
+    let watch = |options: &str| {
+        let variable = format!("XDG_RUNTIME_DIR={}", server.home.runtime().display());
+        let line = format!("env {variable} \"$0\" volume stats {options} | head -n 3");
+        run("sh", &["-c", &line, crate::common::OVERDRIVE]).well().stdout
+    };
+    let people = watch("--watch 0.05");
+    assert!(people.starts_with("VOLUME") && people.contains("READS/S"), "{people}");
+    assert_eq!(people.lines().filter(|line| line.starts_with("ram-16M ")).count(), 2, "{people}");
+    for line in watch("ram-16M --json --watch 50ms").lines() {
+        let rates: serde_json::Value = serde_json::from_str(line).expect("an object a line");
+        assert_eq!(rates["schema"], "overdrive.volume-rates/1");
+        assert_eq!(rates["counters_per_second"]["changes"], 0.0);
+    }
+    server.volume(&["stats", "--watch", "0"]).refused(2, &["--watch", "0.05"]);
+    let mut watching = server.home.command(&["volume", "stats", "--watch", "50ms", "--json"]);
+    let watching = watching.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+    pause(Duration::from_millis(300));
+    server.end().well();
+    let ended = watching.wait_with_output().expect("our child");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.code() == Some(3) && said.contains("ram-16M: "), "{said}");
 }
 
 #[test]

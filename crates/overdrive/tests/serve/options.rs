@@ -12,6 +12,7 @@ fn wrong_values_are_named_and_nothing_is_changed() {
     fs::write(&plain, "not a socket").expect("room");
     let plain = format!("unix:{}", plain.display());
     let deep = format!("unix:/tmp/{}/socket", "d".repeat(120));
+    let nowhere = format!("unix:{}", place.path().join("missing/socket").display());
     let long = "n".repeat(5000);
     let cases: &[(&[&str], &[&str])] = &[
         (&["--memory", "4Q"], &["--memory", "'4Q' is not a size"]),
@@ -33,6 +34,7 @@ fn wrong_values_are_named_and_nothing_is_changed() {
         (&["--nbd", "unix:"], &["--nbd", "unix:PATH"]),
         (&["--nbd", &plain], &["not a socket", "choose another path"]),
         (&["--nbd", &deep], &["too long", "shorter"]),
+        (&["--nbd", &nowhere], &["missing", "no such directory", "make it"]),
         (&["--name", &long], &["--name", "255"]),
         (&["--no-such-option"], &["--no-such-option"]),
     ];
@@ -41,6 +43,7 @@ fn wrong_values_are_named_and_nothing_is_changed() {
         serve(&image, &run).refused(2, words);
     }
     assert_eq!(fs::read(&image).expect("ours"), [7; 65536], "nothing was changed");
+    assert!(!place.path().join("missing").exists(), "no directory is made for a typing error");
 }
 
 #[test]

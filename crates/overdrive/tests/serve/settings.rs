@@ -92,6 +92,34 @@ fn what_cannot_be_set_is_refused_whole() {
 }
 
 #[test]
+fn the_stack_that_is_shown_has_the_settings_in_force() {
+    let server = Server::start("ram:16M", &HELD);
+    let stack = |server: &Server| {
+        server.volume(&["show", "--json"]).json("overdrive.volume/1")["stack"]["cache"].clone()
+    };
+    let before = stack(&server);
+    assert_eq!((&before["dirty_bytes"], &before["write"]), (&Value::Null, &"back-now".into()));
+    let changes = ["write=through", "durability=scratch", "dirty-bytes=1M", "dirty-age=2s"];
+    let more = ["flush_target=3s", "retry-time=4s", "guard=off"];
+    server.volume(&[&["set"], &changes[..], &more].concat()).well();
+    let expected = serde_json::json!({
+        "memory": before["memory"], "write": "through", "durability": "scratch",
+        "dirty_bytes": 1 << 20, "dirty_age_ms": 2_000, "flush_target_ms": 3_000,
+        "retry_time_ms": 4_000, "guard": false,
+    });
+    assert_eq!(stack(&server), expected);
+    server.volume(&["pause"]).well();
+    assert_eq!(stack(&server)["write"], "through", "a pause is no setting");
+    let table = server.volume(&["show"]).well().stdout;
+    for line in ["name ram-16M", "layers cache over ram", "dirty_age 2.0 s", "guard off"] {
+        let is_line = |text: &str| text.split_whitespace().eq(line.split(' '));
+        assert!(table.lines().any(is_line), "no '{line}' in {table}");
+    }
+    server.volume(&["set", "memory=1G"]).refused(2, &["serve it with another --memory"]);
+    server.end().well();
+}
+
+#[test]
 fn a_backing_that_does_not_take_what_is_dirty_changes_nothing() {
     if !have_libnbd() {
         return;

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a daemon may take to list its volumes.
+/// How long a daemon may take for what it answers at once, as to list its volumes.
 const LIST_TIME: Duration = Duration::from_secs(5);
 /// Tries to be let in by a daemon that has a crowd at its door, 50 ms apart.
 const CONNECT_TRIES: u32 = 100;
@@ -177,6 +177,18 @@ impl Daemon {
             }
             _ => Trouble::Other(broken(&self.path, error)),
         }
+    }
+
+    /// Another connection to the same daemon, for what is answered at once: also while the first one waits
+    /// for an answer.
+    ///
+    /// # Errors
+    /// As [`Daemon::connect`].
+    pub fn beside(&self) -> Result<Daemon, Failure> {
+        let beside = Daemon::connect(&self.path)?;
+        let failed = |error| broken(&self.path, error);
+        beside.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
+        Ok(beside)
     }
 
     /// Asks, and waits for the answer's value.

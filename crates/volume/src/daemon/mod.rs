@@ -91,6 +91,8 @@ pub struct ServedVolume {
     pub name: String,
     /// Its backing as it was written.
     pub backing: String,
+    /// Where clients found it; empty if nowhere.
+    pub uri: String,
     /// What the cache counted, if there is one.
     pub counters: Option<Counters>,
 }
@@ -139,8 +141,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let ring = Ring::new(&lane).map_err(broken)?;
     ring.set_poll(plan.poll);
     let mut inherited = Inherited::find();
-    let listeners = listen(&plan.listeners, &mut inherited)?;
-    let control = Listener::bind(&control_socket(&plan.runtime, std::process::id()))
+    let listeners = listen(&plan.listeners, &plan.runtime, &mut inherited)?;
+    let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
     let program = match (&plan.program, &plan.run) {
         (Some(program), None) => Ok(program.clone()),
@@ -176,8 +178,13 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns: lane.now() - start_ns, poll_spent_ns })
 }
 
-fn listen(wanted: &[Listening], inherited: &mut Inherited) -> Result<Vec<Rc<Listener>>, Failure> {
-    wanted.iter().map(|listening| listening.place.listen(inherited).map(Rc::new)).collect()
+fn listen(
+    wanted: &[Listening],
+    runtime: &Path,
+    inherited: &mut Inherited,
+) -> Result<Vec<Rc<Listener>>, Failure> {
+    let listen = |listening: &Listening| listening.place.listen(runtime, inherited).map(Rc::new);
+    wanted.iter().map(listen).collect()
 }
 
 fn uri_of(name: &str, wanted: &[Listening], listeners: &[Rc<Listener>]) -> String {

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use uring::Listener;
 
@@ -23,7 +23,7 @@ fn pause() {
 /// An address to listen at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// A unix socket. Its directory is made if it is missing, for the owner only.
+    /// A unix socket. Its directory must be there; only the runtime directory is made.
     Unix(PathBuf),
     /// TCP, without any protection.
     Tcp(SocketAddr),
@@ -61,11 +61,15 @@ impl Place {
     }
 
     /// Listens there, or goes on with the listener that an earlier program of this process had.
-    pub(crate) fn listen(&self, inherited: &mut Inherited) -> Result<Listener, Failure> {
+    pub(crate) fn listen(
+        &self,
+        runtime: &Path,
+        inherited: &mut Inherited,
+    ) -> Result<Listener, Failure> {
         if let Some(listener) = inherited.take(self) {
             return Ok(listener);
         }
-        self.bind_waiting().map_err(|error| {
+        self.bind_waiting(runtime).map_err(|error| {
             let exit = match error.kind() {
                 std::io::ErrorKind::AddrInUse => Exit::Busy,
                 std::io::ErrorKind::PermissionDenied => Exit::Permission,
@@ -82,10 +86,11 @@ impl Place {
 
     /// Binds. The kernel closes what a killed daemon had open, its listener too, only when the last of
     /// its I/O is over, which may be a while after its process has gone.
-    fn bind_waiting(&self) -> std::io::Result<Listener> {
+    fn bind_waiting(&self, runtime: &Path) -> std::io::Result<Listener> {
         let mut tries = 0;
         loop {
             let bound = match self {
+                Place::Unix(path) if path.parent() == Some(runtime) => Listener::bind_private(path),
                 Place::Unix(path) => Listener::bind(path),
                 Place::Tcp(address) => Listener::bind_tcp(*address),
             };

@@ -5,8 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::opening::SCRATCH;
 use crate::volume::{Attached, Volume};
 use crate::watch::Watch;
-use block::{Durability, Request, Size, WriteMode};
-use cache::{BLOCK_SECTORS, Shared};
+use block::{Durability, Request, Size, Spec, WriteMode};
+use cache::{BLOCK_SECTORS, Settings, Shared};
 use lane::Event;
 use nbd::Stop;
 use std::cell::Cell;
@@ -302,6 +302,28 @@ impl Site {
         }
     }
 
+    /// The stack as data, with the settings in force.
+    fn stack_now(&self) -> Spec {
+        let mut stack = self.volume.spec().clone();
+        let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {
+            return stack;
+        };
+        let settings = shared.settings();
+        let milliseconds = |ns: u64| ns / 1_000_000;
+        // What was left to its default stays so until it is set to something else.
+        let was = Settings::from_spec(cache, shared.geometry());
+        if settings.dirty_blocks_max != was.dirty_blocks_max {
+            cache.dirty_bytes = Some(Size(u64::from(settings.dirty_blocks_max) * BLOCK));
+        }
+        cache.write = self.paused.get().unwrap_or(settings.write);
+        cache.durability = settings.durability;
+        cache.dirty_age_ms = milliseconds(settings.dirty_age_ns);
+        cache.flush_target_ms = milliseconds(settings.flush_target_ns);
+        cache.retry_time_ms = milliseconds(settings.retry_time_ns);
+        cache.guard = shared.guard_standing(0).on;
+        stack
+    }
+
     pub(crate) fn show(&self) -> serde_json::Value {
         let settings = self.shared().map(|shared| {
             let (settings, geometry) = (shared.settings(), shared.geometry());
@@ -321,7 +343,7 @@ impl Site {
         serde_json::json!({
             "schema": "overdrive.volume/1",
             "volume": self.row(),
-            "stack": self.volume.spec(),
+            "stack": self.stack_now(),
             "limits": self.attached.stack.limits(),
             "cache": settings,
             "notes": self.volume.notes(),

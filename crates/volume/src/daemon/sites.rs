@@ -189,8 +189,8 @@ impl Sites {
             _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
         };
         let counters = site.shared().map(|shared| shared.counters(lane.now()));
-        let (name, backing) = (site.name.clone(), site.backing.clone());
-        self.served.borrow_mut().push(ServedVolume { name, backing, counters });
+        let (name, backing, uri) = (site.name.clone(), site.backing.clone(), site.uri.clone());
+        self.served.borrow_mut().push(ServedVolume { name, backing, uri, counters });
         if let Some(shared) = site.shared() {
             shared.stop();
         }

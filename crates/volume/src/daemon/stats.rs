@@ -1,10 +1,12 @@
 //! What a volume has counted, as JSON.
 
 use super::site::Site;
+use crate::counted::{Counts, Kind};
 use cache::Snapshot;
 use drives::Victims;
 use pool::{MemberState, MemberStatistics};
 use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Everything: counters by name, latencies as quantiles.
 pub(crate) fn of(site: &Site) -> Value {
@@ -37,18 +39,56 @@ pub(crate) fn of(site: &Site) -> Value {
     json!({
         "schema": "overdrive.volume-stats/1",
         "volume": site.name,
+        // On this daemon's own clock, for rates.
+        "now_ns": now_ns,
+        "memory_bytes": site.row().memory_bytes,
+        "write": site.row().write,
+        "durability": site.shared().map(|shared| shared.settings().durability),
         "state": site.state(),
         "clients": site.clients(),
         "held_changes": site.volume.valve().held(),
         "counters": counters,
         "latencies": latencies,
         "guard": guard,
+        "backing": backing(site, now_ns),
         "model": site.volume.model().map(|drive| model(drive)),
         "members": members,
         "process": {
             "page_faults_minor": faults.minor,
             "page_faults_major": faults.major,
         },
+    })
+}
+
+/// What was asked of the backing, whether there is a cache or not. Latencies are means; 0: not measured.
+fn backing(site: &Site, now_ns: u64) -> Value {
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let Some(counts) = site.volume.counts() else {
+        let counted = site.shared().map(|shared| shared.counters(now_ns)).unwrap_or_default();
+        return json!({
+            "reads": counted.read_misses,
+            "changes": counted.passes + counted.runs_written + counted.zeroes_written,
+            "flushes": counted.flushes_backing,
+            "errors": counted.errors_read + counted.errors_write + counted.errors_flush,
+            "read_mean_ns": counted.backing_read_ns,
+        });
+    };
+    let mean = |kind: &Kind| load(&kind.summed_ns) / load(&kind.requests).max(1);
+    let Counts { reads, writes, zeroes, discards, flushes } = counts;
+    let changes = [writes, zeroes, discards];
+    let errors = changes.into_iter().chain([reads, flushes]).map(|kind| load(&kind.errors));
+    json!({
+        "reads": load(&reads.requests),
+        "changes": changes.map(|kind| load(&kind.requests)).iter().sum::<u64>(),
+        "flushes": load(&flushes.requests),
+        "errors": errors.sum::<u64>(),
+        "read_mean_ns": mean(reads),
+        "read_bytes": load(&reads.bytes),
+        "write_bytes": load(&writes.bytes),
+        "zero_bytes": load(&zeroes.bytes),
+        "discard_bytes": load(&discards.bytes),
+        "write_mean_ns": mean(writes),
+        "flush_mean_ns": mean(flushes),
     })
 }
 

@@ -1,63 +1,39 @@
-//! `overdrive volume stats`: what was counted, for people and for machines.
+//! What a volume has counted and measured, line by line.
 
-use super::find;
+use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use volume::Failure;
-use volume::control::words::Ask;
 
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The volume.
-    name: Option<String>,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-    /// Say what each number means; no volume is needed for that.
-    #[arg(long)]
-    explain: bool,
-}
-
-pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
-    if options.explain {
-        explain();
-        return Ok(ExitCode::SUCCESS);
+/// Prints the lines; with `all`, every counter after them.
+pub(super) fn print(stats: &Value, all: bool) {
+    match stats["memory_bytes"].as_u64() {
+        Some(1..) => print_cache(stats),
+        _ => print_backing(&stats["backing"]),
     }
-    let mut target = find(control, options.name.as_deref())?;
-    let stats = target.daemon.ask(&Ask::Stats { volume: target.row.name })?;
-    if options.json {
-        volume::say!("{stats}");
-    } else {
-        print(&stats);
+    print_members(stats);
+    volume::say!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
+    print_model(&stats["model"]);
+    if stats["latencies"].as_object().is_some_and(|latencies| !latencies.is_empty()) {
+        print_latencies(&stats["latencies"]);
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn explain() {
-    for (name, unit, gauge, meaning) in Counters::explained() {
-        let kind = if gauge { "now" } else { "since the start" };
-        volume::say!("{name} ({unit}, {kind}): {meaning}");
-    }
-    for (name, meaning) in Histograms::explained() {
-        volume::say!("{name} (latencies): {meaning}");
+    if all {
+        print_counters(&stats["counters"]);
     }
 }
 
-fn print(stats: &Value) {
+fn print_cache(stats: &Value) {
     let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
     let reads = counter("read_hits") + counter("read_misses") + counter("read_joins");
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
     volume::say!(
-        "reads     {reads}, {:.1} % from memory; time saved {}",
+        "reads     {reads}, {:.1} % from memory; time saved {} (estimated, summed over reads)",
         percent(counter("read_hits"), reads),
         time(counter("time_saved_ns")),
     );
     volume::say!(
         "writes    {} asked, {} absorbed, {} saved, {} written out",
-        Size(counter("blocks_requested") * 4096),
+        Size(counter("asked_write_bytes")),
         Size(counter("blocks_absorbed") * 4096),
         Size(counter("blocks_saved") * 4096),
         Size(counter("blocks_written") * 4096),
@@ -69,37 +45,85 @@ fn print(stats: &Value) {
         time(counter("dirty_age_ns")),
         time(counter("flush_predicted_ns")),
     );
-    volume::say!("guard     {}", guard(&stats["guard"]));
-    print_members(stats);
-    volume::say!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
-    print_model(&stats["model"]);
-    volume::say!("");
+    let backing = |key: &str| stats["backing"][key].as_u64().unwrap_or(0);
     volume::say!(
-        "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "latency",
-        "count",
-        "p50",
-        "p99",
-        "p99.9",
-        "max"
+        "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {} errors",
+        backing("reads"),
+        time(backing("read_mean_ns")),
+        backing("changes"),
+        backing("flushes"),
+        backing("errors"),
     );
-    for (name, _) in Histograms::explained() {
-        let latency = &stats["latencies"][name];
-        let number = |key: &str| latency[key].as_u64().unwrap_or(0);
-        volume::say!(
-            "{:<22} {:>10} {:>10} {:>10} {:>10} {:>10}",
-            name.trim_end_matches("_ns"),
-            number("count"),
-            time(number("p50_ns")),
-            time(number("p99_ns")),
-            time(number("p99_9_ns")),
-            time(number("max_ns")),
-        );
+    volume::say!("guard     {}", guard(&stats["guard"]));
+}
+
+/// Without a cache all that is asked is asked of the backing.
+fn print_backing(backing: &Value) {
+    let count = |key: &str| backing[key].as_u64().unwrap_or(0);
+    let mean = |key: &str| time(count(key));
+    volume::say!(
+        "reads     {}, {}, mean {}",
+        count("reads"),
+        Size(count("read_bytes")),
+        mean("read_mean_ns")
+    );
+    volume::say!(
+        "changes   {}, {} written, {} zeroed, {} discarded; writes mean {}",
+        count("changes"),
+        Size(count("write_bytes")),
+        Size(count("zero_bytes")),
+        Size(count("discard_bytes")),
+        mean("write_mean_ns"),
+    );
+    volume::say!("flushes   {}, mean {}", count("flushes"), mean("flush_mean_ns"));
+    volume::say!("errors    {}", count("errors"));
+}
+
+/// What is sampled, or starts and ends elsewhere than one would think.
+fn label(histogram: &str) -> &'static str {
+    match histogram {
+        "hit_ns" => "hit (sampled)",
+        "miss_ns" => "miss (fetch)",
+        "flush_ns" => "flush (client's)",
+        "run_ns" => "write-out request",
+        "write_out_ns" => "write-out of an epoch",
+        _ => "",
     }
+}
+
+fn print_latencies(latencies: &Value) {
+    volume::say!("");
+    let row = |cells: [&str; 6]| {
+        let [name, cells @ ..] = cells;
+        let cells = cells.map(|cell| format!("{cell:>10}"));
+        volume::say!("{name:<22} {}", cells.join(" "));
+    };
+    row(["latency", "count", "p50", "p99", "p99.9", "max"]);
+    for (name, _) in Histograms::explained() {
+        let latency = &latencies[name];
+        let number = |key: &str| latency[key].as_u64().unwrap_or(0);
+        let label = match label(name) {
+            "" => name.trim_end_matches("_ns"),
+            label => label,
+        };
+        let [p50, p99, p99_9, max] =
+            ["p50_ns", "p99_ns", "p99_9_ns", "max_ns"].map(|key| time(number(key)));
+        row([label, &number("count").to_string(), &p50, &p99, &p99_9, &max]);
+    }
+}
+
+fn print_counters(counters: &Value) {
     volume::say!("");
     for (name, unit, gauge, _) in Counters::explained() {
-        let kind = if gauge { " now" } else { "" };
-        volume::say!("{name:<28} {:>16} {unit}{kind}", counter(name));
+        let kind = match name {
+            "time_saved_ns" => ", estimated, summed over reads",
+            "slowed_ns" => ", summed over changes",
+            "hit_ns" => ", sampled",
+            _ if gauge => " now",
+            _ => "",
+        };
+        let value = counters[name].as_u64().unwrap_or(0);
+        volume::say!("{name:<28} {value:>16} {unit}{kind}");
     }
 }
 
@@ -166,16 +190,5 @@ fn print_members(stats: &Value) {
             count("in_flight"),
             time(count("latency_ns")),
         );
-    }
-}
-
-/// Nanoseconds for people.
-fn time(ns: u64) -> String {
-    match ns {
-        0 => "0".to_owned(),
-        1..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
     }
 }

@@ -1,0 +1,147 @@
+//! `overdrive volume stats`: what was counted, for people and for machines.
+
+mod details;
+mod verdict;
+mod watch;
+
+use super::{find, no_daemon, roll};
+use cache::{Counters, Histograms};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use volume::control::words::Ask;
+use volume::control::{Daemon, Roll};
+use volume::{Exit, Failure, units};
+
+/// What a volume has counted and measured: a verdict in words, then lines, with --all every counter.
+///
+/// Sampled figures, means and times that are summed over requests are marked as such. Examples:
+///   overdrive volume stats              all volumes of this user
+///   overdrive volume stats db --watch   what happens each second, until Ctrl-C
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Options {
+    /// The volume; without it all of them.
+    name: Option<String>,
+    /// Print one JSON object; with --watch one a line.
+    #[arg(long)]
+    json: bool,
+    /// Print every counter, too.
+    #[arg(long)]
+    all: bool,
+    /// Print rates every so many seconds (1), until the volumes have gone or Ctrl-C.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = seconds, conflicts_with = "all")]
+    watch: Option<Duration>,
+    /// Say what each number means; no volume is needed for that.
+    #[arg(long)]
+    explain: bool,
+}
+
+/// `2`, `0.5`, or a time with its unit.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let bad = || format!("'{text}': seconds from 0.05 to 86400, as 1, 0.5 or 200ms");
+    let time = match text.parse::<f64>() {
+        Ok(number) => Duration::try_from_secs_f64(number).map_err(|_| bad())?,
+        Err(_) => Duration::from_micros(units::time_us(text)?),
+    };
+    let range = Duration::from_millis(50)..=Duration::from_secs(86_400);
+    if range.contains(&time) { Ok(time) } else { Err(bad()) }
+}
+
+pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
+    if options.explain {
+        explain();
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut chosen = chosen(control, options.name.as_deref())?;
+    if let Some(time) = options.watch {
+        watch::run(chosen, time, options.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let all = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
+    match (options.json, &all[..]) {
+        (true, [one]) => volume::say!("{one}"),
+        (true, all) => {
+            volume::say!("{}", json!({ "schema": "overdrive.volumes-stats/1", "volumes": all }));
+        }
+        (false, all) => all.iter().for_each(|stats| print(stats, options.all)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A volume, and a connection to its daemon.
+struct Chosen {
+    daemon: Daemon,
+    volume: String,
+}
+
+impl Chosen {
+    fn ask(&mut self) -> Result<Value, Failure> {
+        self.daemon.ask(&Ask::Stats { volume: self.volume.clone() })
+    }
+}
+
+/// The volume of this name, or all there are.
+fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, Failure> {
+    if name.is_some() {
+        let target = find(control, name)?;
+        return Ok(vec![Chosen { daemon: target.daemon, volume: target.row.name }]);
+    }
+    let Roll { answered, silent } = roll(control)?;
+    if let Some(silent) = silent.first() {
+        return Err(silent.failure());
+    }
+    if answered.is_empty() {
+        return Err(no_daemon());
+    }
+    let mut chosen = Vec::new();
+    for (daemon, rows) in answered {
+        for row in rows {
+            // One that ends in this moment has none any more.
+            if let Ok(daemon) = daemon.beside() {
+                chosen.push(Chosen { daemon, volume: row.name });
+            }
+        }
+    }
+    if chosen.is_empty() {
+        return Err(Failure::new(
+            Exit::Negative,
+            "no volume is served; see 'overdrive volume list'",
+        ));
+    }
+    chosen.sort_by(|one, two| one.volume.cmp(&two.volume));
+    Ok(chosen)
+}
+
+fn explain() {
+    for (name, unit, gauge, meaning) in Counters::explained() {
+        let kind = if gauge { "now" } else { "since the start" };
+        volume::say!("{name} ({unit}, {kind}): {meaning}");
+    }
+    for (name, meaning) in Histograms::explained() {
+        volume::say!("{name} (latencies): {meaning}");
+    }
+}
+
+fn print(stats: &Value, all: bool) {
+    volume::say!("{}", stats["volume"].as_str().unwrap_or("volume"));
+    for sentence in verdict::of(stats) {
+        volume::say!("  {sentence}");
+    }
+    volume::say!("");
+    details::print(stats, all);
+    volume::say!("");
+}
+
+/// Nanoseconds for people.
+pub(super) fn time(ns: u64) -> String {
+    match ns {
+        0 => "0".to_owned(),
+        1..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}

@@ -1,0 +1,299 @@
+//! How a volume does, in words: what is used, what it brings, and why not more.
+
+use super::time;
+use block::Size;
+use serde_json::Value;
+
+/// The numbers that the sentences are made of.
+struct Told<'a>(&'a Value);
+
+/// What a volume's stats say, one sentence each, what matters most first.
+pub(super) fn of(stats: &Value) -> Vec<String> {
+    let told = Told(stats);
+    let sentences = [
+        told.state(),
+        told.errors(),
+        told.memory(),
+        told.reads(),
+        told.not_kept(),
+        told.writes(),
+        told.not_absorbed(),
+        told.slowed(),
+        told.flush(),
+        told.aside(),
+    ];
+    sentences.into_iter().flatten().collect()
+}
+
+fn percent(part: u64, all: u64) -> String {
+    format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64)
+}
+
+/// The largest of these, if any counts: its number and its sentence.
+fn most<'a>(reasons: &[(u64, &'a str)]) -> Option<(u64, &'a str)> {
+    reasons.iter().copied().max_by_key(|(number, _)| *number).filter(|(number, _)| *number > 0)
+}
+
+impl Told<'_> {
+    fn counter(&self, name: &str) -> u64 {
+        self.0["counters"][name].as_u64().unwrap_or(0)
+    }
+
+    fn bytes(&self, name: &str) -> Size {
+        Size(self.counter(name) * 4096)
+    }
+
+    fn has_cache(&self) -> bool {
+        self.0["memory_bytes"].as_u64().unwrap_or(0) > 0
+    }
+
+    fn is(&self, key: &str, word: &str) -> bool {
+        self.0[key].as_str() == Some(word)
+    }
+
+    fn state(&self) -> Option<String> {
+        let sentence = match self.0["state"].as_str()? {
+            "failed" => {
+                "It has failed: the backing does not take what is dirty; mend that, then see \
+                 'overdrive volume clear-error --help'."
+            }
+            "stalled" => "Its backing does not answer: what needs it gets errors until it does.",
+            "frozen" => "It is frozen: changes wait until 'overdrive volume resume'.",
+            "paused" => "It is paused: everything passes through until 'overdrive volume resume'.",
+            "ending" => "It is ending: what is dirty is being written out.",
+            _ => return None,
+        };
+        Some(sentence.to_owned())
+    }
+
+    fn errors(&self) -> Option<String> {
+        let errors = self.0["backing"]["errors"].as_u64().filter(|errors| *errors > 0)?;
+        Some(format!(
+            "The backing has answered {errors} requests with errors; see the daemon's log."
+        ))
+    }
+
+    fn memory(&self) -> Option<String> {
+        if !self.has_cache() {
+            return Some("It has no cache (--memory 0): every request goes to the backing.".into());
+        }
+        let evicted = match self.counter("evictions") {
+            0 => "nothing had to be evicted yet".to_owned(),
+            blocks => format!("{} were evicted to make room", Size(blocks * 4096)),
+        };
+        let memory = Size(self.0["memory_bytes"].as_u64().unwrap_or(0));
+        Some(format!("It uses {} of {memory} of memory; {evicted}.", self.bytes("blocks_held")))
+    }
+
+    fn reads(&self) -> Option<String> {
+        if !self.has_cache() {
+            return None;
+        }
+        let hits = self.counter("read_hits");
+        let all = hits + self.counter("read_misses") + self.counter("read_joins");
+        if all == 0 {
+            return Some("Nothing has been read yet.".to_owned());
+        }
+        let mut sentence = format!("{} of {all} reads came from memory", percent(hits, all));
+        let (hit_ns, backing_ns) = (self.counter("hit_ns"), self.counter("backing_read_ns"));
+        if hits > 0 && hit_ns > 0 && backing_ns > 0 {
+            let (hit, backing) = (time(hit_ns), time(backing_ns));
+            sentence += &format!(": {hit} each, as sampled, where the backing takes {backing}");
+        }
+        Some(sentence + ".")
+    }
+
+    /// Why what was read is not kept, where that is so of a good part of it.
+    fn not_kept(&self) -> Option<String> {
+        let misses = self.counter("read_misses");
+        let reasons = [
+            (self.counter("bypass_large"), "they are larger than 128 KiB, as copies and scans are"),
+            (
+                self.counter("bypass_not_worth"),
+                "keeping them would cost more than it brings: the backing is fast, or what was kept is \
+                 not read again",
+            ),
+            (self.counter("bypass_aside"), "the cache steps aside"),
+            (self.counter("bypass_no_slot"), "dirty data takes the memory"),
+        ];
+        if self.is("write", "none") && misses > 0 && !self.is("state", "paused") {
+            return Some("What is read is not kept: the write mode is none.".to_owned());
+        }
+        let (number, why) = most(&reasons)?;
+        (number * 4 > misses).then(|| format!("{number} of {misses} misses were not kept: {why}."))
+    }
+
+    fn writes(&self) -> Option<String> {
+        if !self.has_cache() {
+            return None;
+        }
+        let asked = self.counter("asked_write_bytes");
+        if self.counter("changes") == 0 {
+            return Some("Nothing has been written yet.".to_owned());
+        }
+        Some(format!(
+            "{} were asked to be written; {} were absorbed, and {} of that never had to be written out.",
+            Size(asked),
+            self.bytes("blocks_absorbed"),
+            self.bytes("blocks_saved"),
+        ))
+    }
+
+    /// Why changes went past the cache, where a good part of them did.
+    fn not_absorbed(&self) -> Option<String> {
+        let (passes, changes) = (self.counter("passes"), self.counter("changes"));
+        if passes * 4 <= changes {
+            return None;
+        }
+        let reasons = [
+            (
+                self.counter("passes_unproven"),
+                "until a client that is connected has flushed, nothing is absorbed (--write back-now \
+                 does not wait for that)",
+            ),
+            (self.counter("passes_mode"), "the write mode absorbs nothing"),
+            (self.counter("passes_fua"), "their clients ask for each to be durable (FUA)"),
+            (self.counter("passes_large"), "they are large"),
+            (self.counter("passes_full"), "the write buffer was full"),
+            (self.counter("passes_late"), "dirty data was older than dirty_age"),
+            (self.counter("passes_aside"), "the cache stepped aside"),
+        ];
+        let (_, why) = most(&reasons)?;
+        let word = if passes == changes { "All" } else { "Most" };
+        Some(match passes * 2 > changes {
+            true => format!(
+                "{word} changes ({passes} of {changes}) went straight to the backing: {why}."
+            ),
+            false => format!(
+                "{passes} of {changes} changes went straight to the backing, most because {why}."
+            ),
+        })
+    }
+
+    fn slowed(&self) -> Option<String> {
+        let slowed = self.counter("changes_slowed");
+        if slowed == 0 {
+            return None;
+        }
+        let rate = match self.counter("drain_blocks_per_second") {
+            0 => String::new(),
+            rate => format!(", and the backing takes {} a second", Size(rate * 4096)),
+        };
+        let limit = self.counter("dirty_blocks_max").min(self.counter("allowance_blocks"));
+        Some(format!(
+            "Writers were slowed for {} (summed over {slowed} changes) because the write buffer was \
+             nearly full: it may hold {}{rate}.",
+            time(self.counter("slowed_ns")),
+            Size(limit * 4096),
+        ))
+    }
+
+    fn flush(&self) -> Option<String> {
+        if self.counter("blocks_dirty") == 0 {
+            return None;
+        }
+        let epochs = match (self.is("durability", "ordered"), self.counter("epochs_closed")) {
+            (true, closed @ 2..) => {
+                format!(", with a flush of the backing for each of {closed} epochs")
+            }
+            _ => String::new(),
+        };
+        Some(format!(
+            "{} are not durable on the backing, for up to {}; that would take about {}{epochs}.",
+            self.bytes("blocks_dirty"),
+            time(self.counter("dirty_age_ns")),
+            time(self.counter("flush_predicted_ns")),
+        ))
+    }
+
+    fn aside(&self) -> Option<String> {
+        let guard = &self.0["guard"];
+        let why = guard["reads_aside"].as_str().or(guard["writes_aside"].as_str())?;
+        Some(format!("The cache steps aside at the moment: {why}."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn said(counters: Value, more: Value) -> String {
+        let mut stats = json!({
+            "volume": "v", "state": "serving", "memory_bytes": 8 << 20, "write": "back",
+            "durability": "flush", "counters": counters, "backing": {}, "guard": {},
+        });
+        let more = more.as_object().expect("keys").clone();
+        stats.as_object_mut().expect("keys").extend(more);
+        of(&stats).join("\n")
+    }
+
+    fn has(said: &str, words: &[&str]) {
+        for word in words {
+            assert!(said.contains(word), "no '{word}' in:\n{said}");
+        }
+    }
+
+    #[test]
+    fn a_volume_that_was_not_used_yet_says_so() {
+        let fresh = said(json!({}), json!({}));
+        has(
+            &fresh,
+            &["0 B of 8 MiB of memory; nothing had to be evicted", "Nothing has been read"],
+        );
+        has(&fresh, &["Nothing has been written"]);
+        assert!(!fresh.contains("because"), "{fresh}");
+        has(&said(json!({}), json!({ "memory_bytes": 0 })), &["no cache (--memory 0)"]);
+    }
+
+    #[test]
+    fn what_is_used_and_what_it_brings_is_said() {
+        let counters = json!({
+            "blocks_held": 1024, "evictions": 512, "read_hits": 75, "read_misses": 25,
+            "hit_ns": 900, "backing_read_ns": 100_000, "changes": 10, "asked_write_bytes": 40_960,
+            "blocks_absorbed": 10, "blocks_saved": 5, "blocks_dirty": 5, "dirty_age_ns": 2_000_000_000u64,
+            "flush_predicted_ns": 300_000_000, "epochs_closed": 4,
+        });
+        let used = said(counters.clone(), json!({}));
+        has(&used, &["4 MiB of 8 MiB", "2 MiB were evicted", "75.0 % of 100 reads", "900 ns each"]);
+        has(
+            &used,
+            &["40 KiB were asked", "20 KiB of that never", "20 KiB are not durable", "300.0 ms."],
+        );
+        let ordered = said(counters, json!({ "durability": "ordered" }));
+        has(&ordered, &["a flush of the backing for each of 4 epochs"]);
+    }
+
+    #[test]
+    fn why_nothing_is_kept_or_absorbed_is_said() {
+        let unproven =
+            json!({ "changes": 9, "passes": 9, "passes_unproven": 8, "passes_large": 1 });
+        has(
+            &said(unproven, json!({})),
+            &["All changes (9 of 9)", "has flushed, nothing is absorbed"],
+        );
+        let through = json!({ "changes": 9, "passes": 9, "passes_mode": 9 });
+        has(&said(through, json!({})), &["the write mode absorbs nothing"]);
+        let few = json!({ "changes": 90, "passes": 9, "passes_large": 9 });
+        assert!(!said(few, json!({})).contains("went straight"), "a tenth need no explanation");
+        let scans = json!({ "read_misses": 10, "bypass_large": 9, "bypass_not_worth": 1 });
+        has(&said(scans, json!({})), &["9 of 10 misses were not kept", "128 KiB"]);
+        let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
+        has(&none, &["the write mode is none"]);
+        let guard = json!({ "reads_aside": "processors busy" });
+        has(&said(json!({}), json!({ "guard": guard })), &["steps aside", "processors busy"]);
+    }
+
+    #[test]
+    fn what_holds_clients_up_is_said_with_its_cause() {
+        let counters = json!({
+            "changes_slowed": 1234, "slowed_ns": 9_500_000_000u64, "drain_blocks_per_second": 2560,
+            "dirty_blocks_max": 512, "allowance_blocks": 256,
+        });
+        let slowed = said(counters, json!({}));
+        has(&slowed, &["slowed for 9.5 s (summed over 1234 changes) because", "may hold 1 MiB"]);
+        has(&slowed, &["takes 10 MiB a second"]);
+        let broken = said(json!({}), json!({ "state": "failed", "backing": { "errors": 3 } }));
+        has(&broken, &["It has failed", "answered 3 requests with errors"]);
+    }
+}
