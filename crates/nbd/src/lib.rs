@@ -26,6 +26,7 @@ mod export;
 mod handshake;
 mod inbox;
 mod outbox;
+mod part;
 mod pipe;
 mod pool;
 mod receiver;

@@ -13,7 +13,7 @@ use crate::server::End;
 use crate::status;
 use crate::stop::{Deadline, either};
 use crate::wire::Wire;
-use block::{Extent, Request, Result};
+use block::{Extent, Padding, Request, Result};
 use lane::TASKS_MAX;
 use std::future::Future;
 use std::rc::Rc;
@@ -148,10 +148,11 @@ impl<W: Wire> Receiver<W> {
                 self.bring_near(header.cookie, at).await;
                 return Ok(());
             }
-            Action::Status { at, one } => {
-                self.status(header.cookie, at, one).await;
+            Action::Status { at, padding, one } => {
+                self.status(header.cookie, at, padding, one).await;
                 return Ok(());
             }
+            Action::Part { at, padding } => return self.serve_part(header, at, padding).await,
             Action::Write { at, fua } => return self.write(header.cookie, at, fua).await,
             Action::Flush => (Request::Flush, false),
             Action::Trim { at, fua } => {
@@ -170,7 +171,7 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    async fn note_flush(&self) {
+    pub(crate) async fn note_flush(&self) {
         self.connection.turn().await;
         self.session.flushed();
     }
@@ -224,7 +225,7 @@ impl<W: Wire> Receiver<W> {
                 self.missed.push((mark.cookie, mark.at));
                 continue;
             };
-            let header = connection.read_header(mark.cookie, mark.at, result);
+            let header = connection.read_header(mark.cookie, mark.at, Padding::NONE, result);
             let mut outbox = connection.outbox.borrow_mut();
             outbox.fill(mark.slot, &header, result.is_ok());
         }
@@ -233,7 +234,7 @@ impl<W: Wire> Receiver<W> {
         connection.outbox.borrow_mut().release();
         for index in 0..self.missed.len() {
             let (cookie, at) = self.missed[index];
-            let wanted = Wanted::Data(at);
+            let wanted = Wanted::Data(at, Padding::NONE);
             let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { continue };
             let into = window(&pending.buffer, at);
             self.start(pending, Request::Read { at, into }, false).await;
@@ -242,7 +243,7 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        self.read_into_own(cookie, at, Wanted::Data(at)).await;
+        self.read_into_own(cookie, at, Wanted::Data(at, Padding::NONE)).await;
     }
 
     /// A read whose data the client does not want, but wants near.
@@ -257,9 +258,9 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// What is known of the contents. Its descriptors are let in like a payload.
-    async fn status(&mut self, cookie: u64, at: Extent, one: bool) {
+    async fn status(&mut self, cookie: u64, at: Extent, padding: Padding, one: bool) {
         let bytes = status::reply_bytes_max(at, one);
-        let wanted = Wanted::Status { at, one };
+        let wanted = Wanted::Status { at, padding, one };
         let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
@@ -304,7 +305,7 @@ impl<W: Wire> Receiver<W> {
         let Some(pending) = self.let_in(cookie, Wanted::Stored, bytes_of(at)).await else {
             return self.skip(bytes_of(at)).await;
         };
-        if let Err(end) = self.take_payload(&pending.buffer, bytes_of(at)).await {
+        if let Err(end) = self.take_payload(&pending.buffer, 0, bytes_of(at)).await {
             connection.withdraw(pending.buffer);
             return Err(end);
         }
@@ -320,23 +321,25 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    /// Moves a write's payload into its buffer; a large rest comes there without a detour.
-    async fn take_payload(
+    /// Moves a write's payload into its buffer, to byte `offset`; a large rest comes there without a
+    /// detour.
+    pub(crate) async fn take_payload(
         &mut self,
         buffer: &Option<Buffer>,
+        offset: usize,
         length: usize,
     ) -> std::result::Result<(), End> {
         let Some(buffer) = buffer else { return Ok(()) };
         let memory = buffer.memory();
-        let mut filled = self.inbox.copy_out(memory, 0, length);
+        let mut filled = self.inbox.copy_out(memory, offset, length);
         while filled < length {
             let rest = length - filled;
             if rest < DIRECT_BYTES_MIN {
                 self.receive().await?;
-                filled += self.inbox.copy_out(memory, filled, rest);
+                filled += self.inbox.copy_out(memory, offset + filled, rest);
                 continue;
             }
-            let receive = self.connection.wire.receive(memory, filled, rest);
+            let receive = self.connection.wire.receive(memory, offset + filled, rest);
             let received = self.connection.send_beside(receive).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);
@@ -345,7 +348,7 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// Throws away the payload of a request that was refused.
-    async fn skip(&mut self, length: usize) -> std::result::Result<(), End> {
+    pub(crate) async fn skip(&mut self, length: usize) -> std::result::Result<(), End> {
         let mut rest = length;
         loop {
             let count = rest.min(self.inbox.available());
@@ -359,7 +362,12 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// None: it could not be let in, and has been answered.
-    async fn let_in(&mut self, cookie: u64, wanted: Wanted, bytes: usize) -> Option<Pending> {
+    pub(crate) async fn let_in(
+        &mut self,
+        cookie: u64,
+        wanted: Wanted,
+        bytes: usize,
+    ) -> Option<Pending> {
         match self.connection.admit(bytes).await {
             Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
             Err(error) => {
@@ -369,7 +377,7 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    async fn ask_or_start(&mut self, pending: Pending, request: Request) {
+    pub(crate) async fn ask_or_start(&mut self, pending: Pending, request: Request) {
         self.connection.turn().await;
         match self.connection.ask(&request) {
             Some(result) => {
@@ -383,10 +391,25 @@ impl<W: Wire> Receiver<W> {
 
     /// Makes a task of a request.
     async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
+        self.start_padded(pending, request, Padding::NONE, then_flush).await;
+    }
+
+    /// Makes a task of a request, of which the padding is not meant.
+    pub(crate) async fn start_padded(
+        &mut self,
+        pending: Pending,
+        request: Request,
+        padding: Padding,
+        then_flush: bool,
+    ) {
         let connection = self.connection.clone();
         let running = async move {
             let stack = &connection.counting;
-            let mut result = stack.run_unless_stalled(request).await;
+            let mut result = match padding {
+                Padding::NONE => stack.run_unless_stalled(request),
+                padding => stack.run_padded_unless_stalled(request, padding),
+            }
+            .await;
             if result.is_ok() && then_flush {
                 result = stack.run_unless_stalled(Request::Flush).await;
             }

@@ -9,7 +9,9 @@ use block::{Limits, Null, Ram, Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
 use lane::TASKS_MAX;
-use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
+use layers::{
+    Delay, DelayShared, Faults, FaultsShared, Unaligned, UnalignedShared, Valve, ValveShared,
+};
 use modelled::Modelled;
 use pool::PoolShared;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -50,6 +52,7 @@ pub struct Volume {
     spec: Spec,
     notes: Vec<String>,
     valve: Arc<ValveShared>,
+    unaligned: Arc<UnalignedShared>,
     keep: Option<Keep>,
     name: String,
     keeper: RefCell<Option<Keeper>>,
@@ -84,6 +87,7 @@ impl Volume {
         let half = opening.open(&spec)?;
         let Opening { keeper, notes, .. } = opening;
         Ok(Volume {
+            unaligned: UnalignedShared::new(&half.limits()),
             half,
             spec,
             notes,
@@ -238,6 +242,7 @@ impl Volume {
         if let Some(shared) = self.cache() {
             stack = Stack::new(ring.lane(), Sampled::new(shared, stack));
         }
+        stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
         Ok(Attached { stack, cache })
     }
 }

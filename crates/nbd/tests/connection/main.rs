@@ -6,6 +6,7 @@ mod contexts;
 mod handshake;
 mod hostile;
 mod limits;
+mod part;
 mod scene;
 mod stack;
 mod stalled;
