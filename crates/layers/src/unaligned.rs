@@ -83,9 +83,9 @@ pub struct Unaligned {
     pub(crate) limits: Limits,
 }
 
-/// A request as the stalls of its backing see it: when it came.
+/// A request as the stalls of its backing see it: how many there were when it came; None: one was on.
 #[derive(Clone, Copy)]
-pub(crate) struct Since(u64);
+pub(crate) struct Since(Option<u64>);
 
 impl Unaligned {
     /// The layer as one lane sees it, on top of `below`.
@@ -95,14 +95,15 @@ impl Unaligned {
     }
 
     pub(crate) fn now(&self) -> Since {
-        Since(self.below.stall().map_or(0, |stall| stall.begun()))
+        let Some(stall) = self.below.stall() else { return Since(Some(0)) };
+        Since(Some(stall.begun()).filter(|_| !stall.is_on()))
     }
 
     /// Whether the client of a request may still be waiting for it. One that was told that the backing
     /// does not answer must not find the change done later (C8).
     pub(crate) fn still_wanted(&self, since: Since) -> Result {
         match self.below.stall() {
-            Some(stall) if stall.is_on() || stall.begun() != since.0 => Err(stall.error()),
+            Some(stall) if stall.is_on() || Some(stall.begun()) != since.0 => Err(stall.error()),
             _ => Ok(()),
         }
     }
@@ -202,8 +203,10 @@ impl Block for Unaligned {
     }
 
     async fn run_padded(&self, request: Request, padding: Padding) -> Result {
-        let Some(at) = request.extent().filter(|_| request.is_change()) else {
-            return self.send(&request, self.now()).await;
+        let at = match request.extent() {
+            None => return self.below.run(request).await,
+            Some(_) if !request.is_change() => return self.send(&request, self.now()).await,
+            Some(at) => at,
         };
         self.shared.announced.fetch_add(1, Ordering::SeqCst);
         let result = self.change_part(at, request, padding).await;

@@ -10,6 +10,7 @@ use layers::{Unaligned, UnalignedShared};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Bytes of a sector in these tests: few, so that they meet.
 const GRAIN: u32 = 16;
@@ -318,6 +319,34 @@ fn what_is_longer_than_the_device_takes_goes_in_pieces() {
     });
     let log = device.log.borrow();
     assert_eq!(log[..5], ["read 0+1", "read 10+1", "write 0+4", "write 4+4", "write 8+3"]);
+}
+
+/// The same for one that comes while the backing does not answer, and goes on when it does again.
+#[test]
+fn what_came_while_the_backing_was_stalled_is_not_done_later() {
+    let mut world = world();
+    let lane = world.lane();
+    let mut device = Device::new(&lane, |_| ());
+    let stall = Arc::new(Stall::default());
+    device.stall = Some(stall.clone());
+    let stack = on_top_of(&device);
+    let told = run(&mut world, &lane, async move {
+        stall.set(true);
+        let from = Buf::new(1, GRAIN);
+        from.write(&[2; GRAIN as usize]);
+        let at = Extent::new(0, 1);
+        let padding = Padding { head: 3, tail: 0 };
+        let mut running = std::pin::pin!(
+            stack.run_padded_unless_stalled(Request::Write { at, from, fua: false }, padding)
+        );
+        // Polled once while it is stalled: that is when the client is told.
+        let told =
+            std::future::poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
+        stall.set(false);
+        told
+    });
+    assert!(matches!(told, Poll::Ready(Err(_))), "{told:?}");
+    assert_eq!(device.bytes()[..16], [0; 16]);
 }
 
 /// C8: whoever was told that the backing does not answer must not find its change done later.
