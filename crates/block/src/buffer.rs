@@ -246,6 +246,47 @@ impl Buf {
         bytes
     }
 
+    /// Calls `each` with the offset in the memory and the length of every stretch of `bytes` bytes
+    /// from byte `at` on, in order.
+    fn byte_stretches(&self, at: usize, bytes: usize, mut each: impl FnMut(usize, usize)) {
+        assert!(at <= self.bytes() && bytes <= self.bytes() - at, "outside the buffer");
+        if bytes == 0 {
+            return;
+        }
+        let grain = self.pieces.grain as usize;
+        let (first, end) = (at / grain, (at + bytes).div_ceil(grain));
+        let mut skip = at - first * grain;
+        let mut left = bytes;
+        self.stretches_of(first as u32, (end - first) as u32, |offset, sectors| {
+            let length = (sectors as usize * grain - skip).min(left);
+            each(offset + skip, length);
+            (skip, left) = (0, left - length);
+        });
+    }
+
+    /// Fills `bytes` bytes from byte `at` on with those of another buffer from `from_at` on.
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    pub fn copy_bytes_from(&self, at: usize, from: &Buf, from_at: usize, bytes: usize) {
+        let mut done = 0;
+        self.byte_stretches(at, bytes, |mut to, length| {
+            from.byte_stretches(from_at + done, length, |offset, length| {
+                from.pieces.memory.copy(offset, &self.pieces.memory, to, length);
+                to += length;
+            });
+            done += length;
+        });
+    }
+
+    /// Sets `bytes` bytes from byte `at` on to zeros.
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    pub fn zero_bytes(&self, at: usize, bytes: usize) {
+        self.byte_stretches(at, bytes, |offset, length| self.pieces.memory.zero(offset, length));
+    }
+
     /// Sets the buffer to zeros.
     pub fn zero(&self) {
         self.zero_part(0, self.sectors());
@@ -294,6 +335,22 @@ mod tests {
         assert_eq!(into.to_vec(), [7; 80]);
         into.part(1, 3).zero();
         assert_eq!(into.to_vec().iter().filter(|&&byte| byte == 7).count(), 32);
+    }
+
+    #[test]
+    fn bytes_are_copied_and_zeroed_across_pieces() {
+        let (_, from) = two_pieces();
+        let (_, into) = two_pieces();
+        from.write(&(0..80).collect::<Vec<u8>>());
+        into.copy_bytes_from(25, &from, 30, 41);
+        let mut expected = vec![0; 80];
+        expected[25..66].copy_from_slice(&(30..71).collect::<Vec<u8>>());
+        assert_eq!(into.to_vec(), expected);
+        into.zero_bytes(31, 3);
+        expected[31..34].fill(0);
+        assert_eq!(into.to_vec(), expected);
+        into.copy_bytes_from(80, &from, 0, 0);
+        assert_eq!(into.to_vec(), expected);
     }
 
     #[test]

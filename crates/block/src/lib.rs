@@ -11,6 +11,7 @@ mod error;
 mod limits;
 mod memory;
 mod null;
+mod padding;
 mod ram;
 mod request;
 mod spec;
@@ -23,6 +24,7 @@ pub use error::{Error, Kind, Result};
 pub use limits::{Discard, Fua, Limits};
 pub use memory::{Memory, Part, prefetch};
 pub use null::Null;
+pub use padding::Padding;
 pub use ram::Ram;
 pub use request::{Extent, Request};
 pub use spec::{

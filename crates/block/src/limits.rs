@@ -52,6 +52,8 @@ pub struct Limits {
     pub rotational: bool,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// Whether requests may also begin and end inside a block: [`crate::Block::run_padded`].
+    pub unaligned: bool,
     /// Bytes that stand for a sector: 512, or less in a simulated world.
     pub grain: u32,
 }
@@ -71,6 +73,7 @@ impl Limits {
             zero_fast: true,
             rotational: false,
             read_only: false,
+            unaligned: false,
             grain,
         }
     }

@@ -1,7 +1,8 @@
 //! The one trait, and the one place where types are erased.
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::limits::Limits;
+use crate::padding::Padding;
 use crate::request::{Extent, Request};
 use crate::stall::{Stall, Unless};
 use crate::status::Stretch;
@@ -35,6 +36,16 @@ pub trait Block: 'static {
     /// Serves the request.
     fn run(&self, request: Request) -> impl Future<Output = Result>;
 
+    /// Serves a request of which only a part of the first and of the last block is meant. A read
+    /// fills its buffer with the whole blocks. A change leaves the padding as it is; the buffer of a
+    /// write has room for the padding, and gets it filled in.
+    ///
+    /// # Errors
+    /// `Unsupported`: the device takes whole blocks only; [`Limits::unaligned`] says so.
+    fn run_padded(&self, _request: Request, _padding: Padding) -> impl Future<Output = Result> {
+        async { Err(Error::new(Kind::Unsupported, "serve a part of a block")) }
+    }
+
     /// What is known about the contents without reading them: stretches that cover `at` from its
     /// start, at least one; they may end early, or reach beyond its end. It may err only in one
     /// direction: what is not known to be zeros is called data.
@@ -56,6 +67,12 @@ trait Erased {
     fn try_now(&self, request: &Request) -> Option<Result>;
     fn prefetch(&self, requests: &[Request]);
     fn run(self: Rc<Self>, lane: &Lane, request: Request) -> Pooled<Result>;
+    fn run_padded(
+        self: Rc<Self>,
+        lane: &Lane,
+        request: Request,
+        padding: Padding,
+    ) -> Pooled<Result>;
     fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>>;
     fn stall(&self) -> Option<&Arc<Stall>>;
 }
@@ -75,6 +92,15 @@ impl<B: Block> Erased for B {
 
     fn run(self: Rc<Self>, lane: &Lane, request: Request) -> Pooled<Result> {
         lane.pin(async move { Block::run(&*self, request).await })
+    }
+
+    fn run_padded(
+        self: Rc<Self>,
+        lane: &Lane,
+        request: Request,
+        padding: Padding,
+    ) -> Pooled<Result> {
+        lane.pin(async move { Block::run_padded(&*self, request, padding).await })
     }
 
     fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>> {
@@ -125,6 +151,11 @@ impl Stack {
         self.top.clone().run(&self.lane, request)
     }
 
+    /// See [`Block::run_padded`].
+    pub fn run_padded(&self, request: Request, padding: Padding) -> Pooled<Result> {
+        self.top.clone().run_padded(&self.lane, request, padding)
+    }
+
     /// [`Block::run`] for exports: also ends, with an error, once the backing has stalled. What was
     /// begun goes on behind it, with the buffer that it uses, so that nothing it was ordered before
     /// overtakes it.
@@ -139,6 +170,11 @@ impl Stack {
 
     fn unless_stalled<T>(&self, running: Pooled<Result<T>>) -> Unless<T> {
         Unless::new(&self.lane, self.top.stall().cloned(), running)
+    }
+
+    /// [`Block::run_padded`] for exports, which ends as [`Stack::run_unless_stalled`] does.
+    pub fn run_padded_unless_stalled(&self, request: Request, padding: Padding) -> Unless {
+        self.unless_stalled(self.run_padded(request, padding))
     }
 
     /// See [`Block::status`].

@@ -9,7 +9,7 @@ use lane::{Event, Lane, Pooled, TASKS_MAX};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 /// What clients are told.
@@ -19,6 +19,7 @@ const STALLED: Error = Error::new(Kind::Io, "wait any longer: the backing does n
 #[derive(Default, Debug)]
 pub struct Stall {
     on: AtomicBool,
+    begun: AtomicU64,
     changed: Event,
 }
 
@@ -27,6 +28,7 @@ impl Stall {
     /// each lane's [`Stall::relay`] must run.
     pub fn set(&self, on: bool) {
         if self.on.swap(on, Ordering::SeqCst) != on {
+            self.begun.fetch_add(u64::from(on), Ordering::SeqCst);
             self.changed.notify();
         }
     }
@@ -35,6 +37,12 @@ impl Stall {
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
+    }
+
+    /// How often the backing has stopped to answer. A request that finds another number than when it
+    /// came may have been answered with an error meanwhile.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::SeqCst)
     }
 
     /// The error that a request ends with meanwhile.

@@ -31,6 +31,10 @@ pub(crate) struct Pending {
 pub(crate) struct Book {
     pub(crate) oracle: Oracle,
     disk: Disk,
+    /// Stamps in 512 bytes.
+    stamps: u32,
+    /// Sectors of the smallest request of whole blocks.
+    block: u32,
     next: Operation,
     buffers: bool,
     mode: WriteMode,
@@ -67,6 +71,8 @@ impl Book {
         Book {
             operator: Operator::new(engine),
             oracle,
+            stamps: disk.with(|disk| disk.model.stamps),
+            block: disk.with(|disk| disk.model.logical_sectors),
             disk,
             next,
             buffers: false,
@@ -153,7 +159,7 @@ impl Book {
         let mut admissions = std::mem::take(&mut self.admissions);
         take_admissions(&mut admissions);
         for admission in &admissions {
-            let range = (admission.first, admission.count);
+            let range = (admission.first * self.stamps, admission.count * self.stamps);
             self.oracle.admitted(admission.operation, range, admission.epoch);
             trace::event(
                 [range.0.into(), range.1.into(), admission.epoch.into()],
@@ -228,7 +234,10 @@ impl Book {
         let overlaps_dirty =
             self.buffers && content.is_some() && self.may_be_dirty(NEVER, range, any_dirty);
         match content {
-            Some(content) => self.oracle.change_sent(operation, content, range),
+            Some(content) => {
+                self.oracle.change_sent(operation, content, range);
+                self.padding(range).for_each(|padding| self.oracle.carries(padding));
+            }
             None => _ = self.oracle.tick(),
         }
         let sent = self.oracle.clock;
@@ -239,6 +248,14 @@ impl Book {
         let pending = Pending { operation, kind, range, sent, overlaps_dirty };
         self.open.push(pending);
         pending
+    }
+
+    /// What a change of these sectors leaves as it is of its first and last block.
+    fn padding(&self, (first, count): Range) -> impl Iterator<Item = Range> + use<> {
+        let (block, end) = (self.block, first + count);
+        let head = (first / block * block, first % block);
+        let tail = (end, end.next_multiple_of(block) - end);
+        [head, tail].into_iter().filter(|(_, count)| *count > 0)
     }
 
     /// It is answered; `stamps` is what a read returned.
@@ -271,6 +288,7 @@ impl Book {
             _ => {
                 let fua = matches!(kind, Kind::WriteFua | Kind::ZeroFua);
                 self.oracle.change_answered(operation, range, good, fua, sent);
+                self.padding(range).for_each(|padding| self.oracle.carries_no_more(padding));
             }
         }
         match result {
@@ -350,8 +368,9 @@ impl Book {
     /// Whether the blocks of a range may hold buffered data other than what was sent at `sent`.
     /// (Pending zeros are not counted as dirty blocks.)
     fn may_be_dirty(&self, sent: u32, (first, count): Range, any_dirty: bool) -> bool {
-        let start = first / 8 * 8;
-        let end = (first + count).next_multiple_of(8).min(self.oracle.sectors.len() as u32);
+        let block = 8 * self.stamps;
+        let start = first / block * block;
+        let end = (first + count).next_multiple_of(block).min(self.oracle.sectors.len() as u32);
         let versions = self.oracle.sectors[start as usize..end as usize].iter().flatten();
         let mut alive = versions
             .filter(|version| version.buffered && version.dead == NEVER && version.sent != sent);
@@ -373,13 +392,18 @@ impl Book {
         trace::event([now.into(), 1, 0], format_args!("{now}: a connection ends"));
     }
 
-    /// A status is answered.
-    pub(crate) fn status_answered(&mut self, pending: &Pending, answer: Result<Vec<Stretch>>) {
+    /// A status is answered: what is known from sector `told` on.
+    pub(crate) fn status_answered(
+        &mut self,
+        pending: &Pending,
+        told: u32,
+        answer: Result<Vec<Stretch>>,
+    ) {
         let (first, count) = pending.range;
-        let mut sector = first;
+        let mut sector = told;
         for stretch in answer.as_deref().unwrap_or_default() {
-            let end = (first + count).min(sector + stretch.sectors as u32);
-            let zeros = if stretch.zero { sector..end } else { 0..0 };
+            let end = sector + stretch.sectors as u32 * self.stamps;
+            let zeros = if stretch.zero { sector.max(first)..end.min(first + count) } else { 0..0 };
             for sector in zeros {
                 if let Err(finding) = self.oracle.check_zero(sector, pending.sent) {
                     self.found(finding);

@@ -2,7 +2,6 @@
 
 use crate::midway;
 use crate::setup::Setup;
-use crate::stamp::GRAIN;
 use crate::subject::{self, Admission, Changing, Connection, Discarding, Process, Subject};
 use block::{Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
@@ -19,6 +18,8 @@ const IDENTITY: u64 = 0xd15c;
 pub struct Engine {
     /// A bug to be planted in it.
     pub bug: Option<Bug>,
+    /// A bug to be planted in the layers on top of it.
+    pub layer: Option<layers::planted::Bug>,
 }
 
 fn geometry(setup: &Setup) -> Geometry {
@@ -66,12 +67,13 @@ fn note(admitted: Admitted) {
 impl Subject for Engine {
     fn prepare(&self) {
         planted::plant(self.bug);
+        layers::planted::plant(self.layer);
         planted::observe(Some(Box::new(note)));
         planted::observe_stores(Some(Box::new(midway::saw_store)));
     }
 
     fn arena_bytes(&self, setup: &Setup) -> usize {
-        Arena::bytes(&geometry(setup), GRAIN as u32)
+        Arena::bytes(&geometry(setup), setup.model.grain())
     }
 
     fn start(
@@ -85,6 +87,10 @@ impl Subject for Engine {
             Ok(shared) => Ok(Box::new(Running { shared, lanes: RefCell::default() })),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    fn serves_bytes(&self) -> bool {
+        true
     }
 
     fn fences(&self) -> bool {
@@ -117,7 +123,7 @@ impl Subject for Engine {
 
     fn headers(&self, setup: &Setup, arena: &Arc<Memory>) -> Range<usize> {
         let geometry = geometry(setup);
-        let arena = Arena::over(arena.clone(), &geometry, GRAIN as u32);
+        let arena = Arena::over(arena.clone(), &geometry, setup.model.grain());
         arena.header_at(0)..arena.header_at(geometry.slots)
     }
 }

@@ -14,18 +14,22 @@ pub struct Bug {
 
 /// The engine that ships.
 pub fn honest() -> Box<dyn Subject> {
-    Box::new(Engine { bug: None })
+    Box::new(Engine { bug: None, layer: None })
 }
 
-/// Every planted bug: those inside the engine, and the layers that lie.
+/// Every planted bug: those inside the engine and in the layers on top of it, and the layers that lie.
 pub fn bugs() -> Vec<Bug> {
+    let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
     let inside = cache::planted::Bug::ALL
         .iter()
-        .map(|bug| Bug { name: format!("{bug:?}"), subject: Box::new(Engine { bug: Some(*bug) }) });
+        .map(|bug| subject(format!("{bug:?}"), Engine { bug: Some(*bug), layer: None }));
+    let above = layers::planted::Bug::ALL
+        .iter()
+        .map(|bug| subject(format!("{bug:?}"), Engine { bug: None, layer: Some(*bug) }));
     let lies = Lie::ALL
         .iter()
         .map(|(lie, _)| Bug { name: format!("Liar{lie:?}"), subject: Box::new(Liar(*lie)) });
-    inside.chain(lies).collect()
+    inside.chain(above).chain(lies).collect()
 }
 
 /// The subject of this name; "Bare" is the simulated disk alone.

@@ -1,10 +1,11 @@
 //! The clients of a history: tasks that do what their plan says.
 
 use crate::book::{Book, Pending};
+use crate::oracle::Range;
 use crate::plan::{Act, Kind, Step};
 use crate::stamp::{self, GRAIN};
 use crate::subject::{Connection, Process, on_behalf_of};
-use block::{Buf, Extent, Fua, Memory, Request, Result, Stack};
+use block::{Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};
 use cache::Changes;
 use lane::Lane;
 use std::cell::{Cell, RefCell};
@@ -18,19 +19,21 @@ use std::task::Poll;
 pub(crate) struct Scratch {
     memory: Arc<Memory>,
     used: Cell<usize>,
+    grain: u32,
 }
 
 impl Scratch {
     /// Room for `operations` operations of at most `sectors` sectors.
-    pub(crate) fn new(operations: u32, sectors: u32) -> Scratch {
+    pub(crate) fn new(operations: u32, sectors: u32, grain: u32) -> Scratch {
         let bytes = (operations * sectors) as usize * GRAIN;
-        Scratch { memory: Arc::new(Memory::heap(bytes)), used: Cell::new(0) }
+        Scratch { memory: Arc::new(Memory::heap(bytes)), used: Cell::new(0), grain }
     }
 
+    /// So many of the stack's sectors.
     fn take(&self, sectors: u32) -> Buf {
         let offset = self.used.get();
-        self.used.set(offset + sectors as usize * GRAIN);
-        Buf::over(self.memory.clone(), offset, sectors, GRAIN as u32)
+        self.used.set(offset + (sectors * self.grain) as usize);
+        Buf::over(self.memory.clone(), offset, sectors, self.grain)
     }
 }
 
@@ -118,11 +121,18 @@ impl Client {
     }
 
     async fn status(&self, pending: &Pending) {
-        let (first, count) = pending.range;
-        let answer = self.stack.status(Extent::new(u64::from(first), count)).await;
+        let (at, padding) = self.around(pending.range);
+        let answer = self.stack.status(at).await;
         self.lane.rest().await;
         self.served().await;
-        self.book.borrow_mut().status_answered(pending, answer);
+        let told = pending.range.0 - padding.head / GRAIN as u32;
+        self.book.borrow_mut().status_answered(pending, told, answer);
+    }
+
+    /// The stack's blocks around sectors of the laboratory.
+    fn around(&self, (first, count): Range) -> (Extent, Padding) {
+        let (offset, length) = (u64::from(first) * GRAIN as u64, count * GRAIN as u32);
+        self.stack.limits().around(offset, length).expect("inside the disk")
     }
 
     async fn operate(&self, act: Act) {
@@ -137,7 +147,9 @@ impl Client {
             Kind::ZeroFua if !fua => Kind::Zero,
             kind => kind,
         };
-        let buffer = self.scratch.take(count);
+        let (at, padding) = self.around((first, count));
+        let padding = if kind == Kind::Flush { Padding::NONE } else { padding };
+        let buffer = self.scratch.take(at.count);
         let pending = {
             let dirty = self.process.dirty_blocks() > 0;
             let mut book = self.book.borrow_mut();
@@ -149,25 +161,29 @@ impl Client {
         if kind == Kind::Status {
             return self.status(&pending).await;
         }
-        let mut stamps = vec![0xa5; count as usize * GRAIN];
+        let mut bytes = vec![0xa5; buffer.bytes()];
+        let meant = padding.head as usize..bytes.len() - padding.tail as usize;
         if matches!(kind, Kind::Write | Kind::WriteFua) {
-            stamp::fill(&mut stamps, pending.operation, first);
+            stamp::fill(&mut bytes[meant.clone()], pending.operation, first);
         }
-        buffer.write(&stamps);
-        let result = self.submit(&pending, &buffer).await;
+        buffer.write(&bytes);
+        let result = match padding {
+            Padding::NONE => self.submit(&pending, at, &buffer).await,
+            padding => self.part(&pending, at, buffer.clone(), padding).await,
+        };
         // Done is not answered: a kill may come between the two, and what is seen in the middle of a
         // step (`midway.rs`) must not have been answered in it.
         self.lane.rest().await;
         self.served().await;
         if kind == Kind::Read {
-            buffer.read(&mut stamps);
+            buffer.read(&mut bytes);
         }
-        self.book.borrow_mut().answered(&pending, result, &stamps);
+        self.book.borrow_mut().answered(&pending, result, &bytes[meant]);
     }
 
     /// Sends the request, in parts where the subject wants it cut.
-    async fn submit(&self, pending: &Pending, buffer: &Buf) -> Result {
-        let (first, count) = pending.range;
+    async fn submit(&self, pending: &Pending, at: Extent, buffer: &Buf) -> Result {
+        let (first, count) = (at.first as u32, at.count);
         let cut = self.process.cut_sectors();
         let mut done = 0;
         while done < count {
@@ -177,7 +193,7 @@ impl Client {
             }
             let part = buffer.part(done, length);
             let at = Extent::new(u64::from(first + done), length);
-            self.part(pending, at, part).await?;
+            self.part(pending, at, part, Padding::NONE).await?;
             done += length;
             if pending.kind == Kind::Flush {
                 break;
@@ -186,16 +202,20 @@ impl Client {
         Ok(())
     }
 
-    async fn part(&self, pending: &Pending, at: Extent, buffer: Buf) -> Result {
+    async fn part(&self, pending: &Pending, at: Extent, buffer: Buf, padding: Padding) -> Result {
         let request = request(pending.kind, at, buffer);
         let operation = pending.operation;
         // As an export does: what can be answered at once is.
-        if let Some(result) = on_behalf_of(operation, || self.stack.try_now(&request)) {
+        let asks = padding == Padding::NONE || pending.kind == Kind::Read;
+        if asks && let Some(result) = on_behalf_of(operation, || self.stack.try_now(&request)) {
             self.lane.turn().await;
             return result;
         }
         self.lane.turn().await;
-        let mut running = self.stack.run_unless_stalled(request);
+        let mut running = match padding {
+            Padding::NONE => self.stack.run_unless_stalled(request),
+            padding => self.stack.run_padded_unless_stalled(request, padding),
+        };
         poll_fn(|context| match self.alive.get() {
             true => on_behalf_of(operation, || Pin::new(&mut running).poll(context)),
             false => Poll::Pending,

@@ -56,8 +56,8 @@ impl Moving {
         (first, last - first + 1)
     }
 
-    fn shares_block(&self, other: &Moving) -> bool {
-        let ends = |it: &Moving| (it.first / 8, (it.first + it.count).div_ceil(8));
+    fn shares_block(&self, other: &Moving, block: u32) -> bool {
+        let ends = |it: &Moving| (it.first / block, (it.first + it.count).div_ceil(block));
         let ((from, to), (other_from, other_to)) = (ends(self), ends(other));
         from < other_to && other_from < to
     }
@@ -230,14 +230,15 @@ impl State {
         }
         if !self.model.instant {
             let at = request.extent().unwrap_or(block::Extent::new(0, 0));
+            let (first, count) = self.model.stamps_of(at);
             trace::event(
-                [kind as u64 + 100 * u64::from(fails), at.first, u64::from(at.count)],
+                [kind as u64 + 100 * u64::from(fails), first.into(), count.into()],
                 format_args!(
                     "  disk {number}: {} {}+{}{}{}{}",
                     ["read", "change", "flush"][kind],
-                    at.first,
-                    at.count,
-                    Shown(at.first as u32, self.moving_stamps(number)),
+                    first,
+                    count,
+                    Shown(first, self.moving_stamps(number)),
                     if fails { ", which will fail" } else { "" },
                     if hangs { ", which hangs" } else { "" }
                 ),
@@ -264,7 +265,7 @@ impl State {
     }
 
     fn send_change(&mut self, request: &Request, number: u32, fails: bool) {
-        let at = request.extent().expect("a change has a place");
+        let (first, count) = self.model.stamps_of(request.extent().expect("a change has a place"));
         let mut stamps = Vec::new();
         let fua = match request {
             Request::Write { from, fua, .. } => {
@@ -277,24 +278,13 @@ impl State {
         };
         assert!(!fua || self.model.fua != Fua::None, "FUA for a disk without");
         if self.notes_sent && !stamps.is_empty() {
-            self.sent.push(Sent {
-                first: at.first as u32,
-                count: at.count,
-                at: self.sent_stamps.len(),
-            });
+            self.sent.push(Sent { first, count, at: self.sent_stamps.len() });
             self.sent_stamps.extend_from_slice(&stamps);
         }
-        let mut moving = Moving {
-            change: number,
-            first: at.first as u32,
-            count: at.count,
-            stamps,
-            rotation: 0,
-            applied: 0,
-            fails,
-            fua,
-        };
-        if self.exclusive && self.moving.iter().any(|other| other.shares_block(&moving)) {
+        let mut moving =
+            Moving { change: number, first, count, stamps, rotation: 0, applied: 0, fails, fua };
+        let block = self.model.block_sectors();
+        if self.exclusive && self.moving.iter().any(|other| other.shares_block(&moving, block)) {
             self.crowded = Some(moving.first);
         }
         let units = moving.units(self.model.unit_sectors).1;
@@ -356,7 +346,7 @@ impl State {
             return;
         };
         self.land_late();
-        let (first, count) = (at.first as u32, at.count);
+        let (first, count) = self.model.stamps_of(*at);
         let unit = self.model.unit_sectors;
         let middle = (first / unit + (count / unit).div_ceil(2)) * unit;
         let middle = middle.clamp(first, first + count);
@@ -369,7 +359,9 @@ impl State {
             return;
         }
         let bytes = &self.visible[start as usize * GRAIN..end as usize * GRAIN];
-        let part = into.part(start - first, end - start);
+        // Units are whole sectors of whoever asks.
+        let stamps = self.model.stamps;
+        let part = into.part((start - first) / stamps, (end - start) / stamps);
         if fails {
             part.write(&vec![0xee; bytes.len()]);
         } else {
@@ -455,8 +447,10 @@ impl State {
     /// Stretches of zeros and of other things, as reads would show them.
     pub(crate) fn status(&self, at: block::Extent) -> Vec<Stretch> {
         let mut stretches = Vec::new();
-        for sector in at.first..at.end() {
-            let zero = self.sector(sector as u32).0 == [0; GRAIN];
+        let stamps = self.model.stamps;
+        for sector in at.first as u32..at.end() as u32 {
+            let mut all = sector * stamps..(sector + 1) * stamps;
+            let zero = all.all(|sector| self.sector(sector).0 == [0; GRAIN]);
             Stretch::push(&mut stretches, Stretch { sectors: 1, hole: false, zero });
         }
         stretches

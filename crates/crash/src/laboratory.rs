@@ -95,7 +95,10 @@ impl<'a> Laboratory<'a> {
     /// # Errors
     /// The first promise that was broken.
     pub fn history(&mut self, seed: u64, scale: Scale) -> Result<(), Finding> {
-        self.history_of(Setup::new(seed, scale))
+        self.history_of(match self.subject.serves_bytes() {
+            true => Setup::new(seed, scale),
+            false => Setup::of_blocks(seed, scale),
+        })
     }
 
     /// Runs one history with all its crashes.

@@ -15,6 +15,7 @@ use crate::subject::{Process, Subject};
 use crate::trace;
 use block::{Memory, Stack};
 use lane::{Lane, Random, World};
+use layers::{Unaligned, UnalignedShared};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -54,10 +55,14 @@ impl Life {
         subject.watch_stores(0);
         let process = process.map_err(|error| Finding::new("refused", error))?;
         let process: Rc<dyn Process> = Rc::from(process);
+        let bytes = setup.bytes.then(|| UnalignedShared::new(disk.limits()));
         let attach = |_| {
             let lane = world.lane();
             let below = Stack::new(&lane, disk.on(&lane));
-            let stack = process.attach(&lane, below);
+            let mut stack = process.attach(&lane, below);
+            if let Some(shared) = &bytes {
+                stack = Stack::new(&lane, Unaligned::attach(shared, stack));
+            }
             (lane, stack)
         };
         let lanes = (0..setup.lanes).map(attach).collect();

@@ -1,7 +1,7 @@
 //! What kind of disk it is, and which of its operations fail.
 
 use crate::stamp::GRAIN;
-use block::{Discard, Fua, Limits};
+use block::{Discard, Extent, Fua, Limits};
 
 /// Which operations of one kind fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,12 +48,15 @@ pub struct Faults {
 /// What kind of disk it is.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its size.
+    /// Its size. A *sector* of the laboratory is what one stamp stands for.
     pub sectors: u32,
     /// Sectors that are never torn: 8 or 1.
     pub unit_sectors: u32,
     /// Sectors of the smallest request: 8 or 1.
     pub logical_sectors: u32,
+    /// Stamps in 512 bytes: 1, or more where requests begin and end inside a block of 512 bytes. What
+    /// stands on the disk is told sectors of so many stamps.
+    pub stamps: u32,
     /// The longest time one part of an operation takes, in virtual nanoseconds.
     pub latency_ns: u64,
     /// What a discard does.
@@ -68,15 +71,30 @@ impl Model {
     /// What a stack above this disk is told.
     pub fn limits(&self) -> Limits {
         Limits {
-            block_logical_bytes: self.logical_sectors * 512,
-            block_physical_bytes: self.unit_sectors * 512,
+            block_logical_bytes: self.logical_sectors / self.stamps * 512,
+            block_physical_bytes: self.unit_sectors / self.stamps * 512,
             io_best_bytes: 16 << 10,
             io_max_bytes: 32 << 10,
             flush_needed: true,
             fua: self.fua,
             discard: self.discard,
-            ..Limits::plain(u64::from(self.sectors), GRAIN as u32)
+            ..Limits::plain(u64::from(self.sectors / self.stamps), self.grain())
         }
+    }
+
+    /// Bytes that stand for 512 bytes.
+    pub(crate) fn grain(&self) -> u32 {
+        GRAIN as u32 * self.stamps
+    }
+
+    /// The sectors of 4 KiB.
+    pub(crate) fn block_sectors(&self) -> u32 {
+        8 * self.stamps
+    }
+
+    /// Where a request acts, in sectors of the laboratory: first and count.
+    pub(crate) fn stamps_of(&self, at: Extent) -> (u32, u32) {
+        (at.first as u32 * self.stamps, at.count * self.stamps)
     }
 
     pub(crate) fn unit_bytes(&self) -> usize {

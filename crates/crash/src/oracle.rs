@@ -26,6 +26,8 @@ pub(crate) struct Oracle {
     pub(crate) discarding: bool,
     /// When that was last over.
     pub(crate) discarded: u32,
+    /// What changes of parts of blocks that are under way leave as it is, and write again.
+    pub(crate) padding: Vec<Range>,
 }
 
 /// How much a flush promises.
@@ -52,6 +54,7 @@ impl Oracle {
             flushed: 0,
             discarding: false,
             discarded: 0,
+            padding: Vec::new(),
         }
     }
 
@@ -100,9 +103,23 @@ impl Oracle {
     pub(crate) fn change_sent(&mut self, operation: Operation, content: Content, range: Range) {
         let sent = self.tick();
         let after = self.flushed;
-        for versions in self.over(range) {
-            versions.push(Version { after, ..Version::new(operation, content, sent) });
+        for sector in range.0..range.0 + range.1 {
+            let carried = self.padding.iter().any(|padding| holds(padding, sector));
+            let version = Version { after, carried, ..Version::new(operation, content, sent) };
+            self.sectors[sector as usize].push(version);
         }
+    }
+
+    /// A change of parts of blocks was sent, which will write again what is in these sectors.
+    pub(crate) fn carries(&mut self, padding: Range) {
+        self.padding.push(padding);
+        self.over(padding).flatten().for_each(|version| version.carried = true);
+    }
+
+    /// It was answered.
+    pub(crate) fn carries_no_more(&mut self, padding: Range) {
+        let index = self.padding.iter().position(|other| *other == padding);
+        index.map(|index| self.padding.swap_remove(index));
     }
 
     /// A change was answered: well, or with an error, which leaves open what it did.
@@ -227,8 +244,11 @@ impl Oracle {
     pub(crate) fn dirty_discarded(&mut self, disk: &State) {
         let now = self.tick();
         (self.discarding, self.discarded) = (false, now);
+        let padding = &self.padding;
         for (sector, versions) in (0..).zip(&mut self.sectors) {
             let shown = stamp::decode(disk.sector(sector).0, sector).ok();
+            // A change of another part of this block may have read it before, and write it again.
+            let is_carried = padding.iter().any(|padding| holds(padding, sector));
             for version in versions {
                 let is_shown = shown.is_some_and(|shown| version.shows(shown));
                 let answered = version.answered.min(version.refused).min(version.effective);
@@ -240,7 +260,9 @@ impl Oracle {
                 if is_shown && was_done {
                     version.effective = version.effective.min(now);
                 } else if was_done {
-                    version.dies(now);
+                    if !is_carried {
+                        version.dies(now);
+                    }
                     version.dropped |= !version.durable;
                 }
                 if !version.durable {
@@ -405,10 +427,16 @@ impl Oracle {
     }
 }
 
-/// Whether something here is neither durable nor held in a buffer.
+fn holds((first, count): &Range, sector: u32) -> bool {
+    (*first..first + count).contains(&sector)
+}
+
+/// Whether something here is neither durable nor held in a buffer. (What was carried may have gone past
+/// it with what carried it.)
 fn is_loose(versions: &[Version]) -> bool {
     versions.iter().any(|version| {
-        let is_it = !version.durable && !version.excused && !version.buffered;
+        let held = version.buffered && !version.carried;
+        let is_it = !version.durable && !version.excused && !held;
         is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
     })
 }

@@ -180,10 +180,15 @@ fn place(setup: &Setup, kind: Kind, random: &mut Random) -> Act {
         Kind::Zero if random.one_in(4) => Kind::ZeroFua,
         other => other,
     };
-    let unit = setup.model.logical_sectors;
+    // Of any size half of the time, where that may be.
+    let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
     let sectors = setup.model.sectors;
     // Whole blocks half of the time: that is what most writes are.
-    let grain = if random.one_in(2) { 8 } else { unit };
+    let grain = match random.one_in(2) {
+        true if setup.bytes => setup.model.logical_sectors,
+        true => 8,
+        false => unit,
+    };
     let most = setup.sectors_max.min(sectors).max(grain) / grain;
     let count = (1 + random.below(u64::from(most)) as u32) * grain;
     let hot = random.one_in(u64::from(setup.hot_one_in));

@@ -61,13 +61,14 @@ pub(crate) struct Recovery {
 impl Recovery {
     pub(crate) fn new(setup: &Setup, arena_bytes: usize) -> Recovery {
         let model = Model { instant: true, ..setup.model.clone() };
-        let sectors = model.sectors;
+        let (sectors, grain) = (model.sectors, model.grain());
+        let buffer = Buf::new(sectors / model.stamps, grain);
         Recovery {
             plain: Place::new(World::timed(Prices::default())),
             chosen: Place::new(World::chosen(setup.seed)),
             disk: Disk::new(model, Faults::default(), setup.seed),
             arena: Arc::new(Memory::heap(arena_bytes)),
-            buffer: Buf::new(sectors, GRAIN as u32),
+            buffer,
             progress: Rc::default(),
             stamps: vec![0; sectors as usize * GRAIN],
         }

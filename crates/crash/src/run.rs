@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::laboratory::Laboratory;
 use crate::life::{Life, Watched};
 use crate::midway;
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Version};
 use crate::plan;
 use crate::setup::Setup;
 use crate::stamp::{self, GRAIN, Operation};
@@ -98,8 +98,11 @@ impl Run {
     pub(crate) fn send_clients(&mut self, again: &[Pending]) {
         let plans = plan::draw(&self.setup, again, &mut self.random);
         let operations = plans.iter().map(|plan| plan.len() as u32).sum();
-        let longest = self.setup.sectors_max.max(8);
-        let scratch = Rc::new(Scratch::new(operations, longest));
+        let model = &self.setup.model;
+        let longest = self.setup.sectors_max.max(model.block_sectors());
+        // With the blocks around it.
+        let longest = longest + if self.setup.bytes { 2 * model.logical_sectors } else { 0 };
+        let scratch = Rc::new(Scratch::new(operations, longest, model.grain()));
         self.book.borrow_mut().clients = plans.len() as u32;
         for plan in plans {
             let lanes = &self.life.lanes;
@@ -244,7 +247,7 @@ fn check_sent(oracle: &Oracle, disk: &mut State) -> Result<(), Finding> {
             let versions = &oracle.sectors[sector as usize];
             // What was sent twice may be of either time.
             let own = versions.iter().filter(|version| version.operation == operation);
-            newest = newest.max(own.map(|version| version.epoch).min().unwrap_or(0));
+            newest = newest.max(own.map(Version::proves).min().unwrap_or(0));
         }
     }
     disk.sent = sent;
@@ -280,6 +283,6 @@ fn check_durable_before(oracle: &Oracle, disk: &State, epoch: u32) -> Result<(),
     Ok(())
 }
 
-fn is_of_epoch_before(version: &crate::oracle::Version, epoch: u32) -> bool {
+fn is_of_epoch_before(version: &Version, epoch: u32) -> bool {
     version.epoch > 0 && version.epoch < epoch
 }

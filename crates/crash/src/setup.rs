@@ -121,6 +121,8 @@ pub struct Setup {
     pub think_ns: u64,
     /// The longest operation, in sectors.
     pub sectors_max: u32,
+    /// Operations begin and end anywhere, inside blocks too.
+    pub bytes: bool,
     /// One in so many operations goes to the hot blocks.
     pub hot_one_in: u32,
     /// Changes of the write mode while it runs.
@@ -390,6 +392,31 @@ impl Dice {
         }
     }
 
+    /// One history in twelve is of clients that know of no blocks: requests begin and end at any stamp.
+    /// Half of these have blocks of 512 bytes, of four stamps each, the others of 4096 bytes. All
+    /// meet in a few blocks, and now and then a read fails.
+    fn bytes(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(12) {
+            return;
+        }
+        setup.bytes = true;
+        let model = &mut setup.model;
+        match self.0.one_in(2) {
+            true => {
+                (model.unit_sectors, model.logical_sectors, model.stamps) = (4, 4, 4);
+                model.sectors = 4 * 8 * self.within(3, 6);
+            }
+            false => (model.unit_sectors, model.logical_sectors) = (8, 8),
+        }
+        setup.sectors_max = self.pick(&[3, 6, 12, 24]);
+        setup.hot_one_in = self.pick(&[1, 1, 2]);
+        setup.clients = setup.clients.max(self.within(2, 4));
+        setup.mix.read = setup.mix.read.max(2);
+        if self.0.one_in(3) {
+            setup.faults.read = Fault { from: self.within(1, 20), count: self.pick(&[1, 2, 5]) };
+        }
+    }
+
     /// One history in six is about flushes: many of them, of every kind, some of which fail.
     fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
@@ -409,6 +436,13 @@ impl Dice {
 impl Setup {
     /// The history of this seed.
     pub fn new(seed: u64, scale: Scale) -> Setup {
+        let mut setup = Setup::of_blocks(seed, scale);
+        Dice(Random::new(seed ^ 0x0b17_e500)).bytes(&mut setup);
+        setup
+    }
+
+    /// The same where all requests are of whole blocks.
+    pub(crate) fn of_blocks(seed: u64, scale: Scale) -> Setup {
         let mut dice = Dice(Random::new(seed));
         let small = scale == Scale::Exhaustive;
         let model = model(&mut dice, small);
@@ -435,6 +469,7 @@ impl Setup {
             mix: mix(&mut dice),
             think_ns: dice.pick(&[0, 1_000, 20_000, 200_000]),
             sectors_max: dice.pick(&[2, 8, 16, 24]).max(model.logical_sectors),
+            bytes: false,
             hot_one_in: dice.pick(&[1, 2, 3]),
             mode_switches: dice.pick(&[0, 0, 1, 3]),
             sets: 0,
@@ -545,6 +580,7 @@ fn model(dice: &mut Dice, small: bool) -> Model {
         sectors: if small { 8 * dice.within(3, 6) } else { 8 * dice.within(6, 12) },
         unit_sectors,
         logical_sectors,
+        stamps: 1,
         latency_ns: dice.pick(&[300, 10_000, 100_000]),
         discard: dice.pick(&[Discard::Zeroes, Discard::Zeroes, Discard::Ignored]),
         fua: dice.pick(&[Fua::Native, Fua::Native, Fua::None]),

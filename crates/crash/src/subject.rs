@@ -30,6 +30,11 @@ pub trait Subject: Sync {
         arena: &Arc<Memory>,
     ) -> Result<Box<dyn Process>, String>;
 
+    /// Whether it can stand on a disk of any grain, below the layer for parts of blocks.
+    fn serves_bytes(&self) -> bool {
+        false
+    }
+
     /// Whether the next process keeps what a dead one had sent from arriving late.
     fn fences(&self) -> bool {
         true

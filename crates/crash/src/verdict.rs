@@ -236,6 +236,7 @@ impl Oracle {
     /// knows whether the buffer got them.
     pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation]) -> Oracle {
         let mut next = self.clone();
+        next.padding.clear();
         let now = next.tick();
         for (sector, versions) in (0..).zip(&mut next.sectors) {
             let durable = stamp::decode(disk.sector(sector).1, sector).ok();
@@ -274,7 +275,7 @@ impl Oracle {
 impl Oracle {
     fn epochs_of(&self, versions: &[Version], version: &Version) -> Epochs {
         let (after, sent) = (version.after, version.sent);
-        let mut epochs = Epochs { proves: version.epoch, after, sent, ..Epochs::NONE };
+        let mut epochs = Epochs { proves: version.proves(), after, sent, ..Epochs::NONE };
         for later in versions.iter().filter(|later| later.replaces(version)) {
             if later.epoch > 0 {
                 epochs.misses = epochs.misses.min(later.epoch);

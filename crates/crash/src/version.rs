@@ -50,6 +50,9 @@ pub(crate) struct Version {
     pub(crate) dropped: bool,
     /// A discard that turned out to change nothing.
     pub(crate) void: bool,
+    /// A change of another part of its block has written it again, or may have: with that, it may be
+    /// on the disk before its epoch.
+    pub(crate) carried: bool,
 }
 
 impl Version {
@@ -73,6 +76,7 @@ impl Version {
             refused: NEVER,
             dropped: false,
             void: false,
+            carried: false,
         }
     }
 
@@ -89,6 +93,11 @@ impl Version {
             settled: 0,
             ..Version::new(operation, content, 0)
         }
+    }
+
+    /// The epoch that has begun to reach the disk if this is there; 0: that proves nothing.
+    pub(crate) fn proves(&self) -> u32 {
+        if self.carried { 0 } else { self.epoch }
     }
 
     /// Whether it certainly replaces `older`.

@@ -1,6 +1,6 @@
 //! Layers around a cache: a [`Delay`] that makes a fast device slow and [`Faults`] that make a sound
 //! one fail stand below it, for tests, benchmarks and the demo; a [`Valve`] that holds changes stands
-//! on top.
+//! on top, and above that [`Unaligned`], which serves requests of parts of blocks.
 //!
 //! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared half, made
 //! once for a volume, and a handle for each lane. They enter their sections between two `turn`s, so that whoever calls them may enter a
@@ -9,14 +9,19 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "laboratory"))]
 extern crate std;
 
 mod delay;
 mod device;
 mod faults;
+mod merge;
+pub mod planted;
+mod ranges;
+mod unaligned;
 mod valve;
 
 pub use delay::{Delay, DelayShared};
 pub use faults::{Faults, FaultsShared};
+pub use unaligned::{Unaligned, UnalignedShared};
 pub use valve::{Valve, ValveShared};

@@ -1,9 +1,9 @@
 //! In stride the layers ask the system for no memory.
 
 use allocations::of_this_thread;
-use block::{Buf, DelaySpec, Extent, FaultsSpec, Ram, Request, Stack};
+use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, Request, Stack};
 use lane::{Prices, World};
-use layers::{Delay, DelayShared, Faults, FaultsShared};
+use layers::{Delay, DelayShared, Faults, FaultsShared, Unaligned, UnalignedShared};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -32,6 +32,45 @@ fn requests_in_stride_allocate_nothing() {
             for number in task as usize.. {
                 let request = requests[number % requests.len()].clone();
                 stack.run(request).await.expect("a sound device");
+                rounds.set(rounds.get() + 1);
+            }
+        })
+        .expect("a slot is free");
+    }
+    world.run_until(|| rounds.get() >= 1_000);
+    let before = of_this_thread();
+    world.run_until(|| rounds.get() >= 20_000);
+    let after = of_this_thread();
+    assert_eq!(after - before, 0, "in 19000 requests");
+}
+
+#[test]
+fn parts_of_blocks_in_stride_allocate_nothing() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let ram = Stack::new(&lane, Ram::new(1024, GRAIN));
+    let shared = DelayShared::new(&DelaySpec::default());
+    let below = Stack::new(&lane, Delay::attach(shared, &lane, ram));
+    let shared = UnalignedShared::new(below.limits());
+    let stack = Stack::new(&lane, Unaligned::attach(&shared, below));
+    let rounds = Rc::new(Cell::new(0u64));
+    for task in 0..16u64 {
+        let (stack, rounds) = (stack.clone(), rounds.clone());
+        // Neighbours overlap, and wait for each other.
+        let (at, buf) = (Extent::new(task * 6, 8), Buf::new(8, GRAIN));
+        let padding = [Padding::NONE, Padding { head: 3, tail: 5 }];
+        lane.spawn(async move {
+            for number in task as usize.. {
+                let request = match number % 3 {
+                    0 => Request::Read { at, into: buf.clone() },
+                    1 => Request::Write { at, from: buf.clone(), fua: false },
+                    _ => Request::Zero { at, fua: true, may_unmap: true },
+                };
+                let result = match padding[number / 3 % 2] {
+                    Padding::NONE => stack.run(request).await,
+                    padding => stack.run_padded(request, padding).await,
+                };
+                result.expect("a sound device");
                 rounds.set(rounds.get() + 1);
             }
         })

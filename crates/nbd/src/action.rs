@@ -1,7 +1,7 @@
 //! What a request asks for, decided from its header alone.
 
 use crate::codec::*;
-use block::{Extent, Kind, Limits, Request, SECTOR};
+use block::{Extent, Kind, Limits, Padding, Request, SECTOR};
 
 /// A request that has been understood. Everything in it is inside the export's limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,14 @@ pub(crate) enum Action {
     /// What is known of the contents; `one`: of the first stretch only.
     Status {
         at: Extent,
+        padding: Padding,
         one: bool,
+    },
+    /// Any of the others but status and flush, where it begins or ends inside a block: the blocks
+    /// around it, and what of them is not meant.
+    Part {
+        at: Extent,
+        padding: Padding,
     },
     Disconnect,
     /// Answer with this error; so many bytes of payload come with it nevertheless.
@@ -75,6 +82,9 @@ pub(crate) fn understand(header: &RequestHeader, limits: &Limits, features: Feat
 }
 
 fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
+    if is_part(header, limits) {
+        return accept_part(header, limits);
+    }
     let fua = header.flags & NBD_CMD_FLAG_FUA != 0;
     let may_unmap = header.flags & NBD_CMD_FLAG_NO_HOLE == 0;
     match header.command {
@@ -98,9 +108,45 @@ fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
         }
         NBD_CMD_BLOCK_STATUS => {
             let one = header.flags & NBD_CMD_FLAG_REQ_ONE != 0;
-            inside(header, limits).map(|at| Action::Status { at, one })
+            let status = |at| Action::Status { at, padding: Padding::NONE, one };
+            inside(header, limits).map(status)
         }
         _ => Err(Kind::Invalid),
+    }
+}
+
+/// Whether a request begins or ends inside a block, and the stack takes such.
+#[inline]
+fn is_part(header: &RequestHeader, limits: &Limits) -> bool {
+    let mask = u64::from(limits.block_logical_bytes) - 1;
+    (header.offset | u64::from(header.length)) & mask != 0 && limits.unaligned
+}
+
+/// Decides what such a request is.
+fn accept_part(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
+    let has_payload = match header.command {
+        NBD_CMD_READ | NBD_CMD_CACHE => true,
+        NBD_CMD_BLOCK_STATUS => false,
+        NBD_CMD_WRITE | NBD_CMD_TRIM | NBD_CMD_WRITE_ZEROES if limits.read_only => {
+            return Err(Kind::ReadOnly);
+        }
+        NBD_CMD_WRITE => true,
+        NBD_CMD_TRIM | NBD_CMD_WRITE_ZEROES => false,
+        _ => return Err(Kind::Invalid),
+    };
+    if has_payload && header.length > limits.io_max_bytes {
+        return Err(Kind::Invalid);
+    }
+    let around = limits.around(header.offset, header.length);
+    let (at, padding) = around.map_err(|error| error.kind)?;
+    match header.command {
+        NBD_CMD_BLOCK_STATUS => {
+            let one = header.flags & NBD_CMD_FLAG_REQ_ONE != 0;
+            Ok(Action::Status { at, padding, one })
+        }
+        // The ends are read and written: no write would be slower.
+        _ if header.flags & NBD_CMD_FLAG_FAST_ZERO != 0 => Err(Kind::Unsupported),
+        _ => Ok(Action::Part { at, padding }),
     }
 }
 
@@ -212,7 +258,7 @@ mod tests {
         assert_eq!(of(NBD_CMD_READ, NBD_CMD_FLAG_DF, 4096, 4096), invalid);
         assert_eq!(of_all(NBD_CMD_READ, NBD_CMD_FLAG_DF, 4096, 4096), Action::Read { at });
         assert_eq!(of(NBD_CMD_BLOCK_STATUS, 0, 4096, 4096), invalid);
-        let one = |one| Action::Status { at, one };
+        let one = |one| Action::Status { at, padding: Padding::NONE, one };
         assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 4096, 4096), one(false));
         let flags = NBD_CMD_FLAG_REQ_ONE | NBD_CMD_FLAG_FUA;
         assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, flags, 4096, 4096), one(true));
@@ -222,8 +268,44 @@ mod tests {
         assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 512 << 20, 4096), beyond);
         let long = 480 << 20;
         let at = Extent::new(0, long / 512);
-        let status = Action::Status { at, one: false };
+        let status = Action::Status { at, padding: Padding::NONE, one: false };
         assert_eq!(of_all(NBD_CMD_BLOCK_STATUS, 0, 0, long), status, "longer than any transfer");
+    }
+
+    #[test]
+    fn parts_of_blocks_are_taken_where_the_stack_takes_them() {
+        let block = Limits { block_logical_bytes: 4096, ..Limits::plain(1 << 20, 512) };
+        let limits = Limits { unaligned: true, ..block.clone() };
+        let of = |command, flags, offset, length| {
+            understand(&header(command, flags, offset, length), &limits, ALL)
+        };
+        let (at, padding) = (Extent::new(8, 16), Padding { head: 4, tail: 4091 });
+        let commands = [NBD_CMD_READ, NBD_CMD_CACHE, NBD_CMD_WRITE, NBD_CMD_TRIM];
+        for command in commands.into_iter().chain([NBD_CMD_WRITE_ZEROES]) {
+            assert_eq!(of(command, 0, 4100, 4097), Action::Part { at, padding });
+            let payload = if command == NBD_CMD_WRITE { 4097 } else { 0 };
+            let whole = understand(&header(command, 0, 4100, 4097), &block, ALL);
+            assert_eq!(whole, refused(Kind::Invalid, payload));
+            assert!(matches!(of(command, 0, 4096, 0), Action::Refuse { kind: Kind::Invalid, .. }));
+            assert!(matches!(of(command, 0, 1, 0), Action::Refuse { kind: Kind::Invalid, .. }));
+            let beyond = of(command, 0, (512 << 20) - 1, 2);
+            assert!(matches!(beyond, Action::Refuse { kind: Kind::OutOfRange, .. }));
+        }
+        let one = true;
+        let status = of(NBD_CMD_BLOCK_STATUS, NBD_CMD_FLAG_REQ_ONE, 4100, 4097);
+        assert_eq!(status, Action::Status { at, padding, one });
+        let at = Extent::new(0, 65_544);
+        let padding = Padding { head: 1, tail: 4095 };
+        assert_eq!(of(NBD_CMD_READ, 0, 1, 32 << 20), Action::Part { at, padding }, "the largest");
+        assert_eq!(of(NBD_CMD_READ, 0, 1, (32 << 20) + 1), refused(Kind::Invalid, 0));
+        assert_eq!(of(NBD_CMD_FLUSH, 0, 1, 0), refused(Kind::Invalid, 0));
+        assert_eq!(of(999, 0, 1, 1), refused(Kind::Invalid, 0));
+        assert_eq!(of(NBD_CMD_WRITE, 1 << 9, 1, 1), refused(Kind::Invalid, 1));
+        let fast = of(NBD_CMD_WRITE_ZEROES, NBD_CMD_FLAG_FAST_ZERO, 1, 4096);
+        assert_eq!(fast, refused(Kind::Unsupported, 0));
+        let locked = Limits { read_only: true, ..limits.clone() };
+        let write = understand(&header(NBD_CMD_WRITE, 0, 1, 3), &locked, ALL);
+        assert_eq!(write, refused(Kind::ReadOnly, 3));
     }
 
     #[test]

@@ -12,10 +12,11 @@ use crate::server::Options;
 use crate::status;
 use crate::stop::{Stop, either};
 use crate::wire::Wire;
-use block::{Buf, Error, Extent, Kind, Limits, Request, Result, SECTOR, Stack, Stretch};
+use block::{Buf, Error, Extent, Kind, Limits, Padding, Request, Result, SECTOR, Stack, Stretch};
 use lane::{Event, Lane};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,10 +32,10 @@ pub(crate) struct Pending {
 /// What a reply is to carry if all goes well.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted {
-    /// The data of this extent, which the request's buffer then holds.
-    Data(Extent),
-    /// What is known about this extent; `one`: about its beginning.
-    Status { at: Extent, one: bool },
+    /// The data of this extent without the padding. The request's buffer then holds all of it.
+    Data(Extent, Padding),
+    /// What is known about this extent without the padding; `one`: about its beginning.
+    Status { at: Extent, padding: Padding, one: bool },
     /// That it is done.
     Done,
     /// That something is stored. Tells the error numbers apart.
@@ -153,14 +154,21 @@ impl<W: Wire> Connection<W> {
 
     /// The header of the reply to a read.
     #[inline]
-    pub(crate) fn read_header(&self, cookie: u64, at: Extent, result: Result) -> Header {
+    pub(crate) fn read_header(
+        &self,
+        cookie: u64,
+        at: Extent,
+        padding: Padding,
+        result: Result,
+    ) -> Header {
         let error = result.err().map(|error| error_of(error.kind, false));
         match error {
             _ if !self.features.structured => simple(cookie, error.unwrap_or(0)),
             Some(error) => Header::new(&error_chunk(cookie, error)),
             None => {
-                let bytes = at.count * SECTOR as u32;
-                Header::new(&data_chunk(cookie, at.first * SECTOR, bytes))
+                let offset = at.first * SECTOR + u64::from(padding.head);
+                let bytes = bytes_of(at) - padding.bytes();
+                Header::new(&data_chunk(cookie, offset, bytes as u32))
             }
         }
     }
@@ -179,7 +187,7 @@ impl<W: Wire> Connection<W> {
         let stored = matches!(wanted, Wanted::Stored);
         let error = result.err().map_or(0, |error| error_of(error.kind, stored));
         match wanted {
-            Wanted::Data(_) | Wanted::Status { .. } if self.features.structured => {
+            Wanted::Data(..) | Wanted::Status { .. } if self.features.structured => {
                 Header::new(&error_chunk(cookie, error))
             }
             _ => simple(cookie, error),
@@ -258,34 +266,35 @@ impl<W: Wire> Connection<W> {
             return self.withdraw(buffer);
         }
         match (wanted, result) {
-            (Wanted::Data(at), Ok(())) => {
-                let header = self.read_header(cookie, at, result);
-                self.reply(&header, buffer, bytes_of(at));
+            (Wanted::Data(at, padding), Ok(())) => {
+                let header = self.read_header(cookie, at, padding, result);
+                let bytes = padding.head as usize..bytes_of(at) - padding.tail as usize;
+                self.reply(&header, buffer, bytes);
             }
-            _ => self.reply(&self.bare(cookie, wanted, result), buffer, 0),
+            _ => self.reply(&self.bare(cookie, wanted, result), buffer, 0..0),
         }
     }
 
     /// Answers a request for block status that was let in.
     pub(crate) fn finish_status(&self, pending: Pending, result: Result<Vec<Stretch>>) {
-        let (Wanted::Status { at, one }, Ok(stretches)) = (pending.wanted, &result) else {
+        let (Wanted::Status { at, padding, one }, Ok(stretches)) = (pending.wanted, &result) else {
             return self.finish(pending, result.map(|_| ()));
         };
-        let list = status::describe(stretches, at, one, &self.limits);
+        let list = status::describe(stretches, at, padding, one, &self.limits);
         let buffer = pending.buffer.expect("a status was let in with a buffer");
         for (index, descriptor) in list.iter().enumerate() {
             buffer.memory().write(index * DESCRIPTOR_BYTES, &descriptor.encode());
         }
         let chunk = status_chunk(pending.cookie, status::ALLOCATION_ID, list.len() as u32);
-        self.reply(&Header::new(&chunk), Some(buffer), list.len() * DESCRIPTOR_BYTES);
+        self.reply(&Header::new(&chunk), Some(buffer), 0..list.len() * DESCRIPTOR_BYTES);
     }
 
-    /// The reply to a request that was let in, with so many bytes of its buffer.
-    fn reply(&self, header: &Header, mut buffer: Option<Buffer>, length: usize) {
-        let sent = if length > 0 { buffer.take() } else { None };
+    /// The reply to a request that was let in, with these bytes of its buffer.
+    fn reply(&self, header: &Header, mut buffer: Option<Buffer>, bytes: Range<usize>) {
+        let sent = if bytes.is_empty() { None } else { buffer.take() };
         self.give_back(buffer);
         let mut outbox = self.outbox.borrow_mut();
-        outbox.put(header, sent.map(|buffer| (buffer, length)));
+        outbox.put(header, sent.map(|buffer| (buffer, bytes)));
         outbox.count();
     }
 

@@ -85,12 +85,14 @@ impl Export {
 
     pub(crate) fn block_sizes(&self) -> BlockSizes {
         let limits = self.limits();
-        let min = limits.block_logical_bytes;
+        let unit = limits.block_logical_bytes;
+        // Clients that ask hold to the minimum themselves, and refuse what their users want below it.
+        let min = if limits.unaligned { 1 } else { unit };
         // The protocol wants a power of two, and a maximum that is a multiple of the minimum.
-        let wished = limits.block_physical_bytes.max(4096).max(min);
-        let max = limits.io_max_bytes - limits.io_max_bytes % min;
-        let preferred = wished.checked_next_power_of_two().unwrap_or(min);
-        BlockSizes { min, preferred: if preferred <= max { preferred } else { min }, max }
+        let wished = limits.block_physical_bytes.max(4096).max(unit);
+        let max = limits.io_max_bytes - limits.io_max_bytes % unit;
+        let preferred = wished.checked_next_power_of_two().unwrap_or(unit);
+        BlockSizes { min, preferred: if preferred <= max { preferred } else { unit }, max }
     }
 }
 

@@ -26,6 +26,7 @@ mod export;
 mod handshake;
 mod inbox;
 mod outbox;
+mod part;
 mod payload;
 mod pipe;
 mod places;

@@ -5,6 +5,7 @@ use crate::pool::Buffer;
 use crate::windows::{PLACE_BYTES, Windows};
 use block::Part;
 use block::{Buf, Memory};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A send takes at most so many parts (`IOV_MAX`).
@@ -166,14 +167,15 @@ impl Outbox {
         self.held = false;
     }
 
-    /// Puts a reply: its header, and a payload of `length` bytes at the start of a buffer.
-    pub(crate) fn put(&mut self, header: &Header, payload: Option<(Buffer, usize)>) {
+    /// Puts a reply: its header, and as its payload these bytes of a buffer.
+    pub(crate) fn put(&mut self, header: &Header, payload: Option<(Buffer, Range<usize>)>) {
         let side = &mut *self.filling;
         side.memory.write(side.used, header.bytes());
         side.add(side.used, header.length);
         side.used += header.length.next_multiple_of(PLACE_BYTES);
-        if let Some((buffer, length)) = payload {
-            side.parts.push(Part { memory: buffer.memory().clone(), offset: 0, length });
+        if let Some((buffer, bytes)) = payload {
+            let (offset, length) = (bytes.start, bytes.len());
+            side.parts.push(Part { memory: buffer.memory().clone(), offset, length });
             side.buffers.push(buffer);
         }
     }

@@ -10,6 +10,7 @@ use crate::server::End;
 use crate::stop::{Deadline, until};
 use crate::wire::Wire;
 use block::{Extent, Request};
+use std::ops::Range;
 
 /// A payload of which so much has not come yet is received straight into its own buffer.
 const DIRECT_BYTES_MIN: usize = 64 << 10;
@@ -36,23 +37,12 @@ impl<W: Wire> Receiver<W> {
             }
             asked = true;
         }
-        let buffer = match connection.admit(bytes_of(at)).await {
-            Ok(buffer) => buffer,
-            Err(error) => return self.refuse(reply(Err(error)), bytes_of(at)).await,
-        };
-        connection.rest.is_let_in.set(true);
-        let taken = self.take_payload(&buffer, bytes_of(at)).await;
-        connection.rest.is_let_in.set(false);
-        connection.rest.has_come();
-        if let Err(end) = taken {
-            connection.withdraw(buffer);
-            return Err(end);
-        }
+        let bytes = bytes_of(at);
+        let Some(pending) = self.take_in(cookie, bytes, 0..bytes).await? else { return Ok(()) };
         if fua && !asked {
             self.note_flush().await;
         }
-        let request = Request::Write { at, from: window(&buffer, at), fua: fua_below };
-        let pending = Pending { cookie, wanted: Wanted::Stored, buffer };
+        let request = Request::Write { at, from: window(&pending.buffer, at), fua: fua_below };
         if asked || then_flush {
             self.start(pending, request, then_flush).await;
         } else {
@@ -61,11 +51,38 @@ impl<W: Wire> Receiver<W> {
         Ok(())
     }
 
-    /// Moves a write's payload into its buffer; a large rest comes there without a detour.
-    async fn take_payload(&mut self, buffer: &Option<Buffer>, length: usize) -> Step {
+    /// Lets a write in, with a buffer of so many bytes, and takes its payload, which belongs at `part` of
+    /// them. None: it was refused, and has been answered.
+    pub(crate) async fn take_in(
+        &mut self,
+        cookie: u64,
+        bytes: usize,
+        part: Range<usize>,
+    ) -> Result<Option<Pending>, End> {
+        let connection = self.connection.clone();
+        let buffer = match connection.admit(bytes).await {
+            Ok(buffer) => buffer,
+            Err(error) => {
+                let reply = connection.bare(cookie, Wanted::Stored, Err(error));
+                return self.refuse(reply, part.len()).await.map(|()| None);
+            }
+        };
+        connection.rest.is_let_in.set(true);
+        let taken = self.take_payload(&buffer, part).await;
+        connection.rest.is_let_in.set(false);
+        connection.rest.has_come();
+        if let Err(end) = taken {
+            connection.withdraw(buffer);
+            return Err(end);
+        }
+        Ok(Some(Pending { cookie, wanted: Wanted::Stored, buffer }))
+    }
+
+    /// Moves a write's payload into its part of the buffer; a large rest comes there without a detour.
+    async fn take_payload(&mut self, buffer: &Option<Buffer>, part: Range<usize>) -> Step {
         let Some(buffer) = buffer else { return Ok(()) };
-        let memory = buffer.memory();
-        let mut filled = self.inbox.copy_out(memory, 0, length);
+        let (memory, offset, length) = (buffer.memory(), part.start, part.len());
+        let mut filled = self.inbox.copy_out(memory, offset, length);
         let mut awaited_from = None;
         while filled < length {
             let rest = length - filled;
@@ -75,10 +92,10 @@ impl<W: Wire> Receiver<W> {
             }
             if rest < DIRECT_BYTES_MIN {
                 self.receive().await?;
-                filled += self.inbox.copy_out(memory, filled, rest);
+                filled += self.inbox.copy_out(memory, offset + filled, rest);
                 continue;
             }
-            let receive = self.connection.wire.receive(memory, filled, rest);
+            let receive = self.connection.wire.receive(memory, offset + filled, rest);
             let received = self.connection.wait_for(receive).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);

@@ -4,8 +4,8 @@ use block::{Buf, Memory};
 use std::sync::Arc;
 
 const SMALLEST: usize = 4096;
-/// 4 KiB, 8 KiB, ... 32 MiB.
-const CLASSES: usize = 14;
+/// 4 KiB, 8 KiB, ... 64 MiB: the largest payload with the blocks around it.
+const CLASSES: usize = 15;
 const SECTOR_BYTES: usize = block::SECTOR as usize;
 
 /// A buffer aligned to 4096 bytes, as direct I/O wants it.

@@ -11,7 +11,7 @@ use crate::server::End;
 use crate::status;
 use crate::stop::{Deadline, either};
 use crate::wire::Wire;
-use block::{Extent, Request, Result};
+use block::{Extent, Padding, Request, Result};
 use lane::TASKS_MAX;
 use std::future::Future;
 use std::rc::Rc;
@@ -154,10 +154,11 @@ impl<W: Wire> Receiver<W> {
                 self.bring_near(header.cookie, at).await;
                 return Ok(());
             }
-            Action::Status { at, one } => {
-                self.status(header.cookie, at, one).await;
+            Action::Status { at, padding, one } => {
+                self.status(header.cookie, at, padding, one).await;
                 return Ok(());
             }
+            Action::Part { at, padding } => return self.serve_part(header, at, padding).await,
             Action::Write { at, fua } => return self.write(header.cookie, at, fua).await,
             Action::Flush => (Request::Flush, false),
             Action::Trim { at, fua } => {
@@ -230,7 +231,7 @@ impl<W: Wire> Receiver<W> {
                 self.missed.push((mark.cookie, mark.at));
                 continue;
             };
-            let header = connection.read_header(mark.cookie, mark.at, result);
+            let header = connection.read_header(mark.cookie, mark.at, Padding::NONE, result);
             let mut outbox = connection.outbox.borrow_mut();
             outbox.fill(mark.slot, &header, result.is_ok());
         }
@@ -239,7 +240,7 @@ impl<W: Wire> Receiver<W> {
         connection.outbox.borrow_mut().release();
         for index in 0..self.missed.len() {
             let (cookie, at) = self.missed[index];
-            let wanted = Wanted::Data(at);
+            let wanted = Wanted::Data(at, Padding::NONE);
             let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { continue };
             let into = window(&pending.buffer, at);
             self.start(pending, Request::Read { at, into }, false).await;
@@ -248,7 +249,7 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        self.read_into_own(cookie, at, Wanted::Data(at)).await;
+        self.read_into_own(cookie, at, Wanted::Data(at, Padding::NONE)).await;
     }
 
     /// A read whose data the client does not want, but wants near.
@@ -263,9 +264,9 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// What is known of the contents. Its descriptors are let in like a payload.
-    async fn status(&mut self, cookie: u64, at: Extent, one: bool) {
+    async fn status(&mut self, cookie: u64, at: Extent, padding: Padding, one: bool) {
         let bytes = status::reply_bytes_max(at, one);
-        let wanted = Wanted::Status { at, one };
+        let wanted = Wanted::Status { at, padding, one };
         let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
@@ -288,7 +289,12 @@ impl<W: Wire> Receiver<W> {
     }
 
     /// None: it could not be let in, and has been answered, or the client has gone.
-    async fn let_in(&mut self, cookie: u64, wanted: Wanted, bytes: usize) -> Option<Pending> {
+    pub(crate) async fn let_in(
+        &mut self,
+        cookie: u64,
+        wanted: Wanted,
+        bytes: usize,
+    ) -> Option<Pending> {
         let connection = self.connection.clone();
         match connection.admit(bytes).await {
             // What a client that has gone wants to be told is not worth the backing's time.
@@ -318,10 +324,25 @@ impl<W: Wire> Receiver<W> {
 
     /// Makes a task of a request.
     pub(crate) async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
+        self.start_padded(pending, request, Padding::NONE, then_flush).await;
+    }
+
+    /// Makes a task of a request, of which the padding is not meant.
+    pub(crate) async fn start_padded(
+        &mut self,
+        pending: Pending,
+        request: Request,
+        padding: Padding,
+        then_flush: bool,
+    ) {
         let connection = self.connection.clone();
         let running = async move {
             let stack = &connection.counting;
-            let mut result = stack.run_unless_stalled(request).await;
+            let mut result = match padding {
+                Padding::NONE => stack.run_unless_stalled(request),
+                padding => stack.run_padded_unless_stalled(request, padding),
+            }
+            .await;
             if result.is_ok() && then_flush {
                 result = stack.run_unless_stalled(Request::Flush).await;
             }

@@ -1,7 +1,7 @@
 //! Block status: from what a stack knows of its contents to what a client is told.
 
 use crate::codec::*;
-use block::{Extent, Limits, SECTOR, Stretch};
+use block::{Extent, Limits, Padding, SECTOR, Stretch};
 
 /// The number of `base:allocation` in replies.
 pub(crate) const ALLOCATION_ID: u32 = 1;
@@ -16,9 +16,26 @@ pub(crate) fn reply_bytes_max(at: Extent, one: bool) -> usize {
     most * DESCRIPTOR_BYTES
 }
 
-/// What to tell about `at`: at least one descriptor, none of them empty, neighbours different. The
-/// last one may reach beyond `at` unless only `one` is wanted.
+/// What to tell about `at` without the padding: at least one descriptor, none of them empty,
+/// neighbours different. The last one may reach beyond it unless only `one` is wanted.
 pub(crate) fn describe(
+    stretches: &[Stretch],
+    at: Extent,
+    padding: Padding,
+    one: bool,
+    limits: &Limits,
+) -> Vec<Descriptor> {
+    let mut list = describe_blocks(stretches, at, one, limits);
+    // Each is a block at least, and the padding less than that.
+    list[0].length -= padding.head;
+    if one {
+        let wanted = u64::from(at.count) * SECTOR - padding.bytes() as u64;
+        list[0].length = u64::from(list[0].length).min(wanted) as u32;
+    }
+    list
+}
+
+fn describe_blocks(
     stretches: &[Stretch],
     at: Extent,
     one: bool,
@@ -91,7 +108,7 @@ mod tests {
     }
 
     fn told(stretches: &[Stretch], at: Extent, one: bool, limits: &Limits) -> Vec<(u32, u32)> {
-        let list = describe(stretches, at, one, limits);
+        let list = describe(stretches, at, Padding::NONE, one, limits);
         list.iter().map(|next| (next.length, next.flags)).collect()
     }
 
@@ -122,6 +139,21 @@ mod tests {
         assert_eq!(list, [(4096, HOLE), (4096, 0), (4096, HOLE)]);
         let short = told(&[hole(3)], Extent::new(0, 64), false, &limits(64, 4096));
         assert_eq!(short, [(4096, 0)], "what is not known of a whole block is data");
+    }
+
+    #[test]
+    fn parts_of_blocks_are_told_without_their_padding() {
+        let stretches = [Stretch::data(8u32), hole(100)];
+        let limits = limits(64, 4096);
+        let padding = Padding { head: 1000, tail: 96 };
+        let told = |at, one| {
+            let list = describe(&stretches, at, padding, one, &limits);
+            list.iter().map(|next| (next.length, next.flags)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Extent::new(0, 16), false), [(3096, 0), (56 * 512, HOLE)]);
+        assert_eq!(told(Extent::new(0, 16), true), [(3096, 0)]);
+        assert_eq!(told(Extent::new(0, 8), true), [(3000, 0)], "no more than was asked for");
+        assert_eq!(told(Extent::new(0, 8), false), [(3096, 0)]);
     }
 
     #[test]

@@ -146,6 +146,7 @@ pub fn stripe_limits(
         zero_fast: all(|limits| limits.zero_fast),
         rotational: any(|limits| limits.rotational),
         read_only: any(|limits| limits.read_only),
+        unaligned: false,
         grain: members[0].grain,
     })
 }

@@ -182,6 +182,7 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
         zero_fast: discard == block::Discard::Zeroes && (device || probe::file_zero(file, bytes)),
         rotational: probe::rotational(number),
         read_only,
+        unaligned: false,
         grain: SECTOR as u32,
     }
 }

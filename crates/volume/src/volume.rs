@@ -10,7 +10,9 @@ use block::{Limits, Null, Ram, Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
 use lane::TASKS_MAX;
-use layers::{Delay, DelayShared, Faults, FaultsShared, Valve, ValveShared};
+use layers::{
+    Delay, DelayShared, Faults, FaultsShared, Unaligned, UnalignedShared, Valve, ValveShared,
+};
 use modelled::Modelled;
 use pool::PoolShared;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -53,6 +55,7 @@ pub struct Volume {
     spec: Spec,
     notes: Vec<String>,
     valve: Arc<ValveShared>,
+    unaligned: Arc<UnalignedShared>,
     keep: Option<Keep>,
     name: String,
     read_only: bool,
@@ -89,6 +92,7 @@ impl Volume {
         let half = opening.open(&spec)?;
         let Opening { keeper, notes, .. } = opening;
         Ok(Volume {
+            unaligned: UnalignedShared::new(&half.limits()),
             half,
             spec,
             notes,
@@ -268,6 +272,7 @@ impl Volume {
             Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
             None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
         };
+        stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
         Ok(Attached { stack, cache })
     }
 }

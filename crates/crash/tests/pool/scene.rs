@@ -27,6 +27,7 @@ impl Hardware {
             sectors: (85 + 8 * members as u32 + random.below(12) as u32) * SLOT_SECTORS,
             unit_sectors: if random.one_in(2) { 1 } else { 8 },
             logical_sectors: 1,
+            stamps: 1,
             latency_ns: 1000,
             discard: if random.one_in(3) { Discard::Ignored } else { Discard::Zeroes },
             fua: [Fua::None, Fua::Emulated, Fua::Native][random.below(3) as usize],

@@ -3,4 +3,5 @@
 mod common;
 mod delay;
 mod faults;
+mod unaligned;
 mod valve;

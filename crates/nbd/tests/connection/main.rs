@@ -6,6 +6,7 @@ mod contexts;
 mod handshake;
 mod hostile;
 mod limits;
+mod part;
 mod places;
 mod refused;
 mod scene;

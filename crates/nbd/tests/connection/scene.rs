@@ -5,6 +5,7 @@ use crate::stack::{Device, Log};
 use block::Part;
 use block::{Memory, Result, Stack};
 use lane::{Lane, Lock, Prices, World};
+use layers::{Unaligned, UnalignedShared};
 use nbd::{End, Export, Exports, Load, Options, Pipe, Session, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -94,9 +95,15 @@ pub(crate) struct Scene {
     /// What the pipe holds in each direction.
     pub(crate) capacity: usize,
     pub(crate) change_export: fn(&mut Export),
+    unaligned: Option<Arc<UnalignedShared>>,
 }
 
 impl Scene {
+    /// What serves parts of blocks, on top of the device.
+    pub(crate) fn unaligned(&mut self) {
+        self.unaligned = Some(UnalignedShared::new(&self.device.limits));
+    }
+
     fn over(mut world: World, seed: u64, sectors: u64) -> Scene {
         let lane = world.lane();
         Scene {
@@ -108,6 +115,7 @@ impl Scene {
             structured: false,
             capacity: 1 << 20,
             change_export: |_| (),
+            unaligned: None,
         }
     }
 
@@ -172,7 +180,11 @@ impl Scene {
         let (server_end, client_end) = pipe(self.capacity);
         let playing = Playing { end: Rc::default(), said: Rc::new(RefCell::new(None)) };
         let (log, shard) = (self.log(), self.device.shard.clone());
-        let mut export = Export::new("disk", Stack::new(&self.lane, self.device.clone()));
+        let mut stack = Stack::new(&self.lane, self.device.clone());
+        if let Some(shared) = &self.unaligned {
+            stack = Stack::new(&self.lane, Unaligned::attach(shared, stack));
+        }
+        let mut export = Export::new("disk", stack);
         export.description = "a disk of the test".to_owned();
         export.session = Rc::new(move || Box::new(Watched(log.clone(), shard.clone())));
         (self.change_export)(&mut export);

@@ -6,6 +6,7 @@
 
 use block::{Block, Extent, Limits, Memory, Part, Ram, Request, Result, Stack, Stretch};
 use lane::{Lane, Random, World};
+use layers::{Unaligned, UnalignedShared};
 use nbd::codec::*;
 use nbd::{End, Export, Exports, Load, Options, Pipe, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
@@ -35,6 +36,8 @@ pub(crate) const ENTERED: u8 = 8;
 pub(crate) const LARGE_BLOCKS: u8 = 16;
 /// The device has no FUA of its own.
 pub(crate) const WITHOUT_FUA: u8 = 32;
+/// Requests may begin and end anywhere.
+pub(crate) const BYTES: u8 = 64;
 
 #[derive(Clone)]
 struct Device {
@@ -111,9 +114,10 @@ pub(crate) fn connection(input: &[u8]) {
     assert!(!matches!(end, End::Busy | End::TimedOut | End::Stopped), "{end:?}");
     let mut contents = vec![0; VOLUME_BYTES];
     memory.read(0, &mut contents);
-    check_contents(&contents, said);
+    let unit = if knobs & BYTES != 0 { 1 } else { 512 };
+    check_contents(&contents, said, unit);
     if knobs & ENTERED != 0 {
-        check_replies(&heard);
+        check_replies(&heard, unit);
     }
 }
 
@@ -170,10 +174,16 @@ fn play(knobs: u8, seed: u8, bytes: Vec<u8>, memory: &Arc<Memory>) -> (End, Vec<
 
 fn exports(device: Device) -> Rc<Exports> {
     let lane = device.lane.clone();
-    let mut locked = Export::new("locked", Stack::new(&lane, device.clone()));
+    let bytes = device.knobs & BYTES != 0;
+    let mut stack = Stack::new(&lane, device);
+    if bytes {
+        let shared = UnalignedShared::new(stack.limits());
+        stack = Stack::new(&lane, Unaligned::attach(&shared, stack));
+    }
+    let mut locked = Export::new("locked", stack.clone());
     locked.read_only = true;
     locked.description = "the same, but nobody may change it".to_owned();
-    Rc::new(Exports::new([Export::new("disk", Stack::new(&lane, device)), locked]))
+    Rc::new(Exports::new([Export::new("disk", stack), locked]))
 }
 
 /// Says everything, then nothing more, and listens until the server hangs up.
@@ -216,23 +226,26 @@ fn changes(said: &[u8]) -> Vec<(RequestHeader, &[u8])> {
     headers.filter(|(header, _)| is_change(header.command)).collect()
 }
 
-/// A sector holds what it held, or what a change brought there.
-fn check_contents(contents: &[u8], said: &[u8]) {
+/// A sector (or byte, if that is the unit) holds what it held, or what a change brought there.
+fn check_contents(contents: &[u8], said: &[u8], unit: usize) {
     let changes = changes(said);
-    for ((index, now), before) in contents.chunks(512).enumerate().zip(pattern().chunks(512)) {
-        let at = index as u64 * 512;
+    for ((index, now), before) in contents.chunks(unit).enumerate().zip(pattern().chunks(unit)) {
+        if now == before {
+            continue;
+        }
+        let at = (index * unit) as u64;
         let brought = changes.iter().any(|(header, payload)| {
             let Some(inside) = at.checked_sub(header.offset) else { return false };
-            if inside + 512 > u64::from(header.length) {
+            if inside + unit as u64 > u64::from(header.length) {
                 return false;
             }
             let from = inside as usize;
             match header.command {
-                NBD_CMD_WRITE => payload.get(from..from + 512) == Some(now),
+                NBD_CMD_WRITE => payload.get(from..from + unit) == Some(now),
                 _ => now.iter().all(|&byte| byte == 0),
             }
         });
-        assert!(now == before || brought, "sector {index} holds what nobody brought there");
+        assert!(brought, "byte {at} holds what nobody brought there");
     }
 }
 
@@ -243,7 +256,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> &'a [u8] {
 }
 
 /// With chunks, all that a server says can be understood without knowing what it was asked.
-fn check_replies(heard: &[u8]) {
+fn check_replies(heard: &[u8], unit: usize) {
     let mut rest = heard;
     take(&mut rest, GREETING_BYTES);
     loop {
@@ -265,11 +278,14 @@ fn check_replies(heard: &[u8]) {
         assert_eq!(chunk.flags, NBD_REPLY_FLAG_DONE);
         let body = take(&mut rest, chunk.length as usize);
         match chunk.kind {
-            NBD_REPLY_TYPE_OFFSET_DATA => assert!(body.len() > 8 && body.len() % 512 == 8),
+            NBD_REPLY_TYPE_OFFSET_DATA => {
+                assert!(body.len() > 8 && (body.len() - 8).is_multiple_of(unit));
+            }
             NBD_REPLY_TYPE_BLOCK_STATUS => {
                 let (context, list) = parse_status(body).expect("descriptors");
                 assert!(context == 1 && list.len() <= 4096);
-                assert!(list.iter().all(|next| next.length % 512 == 0 && next.flags < 4));
+                let fits = |length: u32| length > 0 && (length as usize).is_multiple_of(unit);
+                assert!(list.iter().all(|next| fits(next.length) && next.flags < 4));
             }
             NBD_REPLY_TYPE_ERROR => assert!(body.len() == 6 && body[..4] != [0; 4]),
             kind => panic!("a chunk of type {kind}"),

@@ -111,6 +111,21 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         goodbye(),
     ];
     let reads = (0..20).map(|index| request(0, NBD_CMD_READ, index * 4096, 4096));
+    let parts = vec![
+        write(0, 5, 1, 4096),
+        write(fua, 8191, 2, 3),
+        write(0, 8000, 3, 20_000),
+        request(NBD_CMD_FLAG_DF, NBD_CMD_READ, 1, 16384),
+        request(0, NBD_CMD_READ, 8190, 5),
+        request(0, NBD_CMD_CACHE, 4097, 8192),
+        request(fua, NBD_CMD_TRIM, 4095, 4098),
+        request(kept, NBD_CMD_WRITE_ZEROES, 8193, 4094),
+        request(NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_WRITE_ZEROES, 12287, 4096),
+        flush(),
+        request(0, NBD_CMD_BLOCK_STATUS, 3, 262_140),
+        request(NBD_CMD_FLAG_REQ_ONE, NBD_CMD_BLOCK_STATUS, 4095, 2),
+        goodbye(),
+    ];
     let wrong = vec![
         request(0, NBD_CMD_READ, 1, 511),
         request(0, NBD_CMD_READ, u64::MAX - 511, 512),
@@ -124,6 +139,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
     ];
     vec![
         ("mixed", mixed.concat()),
+        ("parts", parts.concat()),
         ("reads", reads.flatten().collect()),
         ("wrong", wrong.concat()),
         ("large-write", write(0, 4096, 9, 20_480)),
@@ -145,6 +161,10 @@ pub(crate) fn connections() -> Vec<(String, Vec<u8>)> {
         let slow = ENTERED | HALF_AT_ONCE | NARROW | WITHOUT_FUA;
         list.push((format!("{name}-slow"), with(slow, 4, &bytes)));
         list.push((format!("{name}-blocks"), with(ENTERED | LARGE_BLOCKS, 5, &bytes)));
+        let small = ENTERED | BYTES | HALF_AT_ONCE;
+        list.push((format!("{name}-bytes"), with(small, 6, &bytes)));
+        let large = ENTERED | BYTES | LARGE_BLOCKS | WITHOUT_FUA | NARROW;
+        list.push((format!("{name}-bytes-in-blocks"), with(large, 7, &bytes)));
     }
     list
 }

@@ -143,20 +143,25 @@ fn requests_that_are_wrong_are_refused_and_the_connection_goes_on() {
     let mut rude = Rude::inside(&server);
     const EINVAL: u32 = 22;
     const ENOSPC: u32 = 28;
+    const ENOTSUP: u32 = 95;
     for (flags, command, offset, length, error) in [
         (0, 0, SIZE, 512, EINVAL),
         (0, 0, u64::MAX - 511, 512, EINVAL),
         (0, 0, u64::MAX, u32::MAX, EINVAL),
         (0, 0, 0, 0, EINVAL),
-        (0, 0, 1, 512, EINVAL),
-        (0, 0, 0, 511, EINVAL),
+        (0, 0, SIZE - 511, 512, EINVAL),
+        (0, 0, SIZE + 1, 511, EINVAL),
+        (0, 0, 1, (32 << 20) + 1, EINVAL),
         (0, 0, 0, 512 << 20, EINVAL),
         (0xfff0, 0, 0, 512, EINVAL),
         (0, 3, 512, 512, EINVAL),
         (0, 4, SIZE - 512, 1024, EINVAL),
         (0, 4, u64::MAX - 511, 1024, EINVAL),
         (0, 6, 0, 0x8000_0000, ENOSPC),
-        (0, 6, 3, 512, EINVAL),
+        (0, 6, SIZE - 509, 512, ENOSPC),
+        (0, 4, u64::MAX - 510, 510, EINVAL),
+        (16, 6, 3, 512, ENOTSUP),
+        (0, 3, 1, 0, EINVAL),
         (0, 7, 0, 512, EINVAL),
         (0, 99, 0, 512, EINVAL),
         (0, 0xffff, 0, 0, EINVAL),
@@ -165,7 +170,9 @@ fn requests_that_are_wrong_are_refused_and_the_connection_goes_on() {
         assert_eq!(rude.error(), Some(error), "{flags} {command} {offset} {length}");
     }
     // A write's payload follows it whatever is wrong with it.
-    for (offset, length, error) in [(SIZE, 512, ENOSPC), (1, 512, EINVAL), (0, 100, EINVAL)] {
+    for (offset, length, error) in
+        [(SIZE, 512, ENOSPC), (SIZE - 511, 512, ENOSPC), (SIZE - 1, 100, ENOSPC)]
+    {
         rude.request(0, 1, offset, length);
         rude.send(&vec![1; length as usize]);
         assert_eq!(rude.error(), Some(error), "{offset} {length}");

@@ -3,6 +3,7 @@
 //! What draws its parameters ([`dice`]) is run again and again, and larger, by `cargo xtask soak`.
 
 mod backings;
+mod bytes;
 mod captive;
 mod clients;
 mod common;

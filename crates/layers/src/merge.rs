@@ -1,0 +1,137 @@
+//! Read-modify-write: a change of which the first and the last block are meant only in part.
+//!
+//! Everything is read before anything is written, so that a read that fails changes nothing.
+
+use crate::planted::{Bug, planted};
+use crate::unaligned::{Since, Unaligned};
+use block::{Buf, Discard, Extent, Limits, Padding, Request, Result};
+use core::ops::Range;
+
+/// A block that is changed in part.
+struct Edge {
+    at: Extent,
+    /// A copy of it.
+    block: Buf,
+    /// The bytes of it that are changed.
+    own: Range<usize>,
+}
+
+impl Edge {
+    /// Completes the block that lies at byte `offset` of `buffer`: all but the own bytes.
+    fn pad(&self, buffer: &Buf, offset: usize) {
+        let (own, end) = (&self.own, self.block.bytes());
+        buffer.copy_bytes_from(offset, &self.block, 0, own.start);
+        buffer.copy_bytes_from(offset + own.end, &self.block, own.end, end - own.end);
+    }
+}
+
+/// The blocks of `at` that are changed in part; `scratch` has room for two.
+fn edges(limits: &Limits, at: Extent, padding: Padding, scratch: &Buf) -> [Option<Edge>; 2] {
+    let (sectors, bytes) = (limits.block_sectors(), limits.block_bytes() as usize);
+    let (head, tail) = (padding.head as usize, padding.tail as usize);
+    let one_block = at.count == sectors;
+    let first = Edge {
+        at: Extent::new(at.first, sectors),
+        block: scratch.part(0, sectors),
+        own: head..if one_block { bytes - tail } else { bytes },
+    };
+    let last = Edge {
+        at: Extent::new(at.end() - u64::from(sectors), sectors),
+        block: scratch.part(sectors, sectors),
+        own: 0..bytes - tail,
+    };
+    let in_part = |edge: &Edge| edge.own != (0..bytes);
+    [Some(first).filter(in_part), Some(last).filter(|edge| !one_block && in_part(edge))]
+}
+
+/// The blocks of `at` that are changed all over, if there are any.
+fn inner(at: Extent, edges: &[Option<Edge>; 2]) -> Option<Extent> {
+    let [head, tail] = edges.each_ref().map(|edge| edge.as_ref().map_or(0, |edge| edge.at.count));
+    let count = at.count.checked_sub(head + tail).filter(|count| *count > 0)?;
+    Some(Extent::new(at.first + u64::from(head), count))
+}
+
+/// `count` sectors of a request, from its sector `first` on.
+fn piece(request: &Request, first: u32, count: u32) -> Request {
+    let part = |at: &Extent| Extent::new(at.first + u64::from(first), count);
+    match request {
+        Request::Read { at, into } => Request::Read { at: part(at), into: into.part(first, count) },
+        Request::Write { at, from, fua } => {
+            Request::Write { at: part(at), from: from.part(first, count), fua: *fua }
+        }
+        other => other.clone(),
+    }
+}
+
+impl Unaligned {
+    /// Changes a range that has been taken.
+    pub(crate) async fn merge(
+        &self,
+        at: Extent,
+        mut request: Request,
+        padding: Padding,
+        scratch: &Buf,
+        since: Since,
+    ) -> Result {
+        if let Request::Write { fua, .. } | Request::Zero { fua, .. } = &mut request {
+            *fua &= !planted(Bug::MergeWithoutFua);
+        }
+        let mut edges = edges(&self.limits, at, padding, scratch);
+        let ignored = self.limits.discard == Discard::Ignored;
+        let inner = inner(at, &edges);
+        if matches!(request, Request::Discard { .. }) && ignored {
+            // What the device would not make zeros stays as it is.
+            edges = [None, None];
+        }
+        for edge in edges.iter().flatten() {
+            let read = Request::Read { at: edge.at, into: edge.block.clone() };
+            let result = self.serve(read).await;
+            if !planted(Bug::MergeFailedRead) {
+                result?;
+            }
+        }
+        let fua = match &request {
+            Request::Write { from, .. } => {
+                for edge in edges.iter().flatten() {
+                    let sectors = (edge.at.first - at.first) as usize;
+                    edge.pad(from, sectors * self.limits.grain as usize);
+                }
+                return self.send(&request, since).await;
+            }
+            Request::Zero { fua, .. } => *fua,
+            _ => false,
+        };
+        for edge in edges.iter().flatten() {
+            edge.block.zero_bytes(edge.own.start, edge.own.len());
+            let write = Request::Write { at: edge.at, from: edge.block.clone(), fua };
+            self.send(&write, since).await?;
+        }
+        match (request, inner) {
+            (Request::Discard { .. }, Some(at)) => self.send(&Request::Discard { at }, since).await,
+            (Request::Zero { may_unmap, .. }, Some(at)) => {
+                self.send(&Request::Zero { at, fua, may_unmap }, since).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a request of whole blocks in pieces that the device takes.
+    pub(crate) async fn send(&self, request: &Request, since: Since) -> Result {
+        let count = request.extent().map_or(0, |at| at.count);
+        let blocks = self.limits.io_max_bytes / self.limits.block_logical_bytes;
+        let most = match request {
+            Request::Read { .. } | Request::Write { .. } => blocks * self.limits.block_sectors(),
+            _ => count,
+        };
+        let mut done = 0;
+        while done < count {
+            let next = most.min(count - done);
+            if request.is_change() {
+                self.still_wanted(since)?;
+            }
+            self.serve(piece(request, done, next)).await?;
+            done += next;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! The layer `unaligned`: requests that begin or end inside a block.
+//!
+//! It stands on top of a stack, below all exports. A read of a part of a block reads the block. A
+//! change of a part of a block reads the block, merges the two and writes the block (read-modify-write,
+//! `merge.rs`). Meanwhile no other change of that block may be under way, or one of the two would be
+//! lost; so changes take the ranges of the volume that they touch.
+//!
+//! Changes of whole blocks take no range while nobody changes a part of one. They are only counted:
+//! whoever comes to change a part of a block announces itself first, from when on all changes take
+//! ranges, and then waits until none is left of those that took none.
+
+use crate::planted::{Bug, planted};
+use crate::ranges::{PLACES, Place, Ranges};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Block, Buf, Extent, Limits, Padding, Request, Result, Stack, Stall, Stretch};
+use core::sync::atomic::{AtomicU64, Ordering};
+use lane::{Event, Lock};
+
+/// The half that all lanes share.
+pub struct UnalignedShared {
+    /// Changes of parts of blocks: while there are any, all changes take their ranges.
+    announced: AtomicU64,
+    /// Changes below that have taken no range.
+    unlisted: AtomicU64,
+    ranges: Lock<Ranges>,
+    /// A range was given back, or the last change has ended that had taken none.
+    changed: Event,
+    /// Two blocks for each place.
+    scratch: Buf,
+}
+
+impl UnalignedShared {
+    /// For a stack with these limits.
+    pub fn new(below: &Limits) -> Arc<UnalignedShared> {
+        let sectors = PLACES as u32 * 2 * below.block_sectors();
+        Arc::new(UnalignedShared {
+            announced: AtomicU64::new(0),
+            unlisted: AtomicU64::new(0),
+            ranges: Lock::new(Ranges::new()),
+            changed: Event::new(),
+            scratch: Buf::new(sectors, below.grain),
+        })
+    }
+
+    /// Counts a change of whole blocks in. False: it has to take its range, and is not counted.
+    #[inline]
+    fn enter(&self) -> bool {
+        // Counted before the look: whoever announces itself and then sees a count of 0 knows that
+        // nobody is between the two.
+        self.unlisted.fetch_add(1, Ordering::SeqCst);
+        if self.announced.load(Ordering::SeqCst) > 0 && !planted(Bug::PassMerge) {
+            self.leave();
+            return false;
+        }
+        true
+    }
+
+    #[inline]
+    fn leave(&self) {
+        let last = self.unlisted.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.announced.load(Ordering::SeqCst) > 0 {
+            self.changed.notify();
+        }
+    }
+
+    /// Whether every change that is under way has taken its range.
+    fn all_listed(&self) -> bool {
+        self.unlisted.load(Ordering::SeqCst) == 0 || planted(Bug::MergeAtOnce)
+    }
+
+    /// The two blocks of a place.
+    pub(crate) fn scratch(&self, place: Place) -> Buf {
+        let sectors = self.scratch.sectors() / PLACES as u32;
+        self.scratch.part(place as u32 * sectors, sectors)
+    }
+}
+
+/// One lane's handle.
+pub struct Unaligned {
+    shared: Arc<UnalignedShared>,
+    below: Stack,
+    pub(crate) limits: Limits,
+}
+
+/// A request as the stalls of its backing see it: how many there were when it came; None: one was on.
+#[derive(Clone, Copy)]
+pub(crate) struct Since(Option<u64>);
+
+impl Unaligned {
+    /// The layer as one lane sees it, on top of `below`.
+    pub fn attach(shared: &Arc<UnalignedShared>, below: Stack) -> Unaligned {
+        let limits = Limits { unaligned: true, ..below.limits().clone() };
+        Unaligned { shared: shared.clone(), below, limits }
+    }
+
+    pub(crate) fn now(&self) -> Since {
+        let Some(stall) = self.below.stall() else { return Since(Some(0)) };
+        Since(Some(stall.begun()).filter(|_| !stall.is_on()))
+    }
+
+    /// Whether the client of a request may still be waiting for it. One that was told that the backing
+    /// does not answer must not find the change done later (C8).
+    pub(crate) fn still_wanted(&self, since: Since) -> Result {
+        match self.below.stall() {
+            Some(stall) if stall.is_on() || Some(stall.begun()) != since.0 => Err(stall.error()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Serves a request of whole blocks below.
+    pub(crate) async fn serve(&self, request: Request) -> Result {
+        self.below.lane().turn().await;
+        if let Some(result) = self.below.try_now(&request) {
+            return result;
+        }
+        self.below.lane().turn().await;
+        self.below.run(request).await
+    }
+
+    /// Takes a range, behind those who asked before. `merges`: for a part of a block, which also waits
+    /// for changes that have taken none.
+    async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<Place> {
+        let shared = &self.shared;
+        let mut place = None;
+        loop {
+            let seen = shared.changed.seen();
+            self.below.lane().turn().await;
+            let is_first = shared.ranges.with(|ranges| {
+                place = place.or_else(|| ranges.ask(at));
+                place.is_some_and(|place| ranges.is_first(place))
+            });
+            if let Err(error) = self.still_wanted(since) {
+                if let Some(place) = place {
+                    self.give(place).await;
+                }
+                return Err(error);
+            }
+            let is_first = is_first || merges && planted(Bug::MergeBeside);
+            match place {
+                Some(place) if is_first && (!merges || shared.all_listed()) => return Ok(place),
+                _ => shared.changed.after(seen).await,
+            }
+        }
+    }
+
+    async fn give(&self, place: Place) {
+        self.below.lane().turn().await;
+        self.shared.ranges.with(|ranges| ranges.give(place));
+        self.shared.changed.notify();
+    }
+
+    /// A change of whole blocks, while somebody changes parts of blocks.
+    async fn change_listed(&self, at: Extent, request: Request) -> Result {
+        let place = self.take(at, false, self.now()).await?;
+        let result = self.serve(request).await;
+        self.give(place).await;
+        result
+    }
+
+    async fn change_part(&self, at: Extent, request: Request, padding: Padding) -> Result {
+        let since = self.now();
+        let place = self.take(at, true, since).await?;
+        let scratch = self.shared.scratch(place);
+        let result = self.merge(at, request, padding, &scratch, since).await;
+        self.give(place).await;
+        result
+    }
+}
+
+impl Block for Unaligned {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        if !request.is_change() {
+            return self.below.try_now(request);
+        }
+        if !self.shared.enter() {
+            return None;
+        }
+        let answer = self.below.try_now(request);
+        self.shared.leave();
+        answer
+    }
+
+    fn prefetch(&self, requests: &[Request]) {
+        self.below.prefetch(requests);
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let Some(at) = request.extent().filter(|_| request.is_change()) else {
+            return self.below.run(request).await;
+        };
+        if !self.shared.enter() {
+            return self.change_listed(at, request).await;
+        }
+        let result = self.below.run(request).await;
+        self.shared.leave();
+        result
+    }
+
+    async fn run_padded(&self, request: Request, padding: Padding) -> Result {
+        let at = match request.extent() {
+            None => return self.below.run(request).await,
+            Some(_) if !request.is_change() => return self.send(&request, self.now()).await,
+            Some(at) => at,
+        };
+        self.shared.announced.fetch_add(1, Ordering::SeqCst);
+        let result = self.change_part(at, request, padding).await;
+        self.shared.announced.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.below.status(at).await
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.below.stall()
+    }
+}

@@ -1,0 +1,64 @@
+//! Requests that begin or end inside a block, as clients send them that know of no block sizes.
+//!
+//! Their buffers have room for the blocks around them; the payload lies where it belongs in these.
+
+use crate::codec::*;
+use crate::connection::{Wanted, bytes_of, window};
+use crate::receiver::Receiver;
+use crate::server::End;
+use crate::wire::Wire;
+use block::{Extent, Padding, Request};
+
+impl<W: Wire> Receiver<W> {
+    /// Serves a request whose blocks are `at`, of which the padding is not meant.
+    pub(crate) async fn serve_part(
+        &mut self,
+        header: &RequestHeader,
+        at: Extent,
+        padding: Padding,
+    ) -> Result<(), End> {
+        let (command, cookie, length) = (header.command, header.cookie, header.length as usize);
+        let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_CACHE | NBD_CMD_WRITE);
+        let wanted = match command {
+            NBD_CMD_READ => Wanted::Data(at, padding),
+            NBD_CMD_CACHE => Wanted::Done,
+            _ => Wanted::Stored,
+        };
+        let bytes = if has_payload { bytes_of(at) } else { 0 };
+        let pending = match command {
+            NBD_CMD_WRITE => {
+                let head = padding.head as usize;
+                self.take_in(cookie, bytes, head..head + length).await?
+            }
+            _ => self.let_in(cookie, wanted, bytes).await,
+        };
+        let Some(pending) = pending else { return Ok(()) };
+        let is_change = !matches!(command, NBD_CMD_READ | NBD_CMD_CACHE);
+        let fua = is_change && header.flags & NBD_CMD_FLAG_FUA != 0;
+        if fua {
+            self.note_flush().await;
+        }
+        let limits = &self.connection.limits;
+        let then_flush = fua
+            && match command {
+                NBD_CMD_TRIM => limits.flush_needed,
+                _ => self.connection.flushes_for_fua(),
+            };
+        let fua = fua && !then_flush;
+        let request = match command {
+            NBD_CMD_WRITE => Request::Write { at, from: window(&pending.buffer, at), fua },
+            NBD_CMD_TRIM => Request::Discard { at },
+            NBD_CMD_WRITE_ZEROES => {
+                Request::Zero { at, fua, may_unmap: header.flags & NBD_CMD_FLAG_NO_HOLE == 0 }
+            }
+            _ => Request::Read { at, into: window(&pending.buffer, at) },
+        };
+        if !is_change && bytes <= limits.io_max_bytes as usize {
+            // The blocks may be at hand.
+            self.ask_or_start(pending, request).await;
+        } else {
+            self.start_padded(pending, request, padding, then_flush).await;
+        }
+        Ok(())
+    }
+}
