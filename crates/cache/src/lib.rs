@@ -1,27 +1,24 @@
 //! The cache engine: a read cache and a write buffer over one arena of slots.
 //!
 //! ```text
-//!            try_now / run                        crew (fixed tasks of every lane)
-//!                 |                                        |
-//!   cache.rs   a request: its way                leader.rs |  an epoch: closed, written out, flushed, released
-//!   read.rs, change.rs, pass.rs, flush.rs:       crew.rs   |  its runs
-//!              loops over what is decided                  |
-//!                 |                                        |
-//!   shard.rs   one Lock a shard: look, fill, admit, pass, close, next_run, release
-//!                 |         |           |           |
-//!              index.rs  lists.rs   zeroes.rs   fills.rs, passes.rs     (plain data)
-//!                 |      policy.rs
-//!   arena.rs   headers (two atomic words a slot) and the slots' bytes, in shared memory
+//!      try_now / run                              fixed tasks of every lane
+//!           |                                               |
+//!   request/    a request's way: loops over          writeback/  workers carry runs; a commit makes an
+//!               what the shards decide                           epoch durable; the flusher begins it in time
+//!           |                                               |
+//!   shard/      one lock a shard: look, fill, admit, write through, close, next_run, release
+//!           |            |             |            |
+//!   slots/      index and lists     policy.rs    admission.rs       (plain data)
+//!           |
+//!   arena/      headers (two atomic words a slot) and the slots' bytes, in shared memory; the superblock
 //!
-//!   superblock.rs  what the arena is, whose, and how its volume stood
-//!
-//!   order.rs   one Lock a volume: which epochs are open, closed, durable; errors
-//!   gate.rs    one Lock a volume: the backing's flushes, one at a time (both used by flush.rs)
-//!   sentinel.rs, patience.rs: notice that the backing does not answer; trouble.rs: what is done if it fails
-//!   keeper.rs  one task a volume: writes out in time
-//!   drain.rs, level.rs, pace.rs: what the backing can take, how full the buffer is, and how fast writers may
-//!   fill it
-//!   discard.rs, rescue: what the operator may do with what a failed volume holds
+//!   epochs/     one lock a volume: which epochs are open, closed, durable; errors
+//!   backing/    flushes of the backing, one at a time; retries; the watchdog
+//!   dirty/      how full the write buffer is, and how fast writers may fill it
+//!   bypass/     stepping aside, and the guard that decides it
+//!   recovery/   taking over an arena from an earlier life
+//!   operator/   other settings, a rescue, giving up what is dirty
+//!   stats/      what is counted and measured
 //! ```
 //!
 //! The engine has no thread, no system call, no clock but its lane's and no randomness: the crate is
@@ -34,56 +31,36 @@ extern crate alloc;
 #[cfg(feature = "laboratory")]
 extern crate std;
 
+mod admission;
 mod arena;
-mod aside;
-mod cache;
-mod change;
-mod counters;
-mod crew;
-mod discard;
-mod drain;
-mod fills;
-mod flush;
-mod gate;
-mod guard;
-mod histogram;
-mod index;
-mod keeper;
-mod leader;
-mod level;
-mod lists;
-mod order;
-mod pace;
-mod pass;
-mod passes;
-mod patience;
+mod backing;
+mod blocks;
+mod bypass;
+mod dirty;
+mod epochs;
+mod operator;
 pub mod planted;
 mod policy;
-mod read;
 mod recovery;
-mod rescue;
-mod sentinel;
-mod set;
+mod request;
 mod settings;
 mod shard;
 mod shared;
-mod status;
-mod superblock;
-mod trouble;
-mod worth;
-mod zeroes;
+mod slots;
+mod stats;
+mod writeback;
 
+pub use arena::superblock::{Found, Survey};
 pub use arena::{Arena, Header, State};
-pub use cache::Cache;
-pub use counters::Counters;
-pub use guard::{Aside, Guard, Pressure, Standing, Why, Window};
-pub use histogram::{Histogram, Histograms, Snapshot};
+pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
+pub use operator::reconfigure::Changes;
+pub use operator::rescue::{Item, Rescue, What};
 pub use recovery::Unrecoverable;
-pub use rescue::{Item, Rescue, What};
-pub use set::Changes;
+pub use request::Cache;
 pub use settings::{Geometry, Settings};
 pub use shared::{Client, Shared};
-pub use superblock::{Found, Survey};
+pub use stats::counters::Counters;
+pub use stats::histogram::{Histogram, Histograms, Snapshot};
 
 /// Sectors in a block, the unit of caching: 4 KiB.
 pub const BLOCK_SECTORS: u32 = 8;

@@ -4,7 +4,7 @@
 //! the clean slots (their links) and hears of every admission, hit, and departure. Ghosts and
 //! sketches will hear of blocks that are not held by their hash.
 
-use crate::lists::{Links, List};
+use crate::slots::lists::{Links, List};
 
 /// The policy of a shard. An enum, not a trait object: it is asked on every hit.
 pub(crate) enum Policy {

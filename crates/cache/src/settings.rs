@@ -127,7 +127,7 @@ pub(crate) fn stall_time_ns(retry_time_ns: u64) -> u64 {
 }
 
 /// The settings in force. What can be changed while the volume is served is one word each, read without
-/// a lock wherever it is needed; who changes them, and in which order, is `set.rs`.
+/// a lock wherever it is needed; who changes them, and in which order, is `operator/reconfigure.rs`.
 #[derive(Debug)]
 pub(crate) struct Live {
     write: AtomicU8,

@@ -1,19 +1,20 @@
 //! The half of a volume's cache that all lanes share.
 
 use crate::arena::Arena;
-use crate::aside::Watch;
-use crate::counters::Counters;
-use crate::drain::{DRAIN_ASSUMED, Drain, Rivals};
-use crate::gate::Gate;
-use crate::histogram::{Histograms, Latencies};
-use crate::order::{CHAIN_MAX, Order};
-use crate::pace::Pace;
-use crate::patience::Patience;
+use crate::arena::superblock::Condition;
+use crate::backing::flush_gate::Gate;
+use crate::backing::in_flight::Patience;
+use crate::bypass::Watch;
+use crate::dirty::gauges::Gauges;
+use crate::dirty::throttle::Pace;
+use crate::epochs::{CHAIN_MAX, Order};
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
 use crate::settings::{Geometry, Live, Settings, limits_above};
-use crate::shard::{Gauges, Keeps, Nearer, Reason, Shard};
-use crate::superblock::Condition;
+use crate::shard::{Keeps, Nearer, Reason, Shard};
+use crate::stats::counters::Counters;
+use crate::stats::histogram::{Histograms, Latencies};
+use crate::writeback::estimator::{DRAIN_ASSUMED, Drain, Rivals};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use block::{Limits, Memory, Stall, WriteMode};

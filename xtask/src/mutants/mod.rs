@@ -27,34 +27,50 @@ use trial::{End, Trial};
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "epochs",
-        &["order.rs", "flush.rs", "gate.rs", "crew.rs", "keeper.rs", "leader.rs", "trouble.rs"],
+        &[
+            "epochs/mod.rs",
+            "request/flush.rs",
+            "backing/flush_gate.rs",
+            "writeback/worker.rs",
+            "writeback/flusher.rs",
+            "writeback/commit.rs",
+            "backing/retry.rs",
+        ],
     ),
     (
         "write-back",
         &[
-            "change.rs",
-            "pass.rs",
-            "shard/change.rs",
-            "shard/write_out.rs",
-            "shard/early.rs",
-            "shard/pass.rs",
-            "zeroes.rs",
-            "passes.rs",
+            "request/write.rs",
+            "request/write_through.rs",
+            "shard/write.rs",
+            "shard/writeback.rs",
+            "shard/early_writeback.rs",
+            "shard/write_through.rs",
+            "shard/zero_ranges.rs",
+            "shard/write_through_queue.rs",
         ],
     ),
-    ("pacing", &["drain.rs", "level.rs", "pace.rs", "set.rs"]),
+    (
+        "pacing",
+        &[
+            "writeback/estimator.rs",
+            "dirty/level.rs",
+            "dirty/throttle.rs",
+            "operator/reconfigure.rs",
+        ],
+    ),
     (
         "recovery",
         &[
-            "recovery.rs",
+            "recovery/mod.rs",
             "shard/rebuild.rs",
-            "superblock.rs",
-            "arena.rs",
-            "discard.rs",
-            "shard/discard.rs",
-            "rescue/mod.rs",
-            "rescue/items.rs",
-            "rescue/mapfile.rs",
+            "arena/superblock/mod.rs",
+            "arena/mod.rs",
+            "operator/discard_dirty.rs",
+            "shard/discard_dirty.rs",
+            "operator/rescue/mod.rs",
+            "operator/rescue/items.rs",
+            "operator/rescue/mapfile.rs",
         ],
     ),
 ];
@@ -236,8 +252,11 @@ mod tests {
         for file in &all {
             assert!(crate::cargo::root().join(list::SOURCES).join(file).is_file(), "{file}");
         }
-        assert_eq!(names(&["order.rs", "gate.rs", "order.rs"]).unwrap(), ["gate.rs", "order.rs"]);
-        assert_eq!(names(&["epochs", "gate.rs"]).unwrap().len(), 7);
+        assert_eq!(
+            names(&["epochs/mod.rs", "backing/flush_gate.rs", "epochs/mod.rs"]).unwrap(),
+            ["backing/flush_gate.rs", "epochs/mod.rs"]
+        );
+        assert_eq!(names(&["epochs", "backing/flush_gate.rs"]).unwrap().len(), 7);
         assert!(names(&["epoch"]).is_err());
         assert!(names(&["no_such.rs"]).is_err());
     }

@@ -16,147 +16,41 @@
 //! At most one *current* version of a block exists; older ones, one an epoch, may stand beside it,
 //! *shadowed*, until they are durable.
 
-mod change;
-mod discard;
-mod early;
-mod pass;
+mod discard_dirty;
+mod early_writeback;
+pub(crate) mod fetches;
 mod read;
 mod rebuild;
 mod status;
-mod write_out;
+mod write;
+mod write_through;
+pub(crate) mod write_through_queue;
+mod writeback;
+pub(crate) mod zero_ranges;
 
-use crate::BLOCK_SECTORS;
+use crate::admission::Worth;
 use crate::arena::{Arena, Header, State};
-use crate::counters::{Counters, Saving};
-use crate::fills::Fills;
-use crate::index::{Hash, Hints, Index};
-use crate::lists::{Links, List, NIL};
-use crate::order::CHAIN_MAX;
-use crate::passes::Passes;
-use crate::planted::{Bug, planted};
+use crate::dirty::gauges::Gauges;
+use crate::epochs::CHAIN_MAX;
 use crate::policy::Policy;
 use crate::recovery;
-use crate::settings::{Geometry, Settings};
-use crate::worth::Worth;
-use crate::zeroes::Zeroes;
+use crate::settings::Geometry;
+use crate::shard::fetches::Fills;
+use crate::shard::write_through_queue::Passes;
+use crate::shard::zero_ranges::Zeroes;
+use crate::slots::index::{Hash, Hints, Index};
+use crate::slots::lists::{Links, List, NIL};
+use crate::stats::counters::{Counters, Saving};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use block::Extent;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use early::Early;
+use core::sync::atomic::Ordering;
+use early_writeback::Early;
 
-pub(crate) use change::{Admit, Change, Reason, Source};
-pub(crate) use pass::Passed;
 pub(crate) use read::{Fetch, Glance, Keeps, Look};
 pub(crate) use status::Known;
-pub(crate) use write_out::{Next, Run};
-
-/// What all shards share: counts and measurements that are read inside sections.
-#[derive(Debug)]
-pub(crate) struct Gauges {
-    /// The next admission number.
-    pub(crate) sequence: AtomicU64,
-    /// Dirty blocks of all epochs.
-    pub(crate) dirty: AtomicU32,
-    /// Dirty blocks of the open epoch.
-    pub(crate) open: AtomicU32,
-    /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
-    pub(crate) remaining: AtomicI64,
-    /// When the open epoch's first change was admitted, plus one; 0: it has none.
-    pub(crate) open_since: AtomicU64,
-    /// The same of the oldest closed epoch that is not durable.
-    pub(crate) closing_since: AtomicU64,
-    /// Epochs that are closed, or are being closed, and not durable.
-    pub(crate) closed: AtomicU32,
-    /// What is closed has been promised to be durable before anything that is sent now: changes that
-    /// pass wait for it, and somebody writes it out (`ordered`, and until the last epoch closed in that
-    /// mode is durable).
-    pub(crate) ordered: AtomicBool,
-    /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
-    pub(crate) passed: AtomicBool,
-    /// C13: blocks that may wait to be written out, at the measured drain rate.
-    pub(crate) allowance: AtomicU32,
-    /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
-    pub(crate) backing_read_ns: AtomicU64,
-    /// What a hit takes, as sampled, in nanoseconds; 0: not sampled yet.
-    pub(crate) hit_ns: AtomicU64,
-    /// A change waits for room: write out, whatever the level.
-    pub(crate) urgent: AtomicBool,
-    /// The buffer was full, and has not found room since.
-    pub(crate) full: AtomicBool,
-    /// The crew may write out blocks of the open epoch ...
-    pub(crate) early: AtomicBool,
-    /// ... while it has more than so many.
-    pub(crate) early_floor: AtomicU32,
-    /// Blocks that are being written out early, while their epoch is not begun.
-    pub(crate) under_way: AtomicU32,
-    /// Blocks that were written out early and are not known to be durable, while their epoch is not begun.
-    pub(crate) settling: AtomicU32,
-    /// The open epoch may hold ranges of zeros.
-    pub(crate) has_ranges: AtomicBool,
-}
-
-impl Gauges {
-    /// Whether what is closed goes before what passes.
-    #[inline]
-    pub(crate) fn is_ordered(&self) -> bool {
-        self.ordered.load(Ordering::SeqCst)
-    }
-
-    /// Blocks up to which the buffer may fill, whatever becomes of them (C6).
-    pub(crate) fn dirty_limit(&self, settings: &Settings) -> u32 {
-        match planted(Bug::IgnoreDirtyLimit) {
-            true => u32::MAX / 4,
-            false => settings.dirty_blocks_max,
-        }
-    }
-
-    /// Blocks that may wait to be written out (C13).
-    pub(crate) fn debt_limit(&self, settings: &Settings) -> u32 {
-        let hard = self.dirty_limit(settings);
-        match planted(Bug::IgnoreDirtyLimit) || planted(Bug::IgnoreDebt) {
-            true => hard,
-            false => hard.min(self.allowance.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// Blocks that the open epoch may hold: nearly half of what may be dirty, so that it can fill while the
-    /// closing one is written out. (An eighth of it may be on the backing already, and not durable.)
-    pub(crate) fn open_limit(&self, settings: &Settings) -> u32 {
-        let most = self.dirty_limit(settings);
-        (most / 16 * 7 + (most % 16 * 7).div_ceil(16)).min(self.debt_limit(settings))
-    }
-
-    /// Blocks that a flush would have to write out. What is written, and only waits for the backing's own
-    /// flush, is none of them; of a chain of epochs nobody counts that apart.
-    pub(crate) fn debt(&self) -> u32 {
-        let open = self.open.load(Ordering::Relaxed);
-        match self.is_ordered() {
-            true => self.dirty.load(Ordering::Relaxed).max(open),
-            false => {
-                let remaining = self.remaining.load(Ordering::SeqCst).max(0) as u32;
-                open + self.under_way.load(Ordering::SeqCst) + remaining
-            }
-        }
-    }
-
-    /// What a read that is answered from memory saves at the moment; 0: not measured yet.
-    fn saved_per_hit_ns(&self) -> u64 {
-        match self.backing_read_ns.load(Ordering::Relaxed) {
-            u64::MAX => 0,
-            backing_ns => backing_ns.saturating_sub(self.hit_ns.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// Age of the oldest dirty data, in nanoseconds.
-    pub(crate) fn age(&self, now_ns: u64) -> u64 {
-        let since = |gauge: &AtomicU64| match gauge.load(Ordering::Relaxed) {
-            0 => now_ns,
-            since => since - 1,
-        };
-        now_ns.saturating_sub(since(&self.open_since).min(since(&self.closing_since)))
-    }
-}
+pub(crate) use write::{Admit, Change, Reason, Source};
+pub(crate) use write_through::Passed;
+pub(crate) use writeback::{Next, Run};
 
 /// A shard of the cache.
 pub(crate) struct Shard {
@@ -195,48 +89,6 @@ pub(crate) struct Shard {
     saving: Saving,
 }
 
-/// The bits of `sectors` sectors from `sector` on.
-#[inline]
-pub(crate) fn bits(sector: u32, sectors: u32) -> u8 {
-    ((((1u32 << sectors) - 1) << sector) & 0xff) as u8
-}
-
-/// Calls `each` with the first sector and the length of every stretch of set bits.
-pub(crate) fn stretches(mask: u8, mut each: impl FnMut(u32, u32)) {
-    let mut rest = u32::from(mask);
-    while rest != 0 {
-        let first = rest.trailing_zeros();
-        let length = (rest >> first).trailing_ones();
-        each(first, length);
-        rest &= !(((1 << length) - 1) << first);
-    }
-}
-
-/// The blocks that an extent touches: the first, and how many.
-#[inline]
-pub(crate) fn blocks_of(at: &Extent) -> (u64, u32) {
-    let first = at.first / u64::from(BLOCK_SECTORS);
-    let end = at.end().div_ceil(u64::from(BLOCK_SECTORS));
-    (first, (end - first) as u32)
-}
-
-/// The blocks that an extent covers whole: the first, and how many.
-pub(crate) fn whole_blocks_of(at: &Extent) -> Option<(u64, u32)> {
-    let first = at.first.div_ceil(u64::from(BLOCK_SECTORS));
-    let end = at.end() / u64::from(BLOCK_SECTORS);
-    (end > first).then(|| (first, (end - first) as u32))
-}
-
-/// What an extent touches of one of its blocks: the first sector in the block, how many, and where
-/// they stand in the extent.
-#[inline]
-pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
-    let start = block * u64::from(BLOCK_SECTORS);
-    let first = at.first.max(start);
-    let end = at.end().min(start + u64::from(BLOCK_SECTORS));
-    ((first - start) as u32, (end - first) as u32, (first - at.first) as u32)
-}
-
 impl Shard {
     pub(crate) fn new(arena: Arena, number: u32, geometry: &Geometry) -> Shard {
         let slots = geometry.slots_per_shard();
@@ -264,7 +116,7 @@ impl Shard {
             passes: Passes::new(),
             worth: Worth::default(),
             doubtful: Vec::new(),
-            plan: Vec::with_capacity(write_out::PLAN),
+            plan: Vec::with_capacity(writeback::PLAN),
             counters: Counters::default(),
             saving: Saving::default(),
         };

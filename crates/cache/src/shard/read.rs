@@ -1,11 +1,13 @@
 //! Reads: what is held is copied, what is missing is fetched once.
 
-use super::{Gauges, Shard, bits, blocks_of, share, stretches};
+use super::Shard;
+use crate::admission::Prospect;
 use crate::arena::{Header, State};
-use crate::fills::FillId;
+use crate::blocks::{bits, blocks_of, share, stretches};
+use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::settings::Live;
-use crate::worth::Prospect;
+use crate::shard::fetches::FillId;
 use block::{Buf, Extent};
 use core::sync::atomic::Ordering;
 

@@ -1,9 +1,10 @@
 //! The shard as recovery rebuilds it.
 
-use super::{Gauges, Shard};
+use super::Shard;
 use crate::arena::{Arena, ExtentHeader, Header, State};
-use crate::index::Hash;
-use crate::lists::List;
+use crate::dirty::gauges::Gauges;
+use crate::slots::index::Hash;
+use crate::slots::lists::List;
 use core::sync::atomic::Ordering;
 
 impl Shard {

@@ -1,0 +1,369 @@
+//! The arena: slots of one block each, and a header of two words for each.
+//!
+//! It lies in shared memory, so that it outlives the process; it holds no pointer, lock or index.
+//!
+//! ```text
+//! offset 0      superblock   16 words (superblock/mod.rs): what this is, whose, how the volume stands
+//! offset 128    headers      2 words a slot:
+//!                              place  | block 40 | mask 8 | epoch 16 |
+//!                              life   | sequence 44 | state 4 | check 16 |
+//!               extents      4 words each: first block, blocks | unmap, epoch, life (as above)
+//! 4 KiB border  slots        8 sectors of `grain` bytes each
+//! ```
+//!
+//! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
+//! number. A slot is published by the store of `life`, after its bytes and its place are there; a
+//! published slot's bytes and place are never changed, only its state. Where two slots hold the
+//! same block, the later epoch wins, then the higher sequence (both compare modulo their width:
+//! what is dirty at one time is near).
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) mod superblock;
+
+use crate::BLOCK_SECTORS;
+use crate::planted::{in_halves, stored};
+use crate::settings::Geometry;
+use alloc::sync::Arc;
+use block::{Buf, Memory};
+use core::sync::atomic::Ordering;
+
+const HEADER_BYTES: usize = 16;
+const EXTENT_BYTES: usize = 32;
+const PREFETCH_BYTES: usize = 256;
+
+/// The CRC-16 of the polynomial 0x1021 (CCITT; distance 4 over this length, so any three flipped
+/// bits are noticed), eight bytes at a step.
+/// Source: M. Kounavis, F. Berry, "A Systematic Approach to Building High Performance
+/// Software-Based CRC Generators", ISCC 2005 (slicing).
+pub(crate) mod crc {
+    const fn tables() -> [[u16; 256]; 8] {
+        let mut tables = [[0u16; 256]; 8];
+        let mut byte = 0;
+        while byte < 256 {
+            let mut value = (byte as u16) << 8;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 0x8000 != 0 { value << 1 ^ 0x1021 } else { value << 1 };
+                bit += 1;
+            }
+            tables[0][byte] = value;
+            byte += 1;
+        }
+        let mut slice = 1;
+        while slice < 8 {
+            let mut byte = 0;
+            while byte < 256 {
+                let last = tables[slice - 1][byte];
+                tables[slice][byte] = last << 8 ^ tables[0][(last >> 8) as usize];
+                byte += 1;
+            }
+            slice += 1;
+        }
+        tables
+    }
+
+    static TABLES: [[u16; 256]; 8] = tables();
+
+    #[inline]
+    pub(crate) fn step(crc: u16, word: u64) -> u16 {
+        let bytes = (word ^ u64::from(crc) << 48).to_be_bytes();
+        let mut next = 0;
+        for (index, byte) in bytes.into_iter().enumerate() {
+            next ^= TABLES[7 - index][byte as usize];
+        }
+        next
+    }
+}
+
+/// What a slot is at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nothing is in it.
+    Free,
+    /// The same as what the backing has.
+    Clean,
+    /// Waits to be written out.
+    Dirty,
+    /// On its way to the backing: pinned.
+    Writing,
+    /// The backing has it, but has not been flushed since.
+    Written,
+}
+
+impl State {
+    /// What a published header says; one that is free is not published.
+    fn from_bits(bits: u64) -> Option<State> {
+        Some(match bits {
+            1 => State::Clean,
+            2 => State::Dirty,
+            3 => State::Writing,
+            4 => State::Written,
+            _ => return None,
+        })
+    }
+
+    /// Neither free nor clean: nothing may be forgotten.
+    #[inline]
+    pub fn is_dirty(self) -> bool {
+        matches!(self, State::Dirty | State::Writing | State::Written)
+    }
+}
+
+const SHADOWED: u64 = 8;
+
+/// A slot's header, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The block it holds.
+    pub block: u64,
+    /// A bit for each sector that is valid.
+    pub mask: u8,
+    /// The epoch it was written in, modulo 2^16.
+    pub epoch: u16,
+    /// Its admission number, modulo 2^44.
+    pub sequence: u64,
+    /// What it is at the moment.
+    pub state: State,
+    /// A newer version of the block is held elsewhere.
+    pub shadowed: bool,
+}
+
+impl Header {
+    const FREE: Header =
+        Header { block: 0, mask: 0, epoch: 0, sequence: 0, state: State::Free, shadowed: false };
+
+    #[inline]
+    fn words(&self, number: u32) -> (u64, u64) {
+        let place = self.block << 24 | u64::from(self.mask) << 16 | u64::from(self.epoch);
+        let state = self.state as u64 | if self.shadowed { SHADOWED } else { 0 };
+        let life = (self.sequence & ((1 << 44) - 1)) << 20 | state << 16;
+        (place, life | u64::from(check(place, life, number)))
+    }
+
+    #[inline]
+    fn unchecked(place: u64, life: u64) -> Header {
+        Header {
+            block: place >> 24,
+            mask: (place >> 16) as u8,
+            epoch: place as u16,
+            sequence: life >> 20,
+            state: State::from_bits(life >> 16 & 7).unwrap_or(State::Free),
+            shadowed: life >> 16 & SHADOWED != 0,
+        }
+    }
+}
+
+#[inline]
+fn check(place: u64, life: u64, number: u32) -> u16 {
+    crc::step(crc::step(0xffff ^ number as u16 ^ (number >> 16) as u16, place), life & !0xffff)
+}
+
+fn check_extent(words: &[u64; 4], number: u32) -> u16 {
+    let start = 0xffff ^ number as u16 ^ (number >> 16) as u16;
+    let crc = words[..3].iter().fold(start, |crc, word| crc::step(crc, *word));
+    crc::step(crc, words[3] & !0xffff)
+}
+
+/// A pending zeroed range as the arena keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ExtentHeader {
+    pub(crate) first: u64,
+    pub(crate) blocks: u32,
+    pub(crate) may_unmap: bool,
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
+}
+
+/// The shared memory of one volume.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    memory: Arc<Memory>,
+    grain: u32,
+    extents_at: usize,
+    slots_at: usize,
+    slot_bytes: usize,
+}
+
+impl Arena {
+    fn offsets(geometry: &Geometry, grain: u32) -> (usize, usize, usize) {
+        let extents_at = superblock::BYTES + geometry.slots as usize * HEADER_BYTES;
+        let extents = geometry.shards as usize * geometry.extents as usize;
+        let end = extents_at + extents * EXTENT_BYTES;
+        let slots_at = if grain == 512 { end.next_multiple_of(4096) } else { end };
+        let bytes = slots_at + geometry.slots as usize * BLOCK_SECTORS as usize * grain as usize;
+        (extents_at, slots_at, bytes)
+    }
+
+    /// The size of an arena of this geometry, in bytes.
+    pub fn bytes(geometry: &Geometry, grain: u32) -> usize {
+        Arena::offsets(geometry, grain).2
+    }
+
+    /// Lays an arena of this geometry over a memory.
+    ///
+    /// # Panics
+    /// If the memory is smaller than [`Arena::bytes`].
+    pub fn over(memory: Arc<Memory>, geometry: &Geometry, grain: u32) -> Arena {
+        let (extents_at, slots_at, bytes) = Arena::offsets(geometry, grain);
+        assert!(memory.bytes() >= bytes, "the arena's memory is too small");
+        let slot_bytes = BLOCK_SECTORS as usize * grain as usize;
+        Arena { memory, grain, extents_at, slots_at, slot_bytes }
+    }
+
+    /// Every store of a word goes through here, so that the laboratory can kill between two.
+    #[inline]
+    pub(crate) fn store(&self, offset: usize, word: u64) {
+        self.memory.word(offset).store(word, Ordering::Release);
+        stored();
+    }
+
+    /// Byte offset of a slot's header (two words).
+    pub fn header_at(&self, slot: u32) -> usize {
+        superblock::BYTES + slot as usize * HEADER_BYTES
+    }
+
+    /// The header of a slot, believed.
+    #[inline]
+    pub fn header(&self, slot: u32) -> Header {
+        let at = self.header_at(slot);
+        let life = self.memory.word(at + 8).load(Ordering::Acquire);
+        Header::unchecked(self.memory.word(at).load(Ordering::Relaxed), life)
+    }
+
+    /// The block of a slot's header, without the rest.
+    #[inline]
+    pub(crate) fn block(&self, slot: u32) -> u64 {
+        self.memory.word(self.header_at(slot)).load(Ordering::Relaxed) >> 24
+    }
+
+    /// The header of a slot, verified; None if its checksum is wrong.
+    pub(crate) fn verified(&self, slot: u32) -> Option<Header> {
+        let at = self.header_at(slot);
+        let place = self.memory.word(at).load(Ordering::Relaxed);
+        let life = self.memory.word(at + 8).load(Ordering::Acquire);
+        if life == 0 {
+            return Some(Header::FREE);
+        }
+        let sound =
+            check(place, life, slot) == life as u16 && State::from_bits(life >> 16 & 7).is_some();
+        sound.then(|| Header::unchecked(place, life))
+    }
+
+    /// Publishes a filled slot, or changes the state of a published one: the store of one word.
+    #[inline]
+    pub(crate) fn publish(&self, slot: u32, header: &Header) {
+        let at = self.header_at(slot);
+        let (place, life) = header.words(slot);
+        // Until the second store the slot is free (life is 0) or has the very same place.
+        self.store(at, place);
+        self.store(at + 8, life);
+    }
+
+    /// Gives a slot back: it holds nothing.
+    #[inline]
+    pub(crate) fn free(&self, slot: u32) {
+        self.store(self.header_at(slot) + 8, 0);
+    }
+
+    /// Byte offset of a sector of a slot.
+    #[inline]
+    pub(crate) fn sector_at(&self, slot: u32, sector: u32) -> usize {
+        self.slots_at + slot as usize * self.slot_bytes + sector as usize * self.grain as usize
+    }
+
+    /// The memory, for pieces of requests.
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Bytes that stand for a sector.
+    pub(crate) fn grain(&self) -> u32 {
+        self.grain
+    }
+
+    /// Copies sectors into a slot that is not published: `sectors` of them, from `skip` on in the
+    /// buffer, to `sector` in the slot.
+    #[inline]
+    pub(crate) fn put(&self, slot: u32, sector: u32, from: &Buf, skip: u32, sectors: u32) {
+        in_halves(sectors, |first, count| {
+            let to = self.sector_at(slot, sector + first);
+            from.copy_part_to(skip + first, count, &self.memory, to);
+        });
+    }
+
+    /// Copies sectors out of a slot, the other way round.
+    #[inline]
+    pub(crate) fn get(&self, slot: u32, sector: u32, into: &Buf, skip: u32, sectors: u32) {
+        into.fill_part(skip, sectors, &self.memory, self.sector_at(slot, sector));
+    }
+
+    /// Zeros sectors of a slot that is not published.
+    pub(crate) fn zero(&self, slot: u32, sector: u32, sectors: u32) {
+        in_halves(sectors, |first, count| {
+            let bytes = count as usize * self.grain as usize;
+            self.memory.zero(self.sector_at(slot, sector + first), bytes);
+        });
+    }
+
+    /// Copies sectors from one slot to another that is not published.
+    pub(crate) fn carry(&self, from: u32, to: u32, sector: u32, sectors: u32) {
+        in_halves(sectors, |first, count| {
+            let bytes = count as usize * self.grain as usize;
+            let [from, to] = [from, to].map(|slot| self.sector_at(slot, sector + first));
+            self.memory.copy(from, &self.memory, to, bytes);
+        });
+    }
+
+    /// Brings a slot's header and the first of its bytes nearer; from there on the processor sees
+    /// by itself where a copy is going.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
+        self.memory.prefetch(self.sector_at(slot, 0), self.slot_bytes.min(PREFETCH_BYTES));
+    }
+
+    fn extent_words(&self, number: u32) -> [usize; 4] {
+        let at = self.extents_at + number as usize * EXTENT_BYTES;
+        [at, at + 8, at + 16, at + 24]
+    }
+
+    /// Publishes a pending zeroed range under a number that is free.
+    pub(crate) fn publish_extent(&self, number: u32, extent: &ExtentHeader) {
+        let at = self.extent_words(number);
+        let size = u64::from(extent.blocks) | u64::from(extent.may_unmap) << 32;
+        let life = (extent.sequence & ((1 << 44) - 1)) << 20 | (State::Dirty as u64) << 16;
+        let words = [extent.first, size, extent.epoch, life];
+        for (offset, word) in at.into_iter().zip(words).take(3) {
+            self.store(offset, word);
+        }
+        let life = life | u64::from(check_extent(&words, number));
+        self.store(at[3], life);
+    }
+
+    /// Takes a pending zeroed range back.
+    pub(crate) fn free_extent(&self, number: u32) {
+        self.store(self.extent_words(number)[3], 0);
+    }
+
+    /// A pending zeroed range; `Err` if its checksum is wrong, `Ok(None)` if there is none.
+    pub(crate) fn extent(&self, number: u32) -> Result<Option<ExtentHeader>, ()> {
+        let at = self.extent_words(number);
+        let [first, size, epoch, life] =
+            at.map(|offset| self.memory.word(offset).load(Ordering::Acquire));
+        if life == 0 {
+            return Ok(None);
+        }
+        if check_extent(&[first, size, epoch, life], number) != life as u16 {
+            return Err(());
+        }
+        Ok(Some(ExtentHeader {
+            first,
+            blocks: size as u32,
+            may_unmap: size >> 32 & 1 == 1,
+            epoch,
+            sequence: life >> 20,
+        }))
+    }
+}

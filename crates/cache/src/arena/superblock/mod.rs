@@ -1,0 +1,311 @@
+//! The arena's first words: what it is, whose it is, and how its volume stood when it was last used.
+//!
+//! ```text
+//! word  0  magic           4  ranges a shard       8  the open epoch's number
+//!       1  version|grain   5  volume sectors       9  the volume's condition
+//!       2  slots           6  backing's identity  10  failed flushes of the backing
+//!       3  shards|region   7  checksum of these   11  ... of which so many are mended
+//!                                                 12  whether the order of flushes is promised
+//!                                                 13  the newest epoch known to be durable
+//! ```
+//!
+//! The first eight are written once, the magic last. The condition outlives the process (C8): it is
+//! noted before anybody is told. A flush of the backing that has failed may have dropped data that
+//! only the process knew of; until it is known that nothing was lost, a successor must not believe a
+//! flush of its own. So does the newest durable epoch (C7): it is noted before anything newer may reach
+//! the backing, because a successor that took its blocks for dirty would write them over what is newer.
+
+#[cfg(test)]
+mod tests;
+
+use crate::BLOCK_SECTORS;
+use crate::arena::{Arena, Header, crc};
+use crate::epochs::CHAIN_MAX;
+use crate::recovery::{Unrecoverable, is_before};
+use crate::settings::Geometry;
+use alloc::sync::Arc;
+use block::Memory;
+use core::sync::atomic::Ordering;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
+const VERSION: u64 = 2;
+/// Words that say what the arena is.
+const FIXED: usize = 8;
+/// Bytes of the superblock.
+pub(crate) const BYTES: usize = 128;
+const EPOCH_AT: usize = 64;
+const CONDITION_AT: usize = 72;
+const FLUSHES_FAILED_AT: usize = 80;
+const FLUSHES_MENDED_AT: usize = 88;
+const ORDERED_AT: usize = 96;
+const DURABLE_AT: usize = 104;
+/// The order of flushes is not promised. Anything else: it is, or was by a version that did not note it.
+const NOT_ORDERED: u64 = 1;
+const ORDERED: u64 = 2;
+/// A header has 40 bits for a block's number: no volume is larger.
+const SECTORS_MAX: u64 = (BLOCK_SECTORS as u64) << 40;
+
+/// How a volume stands, as its memory tells whoever takes it over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Condition {
+    /// It serves.
+    Well = 0,
+    /// It has failed, and the operator has not said what to do (C8).
+    Failed = 1,
+    /// The operator gives up what is dirty; that is to be brought to its end.
+    Discarding = 2,
+}
+
+/// The epochs whose blocks and ranges are durable, though the memory may hold them as dirty still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DurableEpochs(Option<u16>);
+
+impl DurableEpochs {
+    /// None is known.
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether this epoch, of those that can be dirty at one time, is durable.
+    pub(crate) fn cover(self, epoch: u16) -> bool {
+        self.0.is_some_and(|newest| !is_before(newest.into(), epoch.into(), 16))
+    }
+}
+
+impl Arena {
+    fn superblock(&self, geometry: &Geometry, sectors: u64, identity: u64) -> [u64; FIXED] {
+        let mut words = [
+            MAGIC,
+            VERSION << 32 | u64::from(self.grain()),
+            u64::from(geometry.slots),
+            u64::from(geometry.shards) << 32 | u64::from(geometry.region_blocks),
+            u64::from(geometry.extents),
+            sectors,
+            identity,
+            0,
+        ];
+        words[FIXED - 1] = checksum(&words);
+        words
+    }
+
+    fn fixed(&self) -> [u64; FIXED] {
+        core::array::from_fn(|index| self.memory().word(index * 8).load(Ordering::Acquire))
+    }
+
+    /// Whether the memory holds an arena of exactly this kind. False: it holds nothing (zeros, or what
+    /// a kill in the middle of [`Arena::adopt`] has left).
+    ///
+    /// # Errors
+    /// What else it holds.
+    pub(crate) fn is_mine(
+        &self,
+        geometry: &Geometry,
+        sectors: u64,
+        identity: u64,
+    ) -> Result<bool, Unrecoverable> {
+        let mine = self.superblock(geometry, sectors, identity);
+        let found = self.fixed();
+        if found == mine {
+            return Ok(true);
+        }
+        let begun = |(found, mine): (&u64, &u64)| *found == 0 || found == mine;
+        if found[0] == 0 && found.iter().zip(&mine).all(begun) {
+            return Ok(false);
+        }
+        sound(&found)?;
+        if found[6] != mine[6] {
+            return Err(Unrecoverable::AnotherVolume);
+        }
+        Err(Unrecoverable::AnotherSize)
+    }
+
+    /// Writes the superblock: from now on the memory is this arena.
+    pub(crate) fn adopt(&self, geometry: &Geometry, sectors: u64, identity: u64) {
+        // The first word last: without it the memory is still nobody's.
+        let words = self.superblock(geometry, sectors, identity);
+        for (index, word) in words.into_iter().enumerate().rev() {
+            self.store(index * 8, word);
+        }
+    }
+
+    fn noted(&self, offset: usize) -> u64 {
+        self.memory().word(offset).load(Ordering::Acquire)
+    }
+
+    /// The number of the open epoch, as last noted; 0: never.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.noted(EPOCH_AT)
+    }
+
+    /// Notes the number of the open epoch, before anything is tagged with it.
+    pub(crate) fn note_epoch(&self, epoch: u64) {
+        self.store(EPOCH_AT, epoch);
+    }
+
+    /// The epochs that are known to be durable.
+    pub(crate) fn durable(&self) -> DurableEpochs {
+        let (open, durable) = (self.epoch(), self.noted(DURABLE_AT));
+        // Epochs get new numbers at each recovery, which has forgotten the durable ones by then.
+        let is_near = (1..=CHAIN_MAX as u64 + 2).contains(&open.wrapping_sub(durable));
+        DurableEpochs((durable != 0 && is_near).then_some(durable as u16))
+    }
+
+    /// Notes that every epoch up to this one is durable, before anything newer may reach the backing.
+    pub(crate) fn note_durable(&self, epoch: u64) {
+        self.store(DURABLE_AT, epoch);
+    }
+
+    /// How the volume stands.
+    pub(crate) fn condition(&self) -> Condition {
+        match self.noted(CONDITION_AT) {
+            2 => Condition::Discarding,
+            0 if self.flushes_failed() == self.noted(FLUSHES_MENDED_AT) => Condition::Well,
+            _ => Condition::Failed,
+        }
+    }
+
+    /// Notes how the volume stands, before anybody is told.
+    pub(crate) fn note_condition(&self, condition: Condition) {
+        self.store(CONDITION_AT, condition as u64);
+    }
+
+    /// Flushes of the backing that have failed.
+    pub(crate) fn flushes_failed(&self) -> u64 {
+        self.noted(FLUSHES_FAILED_AT)
+    }
+
+    /// Another flush of the backing has failed. One flush runs at a time, so nobody else counts.
+    pub(crate) fn note_flush_failed(&self) {
+        self.store(FLUSHES_FAILED_AT, self.flushes_failed().wrapping_add(1));
+    }
+
+    /// So many failed flushes have lost nothing after all, or the operator knows of them.
+    pub(crate) fn note_flushes_mended(&self, count: u64) {
+        self.store(FLUSHES_MENDED_AT, count);
+    }
+
+    /// Whether clients were promised that what a flush has covered goes before what they sent later.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.noted(ORDERED_AT) != NOT_ORDERED
+    }
+
+    /// Notes whether that is promised: before it is, and once all that it concerns is durable.
+    pub(crate) fn note_ordered(&self, ordered: bool) {
+        self.store(ORDERED_AT, if ordered { ORDERED } else { NOT_ORDERED });
+    }
+
+    /// Reads the superblock of a memory of which nothing is known. Whatever it holds, this does not
+    /// panic. `None`: it is not an arena of this version, or the memory is too small for it.
+    pub fn found(memory: &Arc<Memory>) -> Option<Found> {
+        if memory.bytes() < BYTES {
+            return None;
+        }
+        let words: [u64; FIXED] =
+            core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Acquire));
+        sound(&words).ok()?;
+        let grain = words[1] as u32;
+        let geometry = Geometry {
+            slots: u32::try_from(words[2]).ok()?,
+            shards: (words[3] >> 32) as u32,
+            region_blocks: words[3] as u32,
+            extents: u32::try_from(words[4]).ok()?,
+            ..Geometry::default()
+        };
+        // Before anything is multiplied: all sizes of a real arena are far below these.
+        geometry.shards.checked_mul(geometry.extents)?;
+        let sane = grain <= 4096
+            && words[5] <= SECTORS_MAX
+            && geometry.slots > 0
+            // Of no shards it is not.
+            && geometry.slots.is_multiple_of(geometry.shards)
+            && geometry.region_blocks.is_power_of_two();
+        if !sane || memory.bytes() < Arena::bytes(&geometry, grain) {
+            return None;
+        }
+        let arena = Arena::over(memory.clone(), &geometry, grain);
+        Some(Found { arena, geometry, grain, sectors: words[5], identity: words[6] })
+    }
+}
+
+fn checksum(words: &[u64; FIXED]) -> u64 {
+    words[..FIXED - 1].iter().fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)))
+}
+
+/// Whether these words can be read as a superblock.
+fn sound(words: &[u64; FIXED]) -> Result<(), Unrecoverable> {
+    if words[0] != MAGIC {
+        return Err(Unrecoverable::NotAnArena);
+    }
+    // Another version may keep its checksum elsewhere.
+    if words[1] >> 32 != VERSION {
+        return Err(Unrecoverable::UnknownVersion);
+    }
+    if words[FIXED - 1] != checksum(words) {
+        return Err(Unrecoverable::NotAnArena);
+    }
+    Ok(())
+}
+
+/// What a superblock says, in a memory that can be what it says.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub(crate) arena: Arena,
+    /// The sizes that the arena was made with; what they do not decide (`fills`, `run_blocks`) is as
+    /// in [`Geometry::default`].
+    pub geometry: Geometry,
+    /// Bytes that stand for a sector.
+    pub grain: u32,
+    /// The volume's size, in sectors of 512 bytes.
+    pub sectors: u64,
+    /// The identity of the volume's backing.
+    pub identity: u64,
+}
+
+/// What an arena holds that is not on its backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Survey {
+    /// Versions of blocks that are dirty. (A block may have several, one an epoch.)
+    pub dirty_blocks: u64,
+    /// Pending ranges of zeros.
+    pub ranges: u64,
+    /// The volume has failed (C8).
+    pub failed: bool,
+    /// Headers and ranges whose checksum is wrong.
+    pub rejected: u64,
+}
+
+impl Survey {
+    /// Whether something would be lost with the memory.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty_blocks > 0 || self.ranges > 0
+    }
+}
+
+impl Found {
+    /// Looks through all headers of an arena that nobody runs on.
+    pub fn survey(&self) -> Survey {
+        let (condition, durable) = (self.arena.condition(), self.arena.durable());
+        let is_lost = |header: &Header| header.state.is_dirty() && !durable.cover(header.epoch);
+        let mut survey = Survey { failed: condition == Condition::Failed, ..Survey::default() };
+        for slot in 0..self.geometry.slots {
+            match self.arena.verified(slot) {
+                Some(header) => survey.dirty_blocks += u64::from(is_lost(&header)),
+                None => survey.rejected += 1,
+            }
+        }
+        for number in 0..self.geometry.shards * self.geometry.extents {
+            match self.arena.extent(number) {
+                Ok(range) => {
+                    let is_lost = range.is_some_and(|range| !durable.cover(range.epoch as u16));
+                    survey.ranges += u64::from(is_lost);
+                }
+                Err(()) => survey.rejected += 1,
+            }
+        }
+        if condition == Condition::Discarding {
+            // Whoever takes it over gives all of that up.
+            return Survey { rejected: survey.rejected, ..Survey::default() };
+        }
+        survey
+    }
+}

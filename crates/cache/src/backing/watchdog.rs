@@ -1,0 +1,63 @@
+//! The sentinel, one task a volume: says when the backing does not answer, and when it does again.
+//!
+//! It is a task of its own because every other one may be waiting for the very answer that does not
+//! come. Nothing is cancelled (see `block::Stall`): what hangs keeps its pins and its notes, so that
+//! nothing newer of the same blocks reaches the backing before it (C10, C15).
+
+use crate::backing::in_flight::{Ages, Errand, TICKS};
+use crate::request::Handle;
+use crate::shared::Shared;
+use block::{Error, Kind, Request, Result};
+use core::sync::atomic::Ordering;
+use lane::first;
+
+const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not answer in time");
+
+impl Handle {
+    /// Sends a request to the backing and waits for its answer, watched by the sentinel.
+    pub(crate) async fn ask_below(&self, request: Request) -> Result {
+        let sent = self.shared.patience.sent(Errand::Change);
+        let result = self.below.run(request).await;
+        self.shared.patience.answered(sent);
+        result
+    }
+}
+
+impl Shared {
+    /// Says whether the backing hangs.
+    fn set_stalled(&self, stalled: bool) {
+        match (self.stall.is_on(), stalled) {
+            (false, true) => {
+                self.stalls.fetch_add(1, Ordering::SeqCst);
+                self.stall.set(true);
+            }
+            (true, false) => {
+                self.stall.set(false);
+                self.stalls.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Watches until the volume stops.
+pub(crate) async fn watch(handle: &Handle) {
+    let shared = &handle.shared;
+    let mut ages = Ages::default();
+    loop {
+        let seen = shared.ended.seen();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let tick_ns = (shared.settings.stall_time_ns() / u64::from(TICKS)).max(1);
+        let deadline = handle.lane.now() + tick_ns;
+        first(shared.ended.after(seen), handle.lane.sleep_until(deadline)).await;
+        let overdue = shared.patience.tick(&mut ages);
+        if overdue.changes && !shared.has_failed() {
+            handle.lane.turn().await;
+            shared.order.with(|order| shared.fail(order, HANGS));
+            shared.tell_everybody();
+        }
+        shared.set_stalled(overdue.changes || overdue.reads);
+    }
+}

@@ -1,0 +1,46 @@
+//! Plain arithmetic over blocks and their sectors.
+
+use crate::BLOCK_SECTORS;
+use block::Extent;
+
+/// The bits of `sectors` sectors from `sector` on.
+#[inline]
+pub(crate) fn bits(sector: u32, sectors: u32) -> u8 {
+    ((((1u32 << sectors) - 1) << sector) & 0xff) as u8
+}
+
+/// Calls `each` with the first sector and the length of every stretch of set bits.
+pub(crate) fn stretches(mask: u8, mut each: impl FnMut(u32, u32)) {
+    let mut rest = u32::from(mask);
+    while rest != 0 {
+        let first = rest.trailing_zeros();
+        let length = (rest >> first).trailing_ones();
+        each(first, length);
+        rest &= !(((1 << length) - 1) << first);
+    }
+}
+
+/// The blocks that an extent touches: the first, and how many.
+#[inline]
+pub(crate) fn blocks_of(at: &Extent) -> (u64, u32) {
+    let first = at.first / u64::from(BLOCK_SECTORS);
+    let end = at.end().div_ceil(u64::from(BLOCK_SECTORS));
+    (first, (end - first) as u32)
+}
+
+/// The blocks that an extent covers whole: the first, and how many.
+pub(crate) fn whole_blocks_of(at: &Extent) -> Option<(u64, u32)> {
+    let first = at.first.div_ceil(u64::from(BLOCK_SECTORS));
+    let end = at.end() / u64::from(BLOCK_SECTORS);
+    (end > first).then(|| (first, (end - first) as u32))
+}
+
+/// What an extent touches of one of its blocks: the first sector in the block, how many, and where
+/// they stand in the extent.
+#[inline]
+pub(crate) fn share(at: &Extent, block: u64) -> (u32, u32, u32) {
+    let start = block * u64::from(BLOCK_SECTORS);
+    let first = at.first.max(start);
+    let end = at.end().min(start + u64::from(BLOCK_SECTORS));
+    ((first - start) as u32, (end - first) as u32, (first - at.first) as u32)
+}

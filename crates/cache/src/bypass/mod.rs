@@ -1,0 +1,219 @@
+//! Stepping aside: what requests ask about it, and the guard's view of a volume from window to window.
+
+pub(crate) mod guard;
+
+use crate::bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window, is_probe};
+use crate::dirty::gauges::Gauges;
+use crate::shared::Shared;
+use crate::stats::counters::Counters;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use lane::Lock;
+
+const READS: u8 = 1;
+const WRITES: u8 = 2;
+const UNPROBED: u8 = 4;
+
+/// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as many
+/// samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal
+/// Streaming for Estimating Quantiles", 2013).
+fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
+    let step = before_ns / 8;
+    match sample_ns > before_ns {
+        true if before_ns == 0 => sample_ns,
+        true => before_ns.saturating_add(step + 1),
+        false => before_ns - step,
+    }
+}
+
+/// Whether a volume's cache steps aside, and the guard that decides it.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// What is left out: [`READS`], [`WRITES`], and of those the probe as well: [`UNPROBED`].
+    out: AtomicU8,
+    /// The guard may not decide anything.
+    off: AtomicBool,
+    probe_reads: AtomicU64,
+    probe_hits: AtomicU64,
+    /// About the median of what reads of the backing take, in nanoseconds; 0: not measured yet.
+    backing_read_median_ns: AtomicU64,
+    view: Lock<View>,
+}
+
+/// What the guard has seen.
+#[derive(Debug, Default)]
+struct View {
+    guard: Guard,
+    counted: Counters,
+    probes: [u64; 2],
+    aside: Aside,
+    /// When it stepped aside; None: it does not.
+    since_ns: Option<u64>,
+    aside_ns: u64,
+}
+
+impl View {
+    fn standing(&self, on: bool, now_ns: u64) -> Standing {
+        let running = self.since_ns.map_or(0, |since| now_ns.saturating_sub(since));
+        let times = self.guard.times();
+        Standing { on, aside: self.aside, times, aside_ns: self.aside_ns + running }
+    }
+
+    /// Notes what is left out from now on; returns it as bits.
+    fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
+        let bits = u8::from(aside.reads.is_some()) * READS
+            + u8::from(aside.writes.is_some()) * WRITES
+            + u8::from(aside.writes_unprobed) * UNPROBED;
+        match self.since_ns {
+            None if bits != 0 => self.since_ns = Some(now_ns),
+            Some(since) if bits == 0 => {
+                self.aside_ns += now_ns.saturating_sub(since);
+                self.since_ns = None;
+            }
+            _ => {}
+        }
+        self.aside = aside;
+        bits
+    }
+
+    /// What has happened since the last window.
+    fn window(&mut self, now: &Counters, probes: [u64; 2], pressure: Pressure) -> Window {
+        let before = core::mem::replace(&mut self.counted, *now);
+        let probed = core::mem::replace(&mut self.probes, probes);
+        let reads = |counters: &Counters| counters.read_hits + counters.read_misses;
+        Window {
+            reads: reads(now) - reads(&before),
+            hits: now.read_hits - before.read_hits,
+            kept: now.blocks_filled - before.blocks_filled,
+            absorbed: now.blocks_absorbed - before.blocks_absorbed,
+            saved: now.blocks_saved - before.blocks_saved,
+            written: now.blocks_written - before.blocks_written,
+            runs: now.runs_written - before.runs_written,
+            probe_reads: probes[0] - probed[0],
+            probe_hits: probes[1] - probed[1],
+            backing_read_ns: now.backing_read_ns,
+            hit_ns: now.hit_ns,
+            pressure,
+            ..Window::default()
+        }
+    }
+}
+
+impl Watch {
+    /// Whether what a read misses from this block on is not to be kept.
+    #[inline]
+    pub(crate) fn leaves_out(&self, block: u64) -> bool {
+        self.out.load(Ordering::Relaxed) & READS != 0 && !is_probe(block)
+    }
+
+    /// Whether a write from this block on is to pass. Not while passing means to wait for what is
+    /// closed: then the buffer is the faster way.
+    #[inline]
+    pub(crate) fn passes(&self, gauges: &Gauges, block: u64) -> bool {
+        let out = self.out.load(Ordering::Relaxed);
+        out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
+    }
+
+    /// A read from this block on was answered from memory, or was not.
+    #[inline]
+    pub(crate) fn saw(&self, block: u64, hit: bool) {
+        if self.out.load(Ordering::Relaxed) & READS != 0 && is_probe(block) {
+            self.probe_reads.fetch_add(1, Ordering::Relaxed);
+            self.probe_hits.fetch_add(u64::from(hit), Ordering::Relaxed);
+        }
+    }
+
+    /// A read of the backing took so long.
+    pub(crate) fn backing_read_took(&self, ns: u64) {
+        let before = self.backing_read_median_ns.load(Ordering::Relaxed);
+        self.backing_read_median_ns.store(toward_median(before, ns), Ordering::Relaxed);
+    }
+
+    /// Adds how it stands.
+    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        let standing = self.view.peek(|view| view.standing(true, now_ns));
+        all.asides = standing.times;
+        all.aside_ns = standing.aside_ns;
+        all.aside = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
+    }
+}
+
+impl Shared {
+    /// Lets the guard judge what has happened since this was called last: about every 50 ms, with how
+    /// processors were to be had meanwhile. True: the cache steps aside, or comes back, or does so with
+    /// more or less than before. It walks the shards, and allocates nothing.
+    pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
+        let watch = &self.watch;
+        let counted = self.counters(now_ns);
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let probes = [load(&watch.probe_reads), load(&watch.probe_hits)];
+        watch.view.peek(|view| {
+            let window = Window {
+                backing_read_median_ns: load(&watch.backing_read_median_ns),
+                backing_write_ns: self.drain.least_of(1).unwrap_or(0),
+                cost_ns: self.settings.fill_cost_ns,
+                ..view.window(&counted, probes, pressure)
+            };
+            if watch.off.load(Ordering::SeqCst) {
+                return false;
+            }
+            let aside = view.guard.decide(&window);
+            let bits = view.put(aside, now_ns);
+            (watch.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
+        })
+    }
+
+    /// Whether the guard decides anything from `now_ns` on. Off: the cache does not step aside.
+    pub fn set_guard(&self, on: bool, now_ns: u64) {
+        let watch = &self.watch;
+        watch.view.peek(|view| {
+            watch.off.store(!on, Ordering::SeqCst);
+            if !on {
+                let bits = view.put(Aside::default(), now_ns);
+                view.guard.forget();
+                watch.out.store(bits, Ordering::SeqCst);
+            }
+        });
+    }
+
+    /// How the guard stands.
+    pub fn guard_standing(&self, now_ns: u64) -> Standing {
+        let on = !self.watch.off.load(Ordering::SeqCst);
+        self.watch.view.peek(|view| view.standing(on, now_ns))
+    }
+
+    /// Steps aside with reads, writes or both, or comes back, until the guard decides anew: for the
+    /// laboratory, which does so at the worst of moments.
+    pub fn step_aside(&self, reads: bool, writes: bool, now_ns: u64) {
+        let why = |out: bool| out.then_some(Why::Told);
+        let aside = Aside { reads: why(reads), writes: why(writes), writes_unprobed: false };
+        self.watch.view.peek(|view| {
+            let bits = view.put(aside, now_ns);
+            self.watch.out.store(bits, Ordering::SeqCst);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::toward_median;
+
+    /// What is believed after so many reads, of which those whose number in ten is below `odd` took `others`.
+    fn after(first_ns: u64, most_ns: u64, odd: u64, others_ns: u64) -> u64 {
+        let samples = (0..1000).map(|read| if read % 10 < odd { others_ns } else { most_ns });
+        samples.fold(first_ns, toward_median)
+    }
+
+    #[test]
+    fn most_reads_tell_what_the_backing_takes() {
+        const WAIT_NS: u64 = 8_000_000;
+        let about = |ns: u64, expected: u64| ns > expected / 2 && ns < expected * 2;
+        assert!(about(after(0, 500_000, 0, 0), 500_000));
+        // Also from a first one that has waited, and with four in ten that wait for a processor.
+        assert!(about(after(WAIT_NS, 5_000, 4, WAIT_NS), 5_000));
+        // Also from a first one of a hole, and with four in ten that are.
+        assert!(about(after(3_000, 500_000, 4, 3_000), 500_000));
+        assert!(after(500_000, 0, 0, 0) < 10, "what answers at once");
+        assert!(about(after(0, 100_000, 1, 0), 100_000));
+        assert!(toward_median(u64::MAX, u64::MAX) > u64::MAX / 2);
+    }
+}

@@ -1,0 +1,5 @@
+//! How full the write buffer is, and how fast writers may fill it.
+
+pub(crate) mod gauges;
+pub(crate) mod level;
+pub(crate) mod throttle;

@@ -1,0 +1,340 @@
+//! How fast the write buffer may fill: writers are slowed down before it is full, and smoothly.
+//!
+//! Up to seven eighths of its room the buffer takes what comes. Beyond that, too, but the answer waits for
+//! blocks to be written out: for each new block a *price*, in blocks that have been written out since, and
+//! the price rises as the room shrinks. In the middle it is one, so that the level stays where the writers
+//! are as fast as the backing. (OpenZFS's write throttle has the same shape, but waits by the clock: nothing
+//! is estimated here, so nothing is wrong while the backing becomes slower, or serves others as well.) While
+//! an epoch is being written out, room comes back only at its end; then what is left to write is spread over
+//! what is left of the room. (While the backing flushes, nothing is written out: then the clock tells the
+//! turns, by the measured rate.)
+//!
+//! ```text
+//!   price      A = x / (1 - x)                         x: how much of the last eighth is used
+//!              B = blocks to write out / room left     while an epoch is closed
+//!
+//!   claimed   ----------------------o-----o--o         each writer claims the price of its blocks ...
+//!   granted   -------------------->                    ... and waits until as much has been written out
+//! ```
+//!
+//! The price is never much more than one: a writer that waits for one block, while the crew has as many runs
+//! under way as writers wait ([`crate::writeback::estimator`]), waits as long as it would have without the cache, and
+//! everybody else finds the backing no busier than without it. If the buffer does fill up all the same,
+//! changes go past it.
+
+use crate::backing::in_flight::Errand;
+use crate::dirty::level::{Level, ONE};
+use crate::planted::{Bug, planted};
+use crate::shared::Shared;
+use crate::writeback::estimator::DRAIN_ASSUMED;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use lane::Event;
+
+/// The price may be more than one by this part of it: were it not, writers as many as the backing can serve
+/// would keep the buffer as full as it is.
+const LONGER: u64 = 32;
+/// So the price is this at most.
+pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
+/// So many blocks that were written out while nobody waited are kept for who comes next.
+const SPARE: u32 = 16;
+/// Bells that writers wait at, by their place in the line: who is not concerned is not woken.
+const BELLS: usize = 64;
+
+/// The line of the writers that wait for blocks to be written out.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// What all writers have claimed until now, in 1024ths of a block.
+    claimed: AtomicU64,
+    /// Up to where they may go on.
+    granted: AtomicU64,
+    /// Whether blocks are being written out.
+    working: AtomicBool,
+    /// Ranges of zeros that are under way. One may take long, and makes room for nobody.
+    zeros: AtomicU32,
+    /// When the next turn begins that is told by the clock, in nanoseconds.
+    next_ns: AtomicU64,
+    /// Writers that wait for theirs.
+    waiting: AtomicU32,
+    bells: [Event; BELLS],
+    /// Changes that have waited for it, and how long in all.
+    pub(crate) slowed: AtomicU64,
+    pub(crate) slowed_ns: AtomicU64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            claimed: AtomicU64::new(0),
+            granted: AtomicU64::new(0),
+            working: AtomicBool::new(false),
+            zeros: AtomicU32::new(0),
+            next_ns: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            bells: core::array::from_fn(|_| Event::new()),
+            slowed: AtomicU64::new(0),
+            slowed_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+/// When a writer may go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// At once.
+    Come,
+    /// When so much has been written out ([`Pace::after`]).
+    After(u64),
+    /// At this time, in nanoseconds.
+    At(u64),
+}
+
+impl Pace {
+    /// A change claims its turn at this price, in 1024ths of a block.
+    fn claim(&self, price: u64) -> Turn {
+        let mine = self.claimed.fetch_add(price, Ordering::SeqCst) + price;
+        match mine > self.granted.load(Ordering::SeqCst) {
+            true => Turn::After(mine),
+            false => Turn::Come,
+        }
+    }
+
+    /// The same by the clock, for so long.
+    fn claim_time(&self, ns: u64, now_ns: u64) -> Turn {
+        let mut begins = now_ns;
+        let _ = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+            begins = next.max(now_ns);
+            Some(begins.saturating_add(ns))
+        });
+        if begins > now_ns { Turn::At(begins) } else { Turn::Come }
+    }
+
+    /// A writer begins to wait for its turn; it ends with what is returned.
+    pub(crate) fn waits(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiting(self)
+    }
+
+    /// Until as much has been written out as was claimed up to here, or nothing is being written out.
+    pub(crate) async fn after(&self, mine: u64) {
+        let bell = &self.bells[(mine / ONE) as usize % BELLS];
+        loop {
+            let seen = bell.seen();
+            if mine <= self.granted.load(Ordering::SeqCst) || !self.is_working() {
+                return;
+            }
+            bell.after(seen).await;
+        }
+    }
+
+    /// A change was slowed down by so much.
+    pub(crate) fn note_slowed(&self, ns: u64) {
+        self.slowed.fetch_add(1, Ordering::Relaxed);
+        self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    fn is_working(&self) -> bool {
+        self.working.load(Ordering::SeqCst)
+    }
+
+    /// The crew writes out: from now on writers may have to wait for it.
+    pub(crate) fn work_begins(&self) {
+        self.working.store(true, Ordering::SeqCst);
+    }
+
+    /// A range of zeros begins to be written out.
+    pub(crate) fn zeros_begin(&self) {
+        self.zeros.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It has been, or has failed.
+    pub(crate) fn zeros_end(&self) {
+        self.zeros.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Ranges of zeros that are under way.
+    pub(crate) fn zeros_under_way(&self) -> u32 {
+        self.zeros.load(Ordering::SeqCst)
+    }
+
+    /// So many blocks have been written out, where the last part of the room is `last` blocks.
+    pub(crate) fn grant(&self, blocks: u32, last: u32) {
+        let more = u64::from(blocks) * ONE;
+        // What nobody claims at once is kept for a few who come soon, but they must not fill the room.
+        let spare = (2 * blocks).min(last / 2).max(SPARE.min(last / 4));
+        let most = self.claimed.load(Ordering::SeqCst) + u64::from(spare) * ONE;
+        let before = self.granted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |granted| {
+            Some((granted + more).min(most).max(granted))
+        });
+        let before = before.unwrap_or_else(|granted| granted);
+        self.ring(before, self.granted.load(Ordering::SeqCst));
+    }
+
+    /// Nothing is being written out any more: nobody waits for that.
+    pub(crate) fn work_ends(&self) {
+        if self.working.swap(false, Ordering::SeqCst) {
+            let claimed = self.claimed.load(Ordering::SeqCst);
+            self.granted.fetch_max(claimed, Ordering::SeqCst);
+            if !planted(Bug::ForgetTurn) {
+                self.bells.iter().for_each(Event::notify);
+            }
+        }
+    }
+
+    /// Wakes those whose turn is between these two.
+    fn ring(&self, from: u64, to: u64) {
+        if !self.is_awaited() || from >= to {
+            return;
+        }
+        let (first, last) = (from / ONE, to / ONE);
+        for turn in first..=last.min(first + BELLS as u64 - 1) {
+            self.bells[turn as usize % BELLS].notify();
+        }
+    }
+
+    /// Whether a writer waits for its turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// How many runs may take the place of writers that wait: one for each, or for each block that is
+    /// claimed, whichever is less. (Who has been granted his turn, but has not looked yet, waits no more.)
+    pub(crate) fn places(&self) -> u32 {
+        let claimed = self.claimed.load(Ordering::SeqCst);
+        let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);
+        let writers = u64::from(self.waiting.load(Ordering::SeqCst));
+        owed.min(writers + writers.div_ceil(LONGER)) as u32
+    }
+}
+
+/// A writer that waits for its turn. Dropping it says that it does not any more.
+pub(crate) struct Waiting<'a>(&'a Pace);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    /// When the answer of a change may go that has brought so many new blocks.
+    pub(crate) fn turn(&self, new: u32, now_ns: u64) -> Turn {
+        let block_ns = self.drain.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
+        let flush_ns = self.drain.flush_ns.load(Ordering::Relaxed);
+        let level = Level::of(&self.gauges, &self.settings.now());
+        let price = match self.gauges.is_ordered() {
+            true => level.filling(),
+            false => level.price(flush_ns / block_ns),
+        };
+        let price = price.min(PRICE_MAX) * u64::from(new);
+        let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
+        match price {
+            0 => Turn::Come,
+            // Every epoch ends with a flush, in which nothing is written out, the open one behind the closed
+            // ones too: each block that is dirty has its share of those.
+            _ if self.gauges.is_ordered() => {
+                let blocks = u64::from(level.dirty.max(1));
+                let epochs = u64::from(level.closed + u32::from(level.closed > 0));
+                let flush_ns = flush_ns.saturating_mul(epochs.min(blocks)) / blocks;
+                self.pace.claim_time(takes_ns(block_ns + flush_ns), now_ns)
+            }
+            _ if self.pace.is_working() => self.pace.claim(price),
+            // The backing flushes, for as long as it takes, or the crew has not begun yet.
+            _ => self.pace.claim_time(takes_ns(block_ns), now_ns),
+        }
+    }
+
+    /// Whoever waits for blocks to be written out goes on, if none are any more.
+    pub(crate) fn end_work(&self) {
+        if self.drain.in_flight() <= self.pace.zeros_under_way() {
+            self.pace.work_ends();
+        }
+    }
+
+    /// Changes that are on their way past the cache.
+    pub(crate) fn passing(&self) -> u32 {
+        self.patience.waiting(Errand::Change).saturating_sub(self.drain.in_flight())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use lane::World;
+
+    /// The last part of a room of 8,000 blocks.
+    const LAST: u32 = 1000;
+
+    /// Tasks that each claim one block at this price; how many have been answered after each of the steps.
+    fn answered(pace: &Arc<Pace>, price: u64, writers: u32, steps: &[fn(&Pace)]) -> Vec<u32> {
+        let mut world = World::chosen(7);
+        let lane = world.lane();
+        let done = Arc::new(AtomicU32::new(0));
+        for _ in 0..writers {
+            let (pace, done) = (pace.clone(), done.clone());
+            let writer = async move {
+                if let Turn::After(mine) = pace.claim(price) {
+                    let _waiting = pace.waits();
+                    pace.after(mine).await;
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            };
+            lane.spawn(writer).expect("a lane has room for them");
+        }
+        let step = |step: &fn(&Pace)| {
+            step(pace);
+            while world.step() {}
+            done.load(Ordering::SeqCst)
+        };
+        steps.iter().map(step).collect()
+    }
+
+    #[test]
+    fn a_writer_waits_for_as_many_blocks_as_it_brings_and_no_longer() {
+        let pace = Arc::new(Pace::default());
+        pace.work_begins();
+        let steps: [fn(&Pace); 4] = [
+            |_| (),
+            |pace| pace.grant(1, LAST),
+            |pace| pace.grant(3, LAST),
+            |pace| {
+                pace.grant(200, LAST);
+            },
+        ];
+        assert_eq!(answered(&pace, ONE, 100, &steps), [0, 1, 4, 100]);
+        assert_eq!(pace.places(), 0);
+        // A few that nobody waited for are kept, not all.
+        assert_eq!(answered(&pace, ONE, 500, &[|_| (), |pace| pace.grant(10, LAST)]), [104, 114]);
+    }
+
+    #[test]
+    fn in_a_small_room_little_is_kept_for_who_comes_later() {
+        let pace = Arc::new(Pace::default());
+        pace.work_begins();
+        for _ in 0..100 {
+            pace.grant(1, 3);
+        }
+        assert_eq!(answered(&pace, ONE, 50, &[|_| ()]), [1]);
+    }
+
+    #[test]
+    fn turns_by_the_clock_follow_each_other() {
+        let pace = Pace::default();
+        assert_eq!(pace.claim_time(10, 1000), Turn::Come);
+        assert_eq!(pace.claim_time(10, 1000), Turn::At(1010));
+        assert_eq!(pace.claim_time(10, 1005), Turn::At(1020));
+        assert_eq!(pace.claim_time(10, 2000), Turn::Come, "nothing is saved up");
+    }
+
+    #[test]
+    fn nobody_waits_while_nothing_is_written_out() {
+        let pace = Arc::new(Pace::default());
+        assert_eq!(answered(&pace, ONE, 3, &[|_| ()]), [3]);
+        pace.work_begins();
+        let ends: [fn(&Pace); 2] = [|_| (), |pace| pace.work_ends()];
+        assert_eq!(answered(&pace, ONE, 100, &ends), [0, 100]);
+        pace.work_begins();
+        assert_eq!(answered(&pace, ONE, 1, &[|_| ()]), [0], "nothing is left over from before");
+    }
+}

@@ -1,0 +1,113 @@
+//! Giving up what is dirty: what the operator may do when a failed volume's data is of no use (C8).
+//!
+//! The volume is failed, so nothing new begins; first every shard is shut, which is refused as long as
+//! something of it is in flight. Only then it is noted in the arena that all of it goes: a kill from
+//! there on finds that, and recovery brings it to its end. Nobody can lead a write-out meanwhile.
+
+use crate::arena::superblock::Condition;
+use crate::epochs::{IN_FLIGHT, Order};
+use crate::planted::{Bug, planted};
+use crate::request::{Cache, Handle};
+use crate::shared::{Room, Shared};
+use block::Result;
+use core::sync::atomic::Ordering;
+
+impl Cache {
+    /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the error.
+    /// What a flush had made durable is on the backing and stays; whoever still waits for a flush gets
+    /// an error. Returns how many dirty versions of blocks there were, those of zeros included.
+    ///
+    /// # Errors
+    /// `Invalid`, and nothing is done: the volume has not failed, or the backing has not answered
+    /// everything yet.
+    pub async fn discard_dirty(&self) -> Result<u64> {
+        let handle = &*self.0;
+        let shared = &handle.shared;
+        handle.lane.turn().await;
+        shared.order.with(Order::begin_discard)?;
+        handle.shut().await?;
+        handle.lane.turn().await;
+        let open = shared.order.with(|order| {
+            let open = order.after_discard();
+            shared.arena.note_condition(Condition::Discarding);
+            shared.arena.note_epoch(open);
+            open
+        });
+        let mut blocks = 0;
+        for room in &shared.rooms {
+            blocks += handle.discard_room(room, open).await;
+        }
+        shared.begin_anew();
+        handle.lane.turn().await;
+        shared.order.with(|order| {
+            order.end_discard();
+            shared.show_closed(order);
+            shared.note_well();
+        });
+        shared.tell_everybody();
+        Ok(blocks)
+    }
+}
+
+impl Shared {
+    /// Nothing is dirty any more, and what was written past the cache has been given up with it.
+    fn begin_anew(&self) {
+        self.gauges
+            .open_since
+            .store(u64::from(planted(Bug::DiscardKeepsVersions)), Ordering::Relaxed);
+        self.gauges.passed.store(false, Ordering::SeqCst);
+        self.tainted.store(false, Ordering::SeqCst);
+        self.rewrite.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Handle {
+    /// Shuts every shard, or none.
+    async fn shut(&self) -> Result {
+        let shared = &self.shared;
+        for (number, room) in shared.rooms.iter().enumerate() {
+            self.lane.turn().await;
+            if room.shard.with(|shard| shard.shut()) {
+                continue;
+            }
+            for room in &shared.rooms[..number] {
+                self.lane.turn().await;
+                room.shard.with(|shard| shard.reopen());
+                room.changed.notify();
+            }
+            self.lane.turn().await;
+            shared.order.with(Order::cancel_discard);
+            return Err(IN_FLIGHT);
+        }
+        Ok(())
+    }
+
+    async fn discard_room(&self, room: &Room, open: u64) -> u64 {
+        let (gauges, most) = (&self.shared.gauges, self.shared.geometry.slice_blocks);
+        self.lane.turn().await;
+        let mut blocks = room.shard.with(|shard| shard.discard_ranges(gauges));
+        if planted(Bug::DiscardKeepsVersions) {
+            self.lane.turn().await;
+            room.shard.with(|shard| shard.keep_one(gauges, open));
+            self.end_discard(room, open).await;
+            return blocks;
+        }
+        loop {
+            self.lane.turn().await;
+            let done = room.shard.with(|shard| shard.discard_blocks(gauges, most));
+            blocks += u64::from(done);
+            if done < most {
+                break;
+            }
+            self.lane.rest().await;
+        }
+        self.end_discard(room, open).await;
+        blocks
+    }
+
+    async fn end_discard(&self, room: &Room, open: u64) {
+        self.lane.turn().await;
+        room.shard.with(|shard| shard.end_discard(open));
+        room.changed.notify();
+    }
+}

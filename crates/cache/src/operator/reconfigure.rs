@@ -1,0 +1,199 @@
+//! Settings that change while the volume is served (C12).
+//!
+//! Clients are not held up. What becomes stricter is in force before everything from before is made
+//! durable, what becomes laxer only after it, so that a request under way meanwhile finds the old
+//! meaning, the new one, or both. `ordered` is two things here: that a flush is answered at once, and
+//! that whatever passes waits for what is closed. The second is in force before the first, and ends
+//! only when nothing is closed any more (`Shared::leave_order`). The memory notes it, so that a
+//! successor keeps what this process has promised, whatever it promises itself.
+
+use crate::planted::{Bug, planted};
+use crate::request::Cache;
+use crate::settings::{Settings, dirty_blocks, stall_time_ns};
+use crate::shared::Shared;
+use block::{Durability, Error, Kind, Result, WriteMode};
+use core::sync::atomic::Ordering;
+
+const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
+
+/// What is to be changed; `None`: it stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// What happens to writes.
+    pub write: Option<WriteMode>,
+    /// What a flush means.
+    pub durability: Option<Durability>,
+    /// C6: the most bytes that may be dirty; more than the geometry allows is that much.
+    pub dirty_bytes: Option<u64>,
+    /// C6: how long a dirty block may wait, in nanoseconds.
+    pub dirty_age_ns: Option<u64>,
+    /// C13: how long writing out everything dirty may take, in nanoseconds; 0: no limit.
+    pub flush_target_ns: Option<u64>,
+    /// C8: how long errors of the backing are retried, in nanoseconds.
+    pub retry_time_ns: Option<u64>,
+    /// Whether the cache may step aside by itself (C12).
+    pub guard: Option<bool>,
+}
+
+/// The settings of a change: before, until everything from before is durable, and after.
+struct Switch {
+    before: Settings,
+    meanwhile: Settings,
+    after: Settings,
+    /// Everything from before is to be made durable.
+    drains: bool,
+}
+
+/// How much a flush promises.
+fn strength(durability: Durability) -> u32 {
+    match durability {
+        Durability::Scratch => 0,
+        Durability::Ordered => 1,
+        Durability::Flush => 2,
+    }
+}
+
+fn absorbs(write: WriteMode) -> bool {
+    matches!(write, WriteMode::Back | WriteMode::BackNow)
+}
+
+/// The stricter of two targets, of which 0 is none.
+fn stricter(one: u64, two: u64) -> u64 {
+    if one == 0 || two == 0 { one.max(two) } else { one.min(two) }
+}
+
+impl Switch {
+    fn new(before: Settings, after: Settings) -> Switch {
+        let stops = absorbs(before.write) && !absorbs(after.write);
+        let stronger = strength(after.durability) > strength(before.durability);
+        let flush_target_ns = stricter(before.flush_target_ns, after.flush_target_ns);
+        let meanwhile = Settings {
+            write: if stops { after.write } else { before.write },
+            durability: if stronger { after.durability } else { before.durability },
+            dirty_blocks_max: before.dirty_blocks_max.min(after.dirty_blocks_max),
+            dirty_age_ns: before.dirty_age_ns.min(after.dirty_age_ns),
+            flush_target_ns,
+            ..before
+        };
+        let drains = stops
+            || before.durability != after.durability
+            || meanwhile.dirty_blocks_max < before.dirty_blocks_max
+            || meanwhile.dirty_age_ns < before.dirty_age_ns
+            || flush_target_ns != before.flush_target_ns;
+        Switch { before, meanwhile, after, drains }
+    }
+
+    /// Whether the order of flushes is promised until everything from before is durable.
+    fn wants_order(&self) -> bool {
+        let ordered = Durability::Ordered;
+        self.meanwhile.durability == ordered || self.after.durability == ordered
+    }
+}
+
+impl Cache {
+    /// Changes settings, all of them or none. On return they are in force: a flush that is sent
+    /// afterwards has the new meaning, and no more is dirty than the new limits allow, nor for longer. Where `durability`
+    /// changes, where a limit shrinks, and where writes are no longer absorbed, everything that was
+    /// answered before is durable. (A write that met dirty data meanwhile was absorbed over it all the
+    /// same.)
+    ///
+    /// # Errors
+    /// What the backing answered, or that it does not answer: nothing has changed then. `Invalid`:
+    /// somebody else is changing them.
+    pub async fn set(&self, changes: &Changes) -> Result {
+        let shared = self.shared();
+        if shared.setting.swap(true, Ordering::SeqCst) {
+            return Err(BUSY);
+        }
+        let (cache, changes) = (self.clone(), *changes);
+        let change = async move {
+            let result = cache.switch(&changes).await;
+            cache.shared().setting.store(false, Ordering::SeqCst);
+            result
+        };
+        if planted(Bug::SwitchBeforeSettle) {
+            let later = async move { _ = change.await };
+            self.0.lane.spawn(later).expect("a lane has room for a few more tasks");
+            return Ok(());
+        }
+        change.await
+    }
+
+    async fn switch(&self, changes: &Changes) -> Result {
+        let shared = self.shared();
+        let before = shared.settings();
+        let switch = Switch::new(before, shared.wanted(changes));
+        self.put(&switch.meanwhile, switch.wants_order()).await;
+        // More than is allowed may also have been taken over from an earlier process, to which more was.
+        let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
+        let drained = if drains { self.drain().await } else { Ok(()) };
+        let result = match &drained {
+            Ok(()) => switch.after,
+            Err(_) => switch.before,
+        };
+        self.put(&result, result.durability == Durability::Ordered).await;
+        if drained.is_ok()
+            && let Some(on) = changes.guard
+        {
+            shared.set_guard(on, self.0.lane.now());
+        }
+        drained
+    }
+
+    /// Puts settings in force.
+    async fn put(&self, settings: &Settings, wants_order: bool) {
+        let shared = self.shared();
+        shared.settings.set_write(settings.write);
+        shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
+        let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
+        shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
+        shared.change_allowance();
+        self.0.lane.turn().await;
+        shared.order.with(|order| {
+            if wants_order && !shared.gauges.is_ordered() {
+                shared.begin_order();
+            }
+            shared.settings.set_durability(settings.durability, wants_order);
+            shared.show_closed(order);
+        });
+        // Whoever waits may now do something else: for room, for what is closed, for the time to write out.
+        shared.tell_everybody();
+    }
+}
+
+impl Shared {
+    /// The settings in force, with these changes.
+    fn wanted(&self, changes: &Changes) -> Settings {
+        let now = self.settings();
+        let blocks = |bytes| dirty_blocks(Some(bytes), self.geometry());
+        Settings {
+            write: changes.write.unwrap_or(now.write),
+            durability: changes.durability.unwrap_or(now.durability),
+            dirty_blocks_max: changes.dirty_bytes.map_or(now.dirty_blocks_max, blocks),
+            dirty_age_ns: changes.dirty_age_ns.unwrap_or(now.dirty_age_ns),
+            flush_target_ns: changes.flush_target_ns.unwrap_or(now.flush_target_ns),
+            retry_time_ns: changes.retry_time_ns.unwrap_or(now.retry_time_ns),
+            stall_time_ns: changes.retry_time_ns.map_or(now.stall_time_ns, stall_time_ns),
+            ..now
+        }
+    }
+
+    /// From now on what is closed goes before what passes. It is noted first.
+    pub(crate) fn begin_order(&self) {
+        self.arena.note_ordered(true);
+        self.gauges.ordered.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends that, if nobody wants it any more and nothing is closed that was promised it. In a section
+    /// of the order: nothing can be closed meanwhile. (Whoever closes something because it had not
+    /// heard of the change yet finds out when that is done: see `request/flush.rs`.)
+    pub(crate) fn leave_order(&self, closed: u32) {
+        let waits = closed > 0 && !planted(Bug::SwitchWithoutDrain);
+        if self.gauges.is_ordered() && !self.settings.wants_order() && !waits {
+            self.gauges.ordered.store(false, Ordering::SeqCst);
+            self.arena.note_ordered(false);
+            // A flush waits for the debt again.
+            self.change_allowance();
+        }
+    }
+}

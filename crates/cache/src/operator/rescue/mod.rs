@@ -1,0 +1,224 @@
+//! What a volume that cannot write to its backing still holds, in an order in which it can be saved
+//! elsewhere (C8).
+//!
+//! A rescue looks at an arena that nobody writes to: that of a failed volume, or of a process that
+//! is gone. It changes nothing there. What it yields are the newest bytes of every dirty sector, by
+//! the rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
+//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Laid over what the backing has, the items make the volume as its clients saw it.
+//!
+//! ```text
+//! block            0        1        2        3        4
+//! closing epoch    [slot]   [slot]   (zeros...........)
+//! open epoch       [slot]        (zeros...)            [. part]
+//! items            slot     -------- zeros ----------     part
+//! ```
+//!
+//! A block that a slot holds needs no range under it: a slot takes over what it covers in part.
+
+mod items;
+mod mapfile;
+#[cfg(test)]
+mod tests;
+
+use crate::BLOCK_SECTORS;
+use crate::arena::superblock::{Condition, Found};
+use crate::arena::{Arena, Header};
+use crate::blocks::bits;
+use crate::recovery::{Cover, Epochs, Unrecoverable, merge};
+use crate::shared::Shared;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::Memory;
+use core::fmt;
+use core::ops::Range;
+use items::Items;
+use mapfile::Mapfile;
+
+/// A piece of a volume that is not on its backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Item {
+    /// Where it begins, in sectors.
+    pub first_sector: u64,
+    /// How many sectors.
+    pub sectors: u64,
+    /// What is there.
+    pub what: What,
+}
+
+/// The contents of an [`Item`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// The bytes that lie in the arena's memory.
+    Bytes {
+        /// Where they begin there; they are as long as the item.
+        offset: usize,
+    },
+    /// Zeros.
+    Zeros,
+}
+
+/// A version of a block that counts.
+#[derive(Clone, Copy)]
+struct Version {
+    block: u64,
+    /// Its sequence among those that were found.
+    rank: u64,
+    slot: u32,
+    mask: u8,
+    epoch: u64,
+}
+
+/// Everything dirty in an arena. Needs 24 bytes a dirty block.
+pub struct Rescue {
+    arena: Arena,
+    sectors: u64,
+    /// By block, of each block the oldest epoch's version first.
+    versions: Vec<Version>,
+    /// Blocks that read as zeros unless a version holds them: ascending, apart.
+    zeros: Vec<Range<u64>>,
+    rejected: u64,
+}
+
+impl Rescue {
+    /// Looks through an arena. Nothing that is dirty may change until the rescue is dropped: a failed
+    /// volume may go on with its reads, but its error may not be cleared, and nobody may recover the
+    /// arena.
+    ///
+    /// Headers and ranges whose checksum is wrong are left out and counted. Where the operator has
+    /// begun to give up what is dirty, nothing is left: the rest would be neither old nor new.
+    ///
+    /// # Errors
+    /// The memory holds no arena: its superblock is not one, or is damaged.
+    pub fn over(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
+        let found = Arena::found(&memory).ok_or(Unrecoverable::NotAnArena)?;
+        let Found { arena, geometry, sectors, .. } = found;
+        let (versions, zeros) = (Vec::new(), Vec::new());
+        let mut rescue = Rescue { arena, sectors, versions, zeros, rejected: 0 };
+        if rescue.arena.condition() == Condition::Discarding {
+            return Ok(rescue);
+        }
+        let ranges_max = geometry.shards * geometry.extents;
+        let epochs = Epochs::find(&rescue.arena, geometry.slots, ranges_max);
+        let cover = rescue.find_zeros(&epochs, ranges_max);
+        rescue.find_versions(&epochs, geometry.slots, &cover);
+        Ok(rescue)
+    }
+
+    /// Collects the ranges; returns them by their epochs, too.
+    fn find_zeros(&mut self, epochs: &Epochs, ranges_max: u32) -> Cover {
+        let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
+        let durable = self.arena.durable();
+        let mut cover = Cover::default();
+        for number in 0..ranges_max {
+            match self.arena.extent(number) {
+                Ok(Some(range)) if !durable.cover(range.epoch as u16) => {
+                    let end = range.first.saturating_add(range.blocks.into()).min(end_of_volume);
+                    let blocks = range.first..end;
+                    if blocks.is_empty() {
+                        continue;
+                    }
+                    cover.add(epochs.number(range.epoch as u16), blocks.clone());
+                    self.zeros.push(blocks);
+                }
+                Ok(_) => {}
+                Err(()) => self.rejected += 1,
+            }
+        }
+        merge(&mut self.zeros);
+        cover.sort();
+        cover
+    }
+
+    /// Collects the newest version of every block in each epoch, unless a range overtakes it.
+    fn find_versions(&mut self, epochs: &Epochs, slots: u32, cover: &Cover) {
+        let durable = self.arena.durable();
+        for slot in 0..slots {
+            let Some(header) = self.header(slot) else {
+                self.rejected += 1;
+                continue;
+            };
+            let epoch = epochs.number(header.epoch);
+            let mask = header.mask & self.sectors_of(header.block);
+            let overtaken = || cover.covers_after(epoch, header.block);
+            let is_lost = header.state.is_dirty() && !durable.cover(header.epoch);
+            if is_lost && mask != 0 && !overtaken() {
+                let rank = epochs.rank(header.sequence);
+                self.versions.push(Version { block: header.block, rank, slot, mask, epoch });
+            }
+        }
+        self.versions.sort_unstable_by_key(|version| (version.block, version.epoch, version.rank));
+        self.versions.dedup_by(|newer, kept| {
+            let same = (newer.block, newer.epoch) == (kept.block, kept.epoch);
+            if same {
+                *kept = *newer;
+            }
+            same
+        });
+        self.versions.shrink_to_fit();
+    }
+
+    /// The header of a slot. A read that takes a clean slot for another block while we look can make
+    /// a sound one look damaged: a damaged one is so each time.
+    fn header(&self, slot: u32) -> Option<Header> {
+        (0..3).find_map(|_| self.arena.verified(slot))
+    }
+
+    /// Which sectors of a block the volume has: the last one may be short.
+    fn sectors_of(&self, block: u64) -> u8 {
+        let left = self.sectors.saturating_sub(block * u64::from(BLOCK_SECTORS));
+        bits(0, left.min(BLOCK_SECTORS.into()) as u32)
+    }
+
+    /// The size of the volume in sectors.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Bytes that stand for a sector: 512, or less in a simulated world.
+    pub fn grain(&self) -> u32 {
+        self.arena.grain()
+    }
+
+    /// The memory that [`What::Bytes`] points into.
+    pub fn memory(&self) -> &Arc<Memory> {
+        self.arena.memory()
+    }
+
+    /// Headers of slots and ranges that failed their checksum: what they stood for is lost.
+    pub fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
+    /// Whether nothing is dirty.
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty() && self.zeros.is_empty()
+    }
+
+    /// How many sectors are rescued, those of zeros included.
+    pub fn rescued_sectors(&self) -> u64 {
+        self.items().map(|item| item.sectors).sum()
+    }
+
+    /// Everything that is rescued, ascending and without overlap.
+    pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
+        Items::of(self)
+    }
+
+    /// A GNU ddrescue mapfile of what is rescued, in bytes: `+` is rescued, `?` is not. Where the
+    /// items lie in a file at their own positions, `ddrescue --force --domain-mapfile=MAP FILE
+    /// BACKING APPLIED` writes them to a backing and leaves all else there alone.
+    pub fn mapfile(&self) -> impl fmt::Display + '_ {
+        Mapfile(self)
+    }
+}
+
+impl Shared {
+    /// What this volume holds that its backing does not have. Only for a volume that has failed
+    /// (C8), or whose lanes are at rest: nothing may be written while the rescue is used.
+    ///
+    /// # Errors
+    /// Its memory has been damaged.
+    pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
+        Rescue::over(self.arena.memory().clone())
+    }
+}

@@ -1,0 +1,348 @@
+//! Taking over an arena from an earlier life of the process (C5, C7).
+//!
+//! Everything that was dirty in any way is dirty again: what was on its way to the backing, or was
+//! written but not flushed, is written again. Clean slots are given up. Where two versions of a
+//! block are found, the later epoch wins, then the higher sequence. The epochs that were closed
+//! stay before the one that was open, in their order. What was durable already is not written again: it may
+//! be older than what is on the backing. Nothing else is released before it is durable, so that a crash
+//! now finds the same again.
+
+#[cfg(test)]
+mod tests;
+
+use crate::arena::superblock::Condition;
+use crate::arena::{Arena, ExtentHeader, Header};
+use crate::dirty::gauges::Gauges;
+use crate::epochs::{CHAIN_MAX, Order};
+use crate::planted::{Bug, planted};
+use crate::settings::Geometry;
+use crate::shard::Shard;
+use crate::shared::Shared;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use block::{Error, Kind};
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use lane::Lock;
+
+const FAILED_BEFORE: Error = Error::new(
+    Kind::Io,
+    "write or flush: the volume had failed before it was started again, clear the error first",
+);
+
+/// Why a memory cannot be taken over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unrecoverable {
+    /// It holds no cache, or one whose first words are damaged.
+    NotAnArena,
+    /// It holds the cache of another backing.
+    AnotherVolume,
+    /// It holds this backing's cache, but of another size.
+    AnotherSize,
+    /// It holds a cache that another version of the program has made.
+    UnknownVersion,
+}
+
+impl fmt::Display for Unrecoverable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unrecoverable::NotAnArena => {
+                "the memory holds no cache, or its first words are damaged; give it to whoever made \
+                 it, or start with fresh memory"
+            }
+            Unrecoverable::AnotherVolume => {
+                "the memory holds the cache of another backing; serve that backing with it, or start \
+                 with fresh memory"
+            }
+            Unrecoverable::AnotherSize => {
+                "the memory holds a cache of another size, or the backing's size has changed; serve \
+                 it with the sizes that it had, and drain it first"
+            }
+            Unrecoverable::UnknownVersion => {
+                "the memory holds a cache of another version of this program; drain it with the \
+                 version that made it"
+            }
+        })
+    }
+}
+
+impl core::error::Error for Unrecoverable {}
+
+/// Whether `one` is before `two`, of numbers that wrap at `bits` bits and are near one another.
+pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
+    let half = 1 << (bits - 1);
+    one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
+}
+
+/// The number of a fresh volume's open epoch: what is before it has numbers, too.
+pub(crate) const FIRST: u64 = 2;
+
+pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
+    let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
+    if !shared.arena.is_mine(&geometry, sectors, identity)? {
+        shared.arena.adopt(&geometry, sectors, identity);
+        shared.arena.note_epoch(FIRST);
+        if shared.settings.wants_order() {
+            shared.go_behind();
+        } else {
+            shared.arena.note_ordered(false);
+        }
+        return Ok(());
+    }
+    let condition = shared.arena.condition();
+    if condition == Condition::Discarding {
+        finish_discard(&shared.arena, &geometry);
+    }
+    forget_durable(&shared.arena, &geometry);
+    let ranges = shared.geometry.shards * shared.geometry.extents;
+    let mut epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
+    if planted(Bug::MergeRecovered) {
+        epochs.closed = epochs.closed.min(1);
+    }
+    // Also where this life promises something else: the earlier one's clients were promised an order.
+    let promised = shared.arena.is_ordered() && !planted(Bug::ForgetOrder);
+    if (shared.settings.wants_order() || promised) && !planted(Bug::PassAfterTakeover) {
+        // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
+        // is closed, also if nothing is held of it.
+        epochs.closed = epochs.closed.max(1);
+        shared.begin_order();
+    }
+    shared.arena.note_epoch(epochs.open);
+    for room in &mut shared.rooms {
+        room.shard.get_mut().recover(&epochs, &shared.gauges);
+    }
+    let recovered = shared.gauges.dirty.load(Ordering::Relaxed);
+    shared.recovered.store(u64::from(recovered), Ordering::Relaxed);
+    let rejected =
+        shared.rooms.iter_mut().map(|room| room.shard.get_mut().counters.headers_rejected);
+    shared.rejected.store(rejected.sum(), Ordering::Relaxed);
+    for room in &mut shared.rooms {
+        room.shard.get_mut().counters.headers_rejected = 0;
+    }
+    let is_dirty = recovered > 0 || epochs.ranges;
+    let mut order = Order::new(epochs.open, epochs.closed, u64::from(is_dirty));
+    if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
+        shared.fail(&mut order, FAILED_BEFORE);
+        shared.failed.store(true, Ordering::Relaxed);
+    }
+    shared.show_closed(&order);
+    shared.order = Lock::new(order);
+    shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
+    shared.gauges.urgent.store(is_dirty, Ordering::Relaxed);
+    // Also if nothing is dirty any more: what was may have been overtaken by what went past.
+    shared.flush_first.store(true, Ordering::Relaxed);
+    // As old as can be: the keeper starts at once.
+    shared.gauges.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
+    Ok(())
+}
+
+impl Shared {
+    /// `ordered`, in fresh memory: whoever used the backing before may not have flushed it. An
+    /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
+    fn go_behind(&mut self) {
+        self.begin_order();
+        for room in &mut self.rooms {
+            room.shard.get_mut().open_at(FIRST, 1);
+        }
+        let order = Order::new(FIRST, 1, 0);
+        self.show_closed(&order);
+        self.order = Lock::new(order);
+        self.flush_first.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The operator had given up what is dirty (C8), and the process died before all of it was gone.
+fn finish_discard(arena: &Arena, geometry: &Geometry) {
+    (0..geometry.shards * geometry.extents).for_each(|number| arena.free_extent(number));
+    (0..geometry.slots).for_each(|slot| arena.free(slot));
+    arena.note_flushes_mended(arena.flushes_failed());
+    arena.note_condition(Condition::Well);
+}
+
+/// Gives up what was durable already and not released yet. Something newer may be on the backing, also of
+/// the same block; and the epochs are about to get new numbers, by which the note no longer tells.
+fn forget_durable(arena: &Arena, geometry: &Geometry) {
+    let durable = arena.durable();
+    if durable.is_empty() {
+        return;
+    }
+    // Ranges first: killed in between, no range may be found without the slots that were newer than it.
+    for number in 0..geometry.shards * geometry.extents {
+        if let Ok(Some(range)) = arena.extent(number)
+            && durable.cover(range.epoch as u16)
+        {
+            arena.free_extent(number);
+        }
+    }
+    for slot in 0..geometry.slots {
+        if let Some(header) = read(arena, slot)
+            && header.state.is_dirty()
+            && durable.cover(header.epoch)
+        {
+            arena.free(slot);
+        }
+    }
+}
+
+/// The epochs that the arena's dirty data belongs to.
+pub(crate) struct Epochs {
+    /// The open epoch's number from now on; the low sixteen bits are those that it had before.
+    open: u64,
+    /// How many before it are closed and not durable.
+    closed: u64,
+    /// The highest sequence.
+    sequence: u64,
+    /// Pending ranges were found.
+    ranges: bool,
+}
+
+impl Epochs {
+    /// Looks through this many slots and places for ranges.
+    pub(crate) fn find(arena: &Arena, slots: u32, ranges_max: u32) -> Epochs {
+        // The open epoch may have nothing dirty in it; then only the note tells of it.
+        let noted = arena.epoch();
+        let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
+        let mut oldest: Option<u16> = None;
+        let mut sequence: Option<u64> = None;
+        let mut ranges = false;
+        let mut see = |epoch: u16, number: u64| {
+            let before = |one: u16, two: u16| is_before(one.into(), two.into(), 16);
+            newest =
+                Some(newest.map_or(epoch, |seen| if before(seen, epoch) { epoch } else { seen }));
+            oldest =
+                Some(oldest.map_or(epoch, |seen| if before(epoch, seen) { epoch } else { seen }));
+            let later = sequence.is_none_or(|seen| is_before(seen, number, 44));
+            sequence = if later { Some(number) } else { sequence };
+        };
+        for slot in 0..slots {
+            if let Some(header) = read(arena, slot)
+                && header.state.is_dirty()
+            {
+                see(header.epoch, header.sequence);
+            }
+        }
+        for number in 0..ranges_max {
+            if let Ok(Some(range)) = arena.extent(number) {
+                see(range.epoch as u16, range.sequence);
+                ranges = true;
+            }
+        }
+        let newest = newest.unwrap_or(1);
+        let closed = newest.wrapping_sub(oldest.unwrap_or(newest));
+        // More than there can be are a damaged header's claim: it is the oldest then.
+        let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
+        // Small numbers have no room for what is durable before them.
+        let open = u64::from(newest) + (1 << 16);
+        Epochs { open, closed, sequence: sequence.unwrap_or(0), ranges }
+    }
+}
+
+fn read(arena: &Arena, slot: u32) -> Option<Header> {
+    if planted(Bug::SkipChecksum) { Some(arena.header(slot)) } else { arena.verified(slot) }
+}
+
+impl Shard {
+    /// Rebuilds this shard from its headers.
+    fn recover(&mut self, epochs: &Epochs, gauges: &Gauges) {
+        self.begin_recovery(epochs.open, epochs.closed);
+        let ranges = self.recover_ranges(epochs);
+        let mut found: Vec<(u32, Header)> = Vec::new();
+        for slot in 0..self.slots() {
+            match read(self.arena(), self.number(slot)) {
+                Some(header) if header.state.is_dirty() => found.push((slot, header)),
+                Some(_) => self.recover_free(slot),
+                None => {
+                    self.counters.headers_rejected += 1;
+                    self.recover_free(slot);
+                }
+            }
+        }
+        // Oldest first, so that each version finds the one it overtakes.
+        found.sort_unstable_by_key(|(_, header)| {
+            (epochs.number(header.epoch), epochs.rank(header.sequence))
+        });
+        for (slot, header) in found {
+            let epoch = epochs.number(header.epoch);
+            let covered = ranges.covers_after(epoch, header.block);
+            self.recover_dirty(gauges, slot, header, epoch, covered);
+        }
+        if planted(Bug::ReleaseRecovered) {
+            self.forget_all(gauges);
+        }
+        let closing = self.unwritten_ranges();
+        gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
+    }
+
+    fn recover_ranges(&mut self, epochs: &Epochs) -> Cover {
+        let mut ranges = Cover::default();
+        for number in self.range_numbers() {
+            match self.arena().extent(number) {
+                Ok(Some(range)) => {
+                    let epoch = epochs.number(range.epoch as u16);
+                    let range = ExtentHeader { epoch, ..range };
+                    self.restore_range(number, range);
+                    let end = range.first.saturating_add(range.blocks.into());
+                    ranges.add(epoch, range.first..end);
+                }
+                Ok(None) => {}
+                Err(()) => {
+                    self.counters.headers_rejected += 1;
+                    self.arena().free_extent(number);
+                }
+            }
+        }
+        ranges.sort();
+        ranges
+    }
+}
+
+/// Ranges of zeros by their epoch: who asks for a block does not look at each of them.
+#[derive(Default)]
+pub(crate) struct Cover(BTreeMap<u64, Vec<Range<u64>>>);
+
+impl Cover {
+    /// Adds a range; to be followed by [`Cover::sort`].
+    pub(crate) fn add(&mut self, epoch: u64, blocks: Range<u64>) {
+        self.0.entry(epoch).or_default().push(blocks);
+    }
+
+    /// Every range has been added.
+    pub(crate) fn sort(&mut self) {
+        self.0.values_mut().for_each(merge);
+    }
+
+    /// Whether a range of an epoch after this one covers the block.
+    pub(crate) fn covers_after(&self, epoch: u64, block: u64) -> bool {
+        self.0.range(epoch + 1..).any(|(_, ranges)| {
+            let after = ranges.partition_point(|range| range.start <= block);
+            after > 0 && ranges[after - 1].contains(&block)
+        })
+    }
+}
+
+/// Sorts ranges, and joins those that touch.
+pub(crate) fn merge(ranges: &mut Vec<Range<u64>>) {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|after, kept| {
+        let touch = after.start <= kept.end;
+        if touch {
+            kept.end = kept.end.max(after.end);
+        }
+        touch
+    });
+}
+
+impl Epochs {
+    /// A sequence among those that were found, the newest highest. (Unlike `is_before` it orders
+    /// any numbers: what claims to be dirty may be anything.)
+    pub(crate) fn rank(&self, sequence: u64) -> u64 {
+        sequence.wrapping_sub(self.sequence + 1) & ((1 << 44) - 1)
+    }
+
+    /// The number of an epoch from now on, by the low bits of the one that it had.
+    pub(crate) fn number(&self, epoch: u16) -> u64 {
+        let before = u64::from((self.open as u16).wrapping_sub(epoch));
+        self.open - before.min(self.closed)
+    }
+}

@@ -1,0 +1,211 @@
+//! Flushes: everybody who needs one waits for the epoch, or for the backing's own flush.
+//!
+//! In `ordered` mode a client's flush only closes the open epoch. The keeper writes out what is closed,
+//! in its order. In `scratch` mode it does nothing.
+
+use crate::backing::flush_gate::Pass;
+use crate::epochs::{Close, Start, Step};
+use crate::planted::{Bug, planted};
+use crate::request::{Cache, Handle};
+use crate::shared::Shared;
+use crate::writeback::commit;
+use alloc::sync::Arc;
+use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
+use core::sync::atomic::Ordering;
+use lane::Cost;
+
+/// A cache whose flushes make durable, whatever its clients' flushes do.
+struct Durable(Cache);
+
+pub(crate) const LOST: Error =
+    Error::new(Kind::Io, "flush: another request's flush of the backing failed");
+
+const CLEARED: Error = Error::new(
+    Kind::Io,
+    "flush: the volume has failed while this waited, and the operator has cleared the error",
+);
+
+impl Shared {
+    /// Whether no error was cleared since this was [`Shared::times_cleared`]. Else the volume had failed, and
+    /// everybody who waited for a flush has, too, also if nobody came to tell him: what had gone past the
+    /// cache may be lost, and with it the newest version of what he waits for.
+    pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
+        match self.times_cleared() == cleared {
+            true => Ok(()),
+            false => Err(CLEARED),
+        }
+    }
+}
+
+const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
+
+impl Block for Durable {
+    fn limits(&self) -> &Limits {
+        self.0.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        let handle = &self.0.0;
+        match request {
+            Request::Flush if handle.shared.stall.is_on() => Err(handle.shared.stall.error()),
+            Request::Flush => handle.flush().await,
+            _ => Err(NO_FLUSH),
+        }
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.0.stall()
+    }
+}
+
+impl Cache {
+    /// Makes everything durable, in every mode.
+    ///
+    /// # Errors
+    /// What the backing answered, once `retry_time` was over, or that it does not answer; what is
+    /// dirty stays so.
+    pub async fn drain(&self) -> Result {
+        let handle = &*self.0;
+        // As a client would: who leads a write-out may hang in the backing.
+        Stack::new(&handle.lane, Durable(self.clone())).run_unless_stalled(Request::Flush).await?;
+        // The flush is answered before the slots are released; here they should be clean, too.
+        loop {
+            handle.lane.turn().await;
+            let seen = handle.shared.order_changed.seen();
+            if !handle.shared.order.with(|order| order.is_releasing()) {
+                return Ok(());
+            }
+            handle.shared.order_changed.after(seen).await;
+        }
+    }
+}
+
+impl Handle {
+    /// Makes durable what the backing has: by a flush that begins after this was called.
+    pub(crate) async fn flush_below(&self) -> Result {
+        self.lane.turn().await;
+        let target = self.shared.gate.with(|gate| gate.target());
+        let mut error = LOST;
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.gate_changed.seen();
+            match self.shared.gate.with(|gate| gate.step(target)) {
+                Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
+                Pass::Wait => self.shared.gate_changed.after(seen).await,
+                Pass::Lead => {
+                    self.shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
+                    let result = self.ask_below(Request::Flush).await;
+                    if let Err(found) = result {
+                        error = found;
+                        // At once: killed now, a successor must not believe a flush of its own.
+                        self.shared.arena.note_flush_failed();
+                        // Before the other: who ends without having seen this is found by whoever acts on that.
+                        self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
+                        self.shared.tainted.store(true, Ordering::SeqCst);
+                    }
+                    self.lane.turn().await;
+                    self.shared.gate.with(|gate| gate.report(result.is_ok()));
+                    self.shared.gate_changed.notify();
+                }
+            }
+        }
+    }
+
+    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that those
+    /// who are left behind do not pile up.
+    pub(crate) async fn flush_for_client(&self) -> Result {
+        if self.shared.stall.is_on() {
+            return Err(self.shared.stall.error());
+        }
+        let cleared = self.shared.times_cleared();
+        self.shared.flush_waiters.fetch_add(1, Ordering::SeqCst);
+        let result = match self.shared.settings.durability() {
+            Durability::Flush => self.flush().await,
+            Durability::Ordered => self.close_epoch().await,
+            Durability::Scratch => self.ignore().await,
+        };
+        self.shared.flush_waiters.fetch_sub(1, Ordering::SeqCst);
+        result.and(self.shared.unless_cleared(cleared))
+    }
+
+    /// A flush that does nothing, unless the volume has failed (C8).
+    async fn ignore(&self) -> Result {
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.lane.turn().await;
+        self.shared.order.with(|order| order.failure())
+    }
+
+    /// Orders everything that was completed before this was called before everything that is sent
+    /// after it: closes the open epoch, if there is anything in it.
+    async fn close_epoch(&self) -> Result {
+        self.lane.charge(Cost::Flush, 1);
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        let mut target = None;
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.order_changed.seen();
+            let step = self.shared.order.with(|order| {
+                let target = *target.get_or_insert(order.target());
+                let most = self.shared.chain_max();
+                let step = order.close_step(target, self.shared.is_open_empty(), most);
+                if matches!(step, Close::Lead { .. }) {
+                    self.shared.note_closing(order);
+                }
+                step
+            });
+            match step {
+                // Settings may have changed on the way: what is closed now would not be kept in order.
+                Close::Done(Ok(())) if !self.shared.settings.wants_order() => {
+                    return self.make_durable(target.expect("asked for above")).await;
+                }
+                Close::Done(result) => return result,
+                Close::Wait => self.shared.order_changed.after(seen).await,
+                Close::Lead { epoch } => {
+                    commit::close(self, epoch, false).await;
+                    if !planted(Bug::LeaveClosed) {
+                        self.shared.kick.notify();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes every closed epoch durable.
+    pub(crate) async fn write_out_closed(&self) -> Result {
+        self.lane.turn().await;
+        let target = self.shared.order.with(|order| order.newest_closed());
+        self.make_durable(target).await
+    }
+
+    /// Makes durable everything that was completed before this was called (C1).
+    pub(crate) async fn flush(&self) -> Result {
+        self.lane.charge(Cost::Flush, 1);
+        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.lane.turn().await;
+        let target = self.shared.order.with(|order| match planted(Bug::JoinRunningFlush) {
+            true => order.running_target(),
+            false => order.target(),
+        });
+        self.make_durable(target).await
+    }
+
+    /// Leads write-outs, or waits for those who do, until this epoch is durable.
+    async fn make_durable(&self, target: u64) -> Result {
+        loop {
+            self.lane.turn().await;
+            let seen = self.shared.order_changed.seen();
+            let step = self.shared.order.with(|order| {
+                let step = order.step(target);
+                if matches!(step, Step::Lead { start: Start::Close, .. }) {
+                    self.shared.note_closing(order);
+                }
+                step
+            });
+            match step {
+                Step::Done(result) => return result,
+                Step::Wait => self.shared.order_changed.after(seen).await,
+                Step::Lead { epoch, start } => commit::write_out(self, epoch, start).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The cache as a block layer: loops over what the shards decide.
+
+pub(crate) mod flush;
+pub(crate) mod read;
+pub(crate) mod status;
+pub(crate) mod write;
+pub(crate) mod write_through;
+
+use crate::blocks::blocks_of;
+use crate::shard::{Glance, Source};
+use crate::shared::Shared;
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use core::cell::Cell;
+use lane::{Cost, Lane};
+
+/// Blocks that are copied in one section: longer work is done in slices, so that nobody waits for
+/// the lock longer than a few microseconds.
+pub(crate) const SLICE: u32 = 32;
+/// Requests that are prefetched together.
+const WAVE: usize = 16;
+
+/// A volume's cache as one lane sees it.
+#[derive(Clone)]
+pub struct Cache(pub(crate) Rc<Handle>);
+
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) lane: Lane,
+    pub(crate) below: Stack,
+    /// Whether the backing has answered the last read at once that it was asked to.
+    at_once: Cell<bool>,
+}
+
+impl Cache {
+    pub(crate) fn new(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
+        assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
+        let (shared, lane) = (shared.clone(), lane.clone());
+        Cache(Rc::new(Handle { shared, lane, below, at_once: Cell::new(true) }))
+    }
+
+    /// The lane that it is attached to.
+    pub fn lane(&self) -> Lane {
+        self.0.lane.clone()
+    }
+
+    /// The shared half.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+}
+
+impl Block for Cache {
+    fn limits(&self) -> &Limits {
+        &self.0.shared.limits
+    }
+
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        let at = request.extent()?;
+        let shared = &self.0.shared;
+        let (first, blocks) = blocks_of(&at);
+        if blocks > SLICE || u64::from(at.count) > shared.stretch(at.first) {
+            return None;
+        }
+        let room = shared.room(first);
+        match request {
+            Request::Read { into, .. } => {
+                let at_once = self.0.at_once.get();
+                let glance = room.shard.with(|shard| {
+                    shard.glance(
+                        &shared.gauges,
+                        &shared.settings,
+                        shared.keeps(first),
+                        at_once,
+                        &at,
+                        into,
+                    )
+                });
+                if glance != Glance::Unknown {
+                    shared.watch.saw(first, glance == Glance::Hit);
+                }
+                match glance {
+                    Glance::Hit => {
+                        self.0.lane.charge(Cost::Hit, blocks);
+                        Some(Ok(()))
+                    }
+                    Glance::Bypass => {
+                        let answer = self.0.below.try_now(request);
+                        self.0.at_once.set(answer.is_some());
+                        answer
+                    }
+                    Glance::Unknown => None,
+                }
+            }
+            Request::Write { from, fua: false, .. } => {
+                let change = self.0.change(at, Source::Data(from), false);
+                self.0.try_absorb(room, &change)
+            }
+            _ => None,
+        }
+    }
+
+    fn prefetch(&self, requests: &[Request]) {
+        // Waves, so that the waits for memory overlap: what one asks for, the next one uses.
+        for wave in requests.chunks(WAVE) {
+            let mut slots = [None; WAVE];
+            let place = |request: &Request| {
+                let Request::Read { at, .. } = request else {
+                    return None;
+                };
+                let block = blocks_of(at).0;
+                Some((&self.0.shared.room(block).nearer, block))
+            };
+            for (nearer, block) in wave.iter().filter_map(place) {
+                nearer.place(block);
+            }
+            for (request, slot) in wave.iter().zip(&mut slots) {
+                *slot =
+                    place(request).and_then(|(nearer, block)| Some((nearer, nearer.slot(block)?)));
+            }
+            for (nearer, slot) in slots.into_iter().flatten() {
+                nearer.neighbours(slot);
+            }
+        }
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        match request {
+            Request::Read { at, into } => self.0.read(at, into).await,
+            // In memory of their own: reads would carry the size of a write-out's future with them.
+            request => {
+                let handle = self.0.clone();
+                self.0.lane.pin(async move { handle.change_or_flush(request).await }).await
+            }
+        }
+    }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        self.0.status(at).await
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        Some(&self.0.shared.stall)
+    }
+}
+
+impl Handle {
+    async fn change_or_flush(&self, request: Request) -> Result {
+        match request {
+            Request::Read { .. } => unreachable!("reads have their own way"),
+            Request::Write { at, ref from, fua } => {
+                self.change_all(at, Source::Data(from), fua).await
+            }
+            Request::Discard { at } => self.discard(at).await,
+            Request::Zero { at, fua, may_unmap } => {
+                let zeros = Source::Zeros { may_unmap, discard: false };
+                self.change_all(at, zeros, fua).await
+            }
+            Request::Flush => {
+                let start = self.lane.now();
+                let result = self.flush_for_client().await;
+                self.shared.latencies.flush_ns.record(self.lane.now() - start);
+                result
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Reads: from memory, from the backing, or both.
+
+use crate::backing::in_flight::Errand;
+use crate::blocks::blocks_of;
+use crate::request::{Handle, SLICE};
+use crate::shard::{Fetch, Look};
+use crate::shared::Room;
+use crate::slots::index::Hash;
+use block::{Buf, Extent, Request, Result};
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use lane::Cost;
+
+/// A range of blocks in slices of at most [`SLICE`].
+fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = blocks.end;
+    let slice = u64::from(SLICE);
+    blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
+}
+
+impl Handle {
+    /// Cuts a read where one decision must end, and serves the parts.
+    pub(crate) async fn read(&self, at: Extent, into: Buf) -> Result {
+        let block = u64::from(crate::BLOCK_SECTORS);
+        let run = u64::from(self.shared.geometry.run_blocks) * block;
+        let most = self.shared.stretch(at.first).min(run - at.first % block);
+        if u64::from(at.count) <= most {
+            return self.read_part(at, &into).await;
+        }
+        let mut done = 0;
+        while done < at.count {
+            let first = at.first + u64::from(done);
+            let most = self.shared.stretch(first).min(run - first % block);
+            let count = most.min(u64::from(at.count - done)) as u32;
+            let part = into.part(done, count);
+            self.read_part(Extent::new(first, count), &part).await?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    async fn read_part(&self, at: Extent, into: &Buf) -> Result {
+        let (first, blocks) = blocks_of(&at);
+        let room = self.shared.room(first);
+        loop {
+            self.lane.turn().await;
+            let seen = room.changed.seen();
+            let keeps = self.shared.keeps(first);
+            let look = room.shard.with(|shard| {
+                shard.look(&self.shared.gauges, &self.shared.settings, keeps, &at, into)
+            });
+            match look {
+                Look::Hit => {
+                    self.shared.watch.saw(first, true);
+                    self.lane.charge(Cost::Hit, blocks);
+                    return Ok(());
+                }
+                Look::Wait if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
+                Look::Wait => room.changed.after(seen).await,
+                Look::Fetch(fetch) => {
+                    self.shared.watch.saw(first, false);
+                    self.lane.charge(Cost::Miss, 1);
+                    if self.fetch(room, &fetch, into).await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fetches; true if the read is complete.
+    async fn fetch(&self, room: &Room, fetch: &Fetch, into: &Buf) -> Result<bool> {
+        let part = into.part(fetch.skip, fetch.at.count);
+        let (first, blocks) = blocks_of(&fetch.at);
+        let gauges = &self.shared.gauges;
+        let result = self.read_below(fetch.at, part, first).await;
+        let mut complete = result.is_ok();
+        let all = first..first + u64::from(blocks);
+        if result.is_err() {
+            self.lane.turn().await;
+            room.shard.with(|shard| shard.end_fetch(gauges, fetch));
+        } else if blocks <= SLICE {
+            self.lane.turn().await;
+            room.shard.with(|shard| {
+                complete = shard.overlay(fetch, into, all.clone());
+                shard.keep(gauges, fetch, into, all);
+                shard.end_fetch(gauges, fetch);
+            });
+        } else {
+            for slice in slices(all.clone()) {
+                self.lane.turn().await;
+                complete &= room.shard.with(|shard| shard.overlay(fetch, into, slice));
+            }
+            for slice in slices(all) {
+                self.lane.turn().await;
+                room.shard.with(|shard| shard.keep(gauges, fetch, into, slice));
+            }
+            self.lane.turn().await;
+            room.shard.with(|shard| shard.end_fetch(gauges, fetch));
+        }
+        self.lane.charge(Cost::Fill, blocks);
+        room.changed.notify();
+        result.map(|()| complete)
+    }
+
+    async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {
+        // A sixteenth of the misses is timed: the estimate needs no more.
+        let timed = Hash::of(block).is_sampled();
+        let start = self.lane.now();
+        let request = Request::Read { at, into };
+        self.lane.turn().await;
+        let result = match self.below.try_now(&request) {
+            Some(result) => result,
+            None if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
+            None => {
+                let sent = self.shared.patience.sent(Errand::Read);
+                let result = self.below.run(request).await;
+                self.shared.patience.answered(sent);
+                self.shared.drain.rival_served();
+                self.shared.latencies.miss_ns.record(self.lane.now() - start);
+                result
+            }
+        };
+        if timed && result.is_ok() {
+            let took = self.lane.now() - start;
+            let measured = &self.shared.gauges.backing_read_ns;
+            let before = measured.load(Ordering::Relaxed);
+            let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
+            measured.store(now, Ordering::Relaxed);
+            self.shared.watch.backing_read_took(took);
+        }
+        if result.is_err() {
+            self.shared.errors[0].fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+}

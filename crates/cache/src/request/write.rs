@@ -1,0 +1,229 @@
+//! Changes (writes, zeros, discards): cut, admitted by their shards, made to wait.
+
+use crate::blocks::blocks_of;
+use crate::dirty::level::Level;
+use crate::dirty::throttle::Turn;
+use crate::planted::{Bug, planted};
+use crate::request::Handle;
+use crate::shard::{Admit, Change, Reason, Source};
+use crate::shared::Room;
+use block::{Error, Extent, Kind, Result};
+use core::sync::atomic::Ordering;
+use lane::Cost;
+
+const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
+
+/// A part of a change: it touches one region, and asks for admission as often as it takes.
+struct Part<'a> {
+    at: Extent,
+    source: Source<'a>,
+    fua: bool,
+    /// [`Shared::stalls`] when its client sent it.
+    stalls: u64,
+    /// It stands in its shard's line.
+    lined_up: bool,
+}
+
+/// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
+fn cut(first: u64, blocks: u64) -> u64 {
+    let block = u64::from(crate::BLOCK_SECTORS);
+    blocks.saturating_mul(block).saturating_sub(first % block).max(1)
+}
+
+impl Handle {
+    /// What a shard is to decide about.
+    pub(crate) fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
+        let (first, blocks) = blocks_of(&at);
+        let large = blocks > self.shared.settings.absorb_blocks_max;
+        let barred = match self.shared.barred(first) {
+            Some(reason) => Some(reason),
+            None if fua => Some(Reason::Fua),
+            None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
+            None if self.gains_nothing(blocks) => Some(Reason::Large),
+            None => None,
+        };
+        Change { at, source, fua, barred, now_ns: self.lane.now(), lined_up: false }
+    }
+
+    /// Whether a write gains nothing by being absorbed: writers are slowed down already, several wait, and it
+    /// is half as large as the largest that are absorbed: as efficient alone as what it would be joined to.
+    /// Not in `ordered` mode, where it would wait for what is closed.
+    fn gains_nothing(&self, blocks: u32) -> bool {
+        if blocks * 2 < self.shared.settings.absorb_blocks_max || self.shared.gauges.is_ordered() {
+            return false;
+        }
+        let level = Level::of(&self.shared.gauges, &self.shared.settings.now());
+        level.is_filling() && (self.shared.pace.is_awaited() || self.shared.passing() > 0)
+    }
+
+    /// Absorbs a change at once, or refuses it. None: it has to wait, or passes.
+    pub(crate) fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
+        if self.shared.has_failed() {
+            return Some(Err(FAILED));
+        }
+        if change.barred.is_some() {
+            return None;
+        }
+        let settings = self.shared.settings.now();
+        let admit = room.shard.with(|shard| {
+            let admit = shard.try_absorb(&self.shared.gauges, &settings, change)?;
+            shard.count_change(change);
+            Some(admit)
+        })?;
+        self.lane.charge(Cost::Absorb, blocks_of(&change.at).1);
+        self.shared.start_if(admit);
+        Some(Ok(()))
+    }
+
+    /// A discard of what the backing would ignore leaves everything as it is: stable (C14).
+    pub(crate) async fn discard(&self, at: Extent) -> Result {
+        if self.shared.limits.discard == block::Discard::Ignored {
+            return Ok(());
+        }
+        self.change_all(at, Source::Zeros { may_unmap: true, discard: true }, false).await
+    }
+
+    /// Cuts a change where one decision must end, and sees each part through.
+    pub(crate) async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
+        let stalls = self.shared.stalls.load(Ordering::SeqCst);
+        let cleared = self.shared.times_cleared();
+        // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
+        // (Also while settings change: in `ordered` mode it was promised more than its own data.)
+        let changing =
+            self.shared.setting.load(Ordering::SeqCst) || self.shared.gauges.is_ordered();
+        let durable = self.shared.settings.is_durable() && !changing;
+        let mut most = u64::MAX;
+        let mut done = 0;
+        while done < at.count {
+            let first = at.first + u64::from(done);
+            let left = u64::from(at.count - done);
+            let count = self.shared.stretch(first).min(left).min(cut(first, most)) as u32;
+            let at = Extent::new(first, count);
+            let whole = Part { at, source, fua: fua && durable, stalls, lined_up: false };
+            let seen_through = match source {
+                Source::Data(from) => {
+                    let from = from.part(done, count);
+                    self.see_through(Part { source: Source::Data(&from), ..whole }).await?
+                }
+                Source::Zeros { .. } => self.see_through(whole).await?,
+            };
+            match seen_through {
+                true => done += count,
+                false => {
+                    let half = u64::from(blocks_of(&at).1 / 2);
+                    most = half.min(self.shared.settings.absorb_blocks_max.into()).max(1);
+                }
+            }
+        }
+        if fua && !durable {
+            self.flush_for_client().await?;
+        }
+        if fua { self.shared.unless_cleared(cleared) } else { Ok(()) }
+    }
+
+    /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].
+    /// While the backing hangs, clients are told so, and what they had sent is left behind: admitted
+    /// later, it could overwrite what they have sent since.
+    fn is_left_behind(&self, stalls: u64) -> bool {
+        let told = stalls % 2 == 1 || self.shared.stalls.load(Ordering::SeqCst) != stalls;
+        told && !planted(Bug::AdmitLeftBehind)
+    }
+
+    /// Why a change may not be admitted that was sent when [`Shared::stalls`] was this, if so.
+    fn refusal(&self, stalls: u64) -> Option<Error> {
+        match self.shared.has_failed() {
+            true => Some(FAILED),
+            false => self.is_left_behind(stalls).then(|| self.shared.stall.error()),
+        }
+    }
+
+    /// Asks for admission, and takes or leaves the place in the line that goes with the answer.
+    ///
+    /// # Errors
+    /// It is refused, and will be if it asks again.
+    fn ask<'a>(&self, room: &Room, part: &mut Part<'a>) -> Result<(Change<'a>, Admit)> {
+        // From here to the decision nothing is awaited: who is told in between is told that.
+        let refusal = self.refusal(part.stalls);
+        // Anew each time: settings may have changed while this waited.
+        let change =
+            Change { lined_up: part.lined_up, ..self.change(part.at, part.source, part.fua) };
+        let settings = self.shared.settings.now();
+        let admit = room.shard.with(|shard| {
+            let admit = match refusal {
+                None => Ok(shard.admit(&self.shared.gauges, &settings, &change)),
+                Some(refusal) => Err(refusal),
+            };
+            // Once: what waits now may still be cut.
+            if let Ok(Admit::Absorbed { .. } | Admit::AbsorbedAndFlush | Admit::Pass { .. }) = admit
+            {
+                shard.count_change(&change);
+            }
+            let waits = matches!(admit, Ok(Admit::Wait))
+                || admit.is_err() && part.lined_up && planted(Bug::StayInLine);
+            shard.line_up(part.at, waits, &mut part.lined_up);
+            admit
+        });
+        if change.lined_up && !part.lined_up {
+            room.changed.notify();
+            self.shared.call_one(self.lane.now());
+        }
+        Ok((change, admit?))
+    }
+
+    /// Sees one part of a change through. False: it is too large, and must be cut.
+    async fn see_through(&self, mut part: Part<'_>) -> Result<bool> {
+        let (first, blocks) = blocks_of(&part.at);
+        let room = self.shared.room(first);
+        loop {
+            self.lane.turn().await;
+            // Before the first look: who fails the volume on another lane rings after it is noted.
+            let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
+            let (change, admit) = self.ask(room, &mut part)?;
+            match admit {
+                Admit::Absorbed { turns, .. } => {
+                    self.lane.charge(Cost::Absorb, blocks);
+                    self.shared.start_if(admit);
+                    self.wait_turns(turns).await;
+                    return Ok(true);
+                }
+                Admit::AbsorbedAndFlush => {
+                    self.lane.charge(Cost::Absorb, blocks);
+                    return self.flush_for_client().await.map(|()| true);
+                }
+                Admit::Pass { worth_keeping } => {
+                    self.lane.charge(Cost::Pass, 1);
+                    return self.pass(room, &change, worth_keeping).await.map(|()| true);
+                }
+                Admit::Cut => return Ok(false),
+                Admit::Wait => room.changed.after(seen).await,
+                Admit::WaitForRoom { urgent } => {
+                    if urgent {
+                        self.shared.gauges.urgent.store(true, Ordering::SeqCst);
+                        self.shared.kick.notify();
+                    }
+                    self.shared.freed.after(freed).await;
+                }
+            }
+        }
+    }
+
+    /// Slows a writer down whose change is in the buffer already, but nearly fills it.
+    async fn wait_turns(&self, turns: u32) {
+        if turns == 0 {
+            return;
+        }
+        let shared = &self.shared;
+        let now = self.lane.now();
+        match shared.turn(turns, now) {
+            Turn::Come => return,
+            Turn::After(mine) => {
+                let waiting = shared.pace.waits();
+                shared.rouse(now);
+                shared.pace.after(mine).await;
+                drop(waiting);
+            }
+            Turn::At(ns) => self.lane.sleep_until(ns).await,
+        }
+        shared.pace.note_slowed(self.lane.now() - now);
+    }
+}

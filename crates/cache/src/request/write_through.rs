@@ -1,0 +1,83 @@
+//! Changes on their way past the cache.
+
+use crate::blocks::blocks_of;
+use crate::planted::{Bug, planted};
+use crate::request::Handle;
+use crate::request::flush::LOST;
+use crate::shard::{Change, Keeps, Passed, Source};
+use crate::shared::Room;
+use block::{Error, Fua, Kind, Request, Result};
+use core::sync::atomic::Ordering;
+
+const TAKEN: Error =
+    Error::new(Kind::Io, "write: a flush of the backing failed while it was under way");
+
+fn request_of(change: &Change, fua: bool) -> Request {
+    let at = change.at;
+    match change.source {
+        Source::Data(from) => Request::Write { at, from: from.clone(), fua },
+        Source::Zeros { discard: true, .. } => Request::Discard { at },
+        Source::Zeros { may_unmap, .. } => Request::Zero { at, fua, may_unmap },
+    }
+}
+
+impl Handle {
+    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `worth_keeping`: a copy of it
+    /// is, where one may be kept.
+    pub(crate) async fn pass(
+        &self,
+        room: &Room,
+        change: &Change<'_>,
+        worth_keeping: bool,
+    ) -> Result {
+        if !change.fua {
+            // From now on, not from its answer on: a flush that fails in between may have taken it.
+            self.shared.unkept.store(true, Ordering::SeqCst);
+        }
+        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        let mut result = self.send(change).await;
+        self.shared.drain.rival_passed(self.lane.now());
+        let (first, blocks) = blocks_of(&change.at);
+        let small = blocks <= self.shared.settings.absorb_blocks_max;
+        let keep = worth_keeping && small && self.shared.keeps(first) == Keeps::Yes;
+        self.lane.turn().await;
+        // Before the pass ends: a flush that comes after it must find this.
+        self.shared.unflushed.store(true, Ordering::SeqCst);
+        self.shared.gauges.passed.store(true, Ordering::SeqCst);
+        if !change.fua || result.is_err() {
+            self.shared.unkept.store(true, Ordering::SeqCst);
+        }
+        // It may have been taken along by a flush that failed after a good one had made its note here void.
+        // After the note: either a flush that fails finds that, or this finds the flush.
+        if !change.fua && !self.shared.has_kept(failures) {
+            result = result.and(Err(TAKEN));
+        }
+        let end = Passed { good: result.is_ok(), keep };
+        let drained = room.shard.with(|shard| shard.passed(&self.shared.gauges, change, end));
+        room.changed.notify();
+        if drained || room.has_work.load(Ordering::SeqCst) {
+            self.shared.order_changed.notify();
+            self.shared.call_one(self.lane.now());
+        }
+        result
+    }
+
+    async fn send(&self, change: &Change<'_>) -> Result {
+        let native = self.below.limits().fua == Fua::Native;
+        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        self.ask_below(request_of(change, change.fua && native)).await?;
+        if !change.fua || native {
+            return Ok(());
+        }
+        if planted(Bug::OverlapFlushes) {
+            return self.ask_below(Request::Flush).await;
+        }
+        self.flush_below().await?;
+        // A flush that began when the write was there, and failed before we asked for ours, may have
+        // taken it along.
+        match self.shared.has_kept(failures) {
+            true => Ok(()),
+            false => Err(LOST),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Giving up what is dirty (C8), when the operator says so.
+
+use super::Shard;
+use crate::arena::{Header, State};
+use crate::dirty::gauges::Gauges;
+use crate::planted::{Bug, planted};
+use crate::slots::index::Hash;
+use crate::slots::lists::List;
+use core::sync::atomic::Ordering;
+
+impl Shard {
+    /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still on
+    /// its way to the backing, and nothing was done.
+    pub(crate) fn shut(&mut self) -> bool {
+        if !self.passes.is_empty() || self.zeroes.is_writing() || self.dirty > self.listed() {
+            return false;
+        }
+        self.passes.close(true);
+        true
+    }
+
+    /// Takes [`Shard::shut`] back.
+    pub(crate) fn reopen(&mut self) {
+        self.passes.close(false);
+    }
+
+    /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot over a
+    /// range is newer, so a read in between never goes back from zeros to what was before them.
+    pub(crate) fn discard_ranges(&mut self, gauges: &Gauges) -> u64 {
+        let unwritten = self.zeroes.unwritten(self.closing_epoch);
+        gauges.remaining.fetch_sub(i64::from(unwritten), Ordering::SeqCst);
+        self.zeroes.discard(&self.arena)
+    }
+
+    /// Gives up at most so many dirty versions. Returns how many; less: nothing is dirty any more.
+    pub(crate) fn discard_blocks(&mut self, gauges: &Gauges, most: u32) -> u32 {
+        for done in 0..most {
+            let Some(slot) = self.next_dirty() else { return done };
+            let header = self.header(slot);
+            self.unlink(gauges, slot, &header);
+            self.unindex(Hash::of(header.block), slot);
+            self.give_slot(slot);
+        }
+        most
+    }
+
+    fn next_dirty(&self) -> Option<u32> {
+        let lists = [&self.open, &self.closing, &self.written, &self.early.written];
+        let lists = lists.into_iter().chain(&self.chain);
+        lists.map(|list| list.head).find(|&slot| slot != crate::slots::lists::NIL)
+    }
+
+    /// `open` is the open epoch from now on; before it, so many are closed, the oldest of them begun.
+    /// All are empty.
+    pub(crate) fn open_at(&mut self, open: u64, closed: u64) {
+        (self.epoch, self.closing_epoch) = (open, open - closed.max(1));
+        self.chain.clear();
+        self.chain.extend((1..closed).map(|_| List::EMPTY));
+    }
+
+    /// Nothing is dirty any more: the next epoch is open, and changes may begin again.
+    pub(crate) fn end_discard(&mut self, open: u64) {
+        assert!(self.dirty == 0 || planted(Bug::DiscardKeepsVersions), "something dirty is left");
+        self.open_at(open, 0);
+        self.doubtful.clear();
+        self.passes.pay_all();
+        self.plan.clear();
+        self.passes.close(false);
+    }
+
+    /// What the planted bug does: one version is taken along into the next epoch.
+    pub(crate) fn keep_one(&mut self, gauges: &Gauges, open: u64) {
+        let Some(slot) = self.next_dirty() else { return };
+        let header = self.header(slot);
+        if header.shadowed {
+            return;
+        }
+        self.unlink(gauges, slot, &header);
+        while self.discard_blocks(gauges, 1) > 0 {}
+        self.open_at(open, 0);
+        let header = Header { epoch: open as u16, state: State::Dirty, ..header };
+        self.arena.publish(self.base + slot, &header);
+        self.links.push_back(&mut self.open, slot);
+        self.dirty += 1;
+        gauges.dirty.fetch_add(1, Ordering::Relaxed);
+        gauges.open.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,509 @@
+//! Changes (writes, zeroes, discards): absorbed, sent past the cache, or made to wait.
+
+use super::Shard;
+use crate::BLOCK_SECTORS;
+use crate::arena::{ExtentHeader, Header, State};
+use crate::blocks::{bits, blocks_of, share, stretches, whole_blocks_of};
+use crate::dirty::gauges::Gauges;
+use crate::dirty::level::Level;
+use crate::planted::{self, Admitted, Bug, planted};
+use crate::settings::Settings;
+use crate::slots::index::Hash;
+use block::{Buf, Extent, SECTOR};
+use core::sync::atomic::Ordering;
+
+/// What a change brings.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// These bytes, as many sectors as the change.
+    Data(&'a Buf),
+    /// Zeros.
+    Zeros {
+        /// Space behind them may be given up.
+        may_unmap: bool,
+        /// The client gives up what is there.
+        discard: bool,
+    },
+}
+
+/// Why a change goes straight to the backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    Mode,
+    Unproven,
+    Fua,
+    Large,
+    Full,
+    Late,
+    /// The cache steps aside.
+    Aside,
+}
+
+/// A change that asks to be admitted. It touches one region.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub(crate) at: Extent,
+    pub(crate) source: Source<'a>,
+    pub(crate) fua: bool,
+    /// Why it may not be absorbed, if so.
+    pub(crate) barred: Option<Reason>,
+    pub(crate) now_ns: u64,
+    /// It has waited for what is under way of its blocks.
+    pub(crate) lined_up: bool,
+}
+
+/// What becomes of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admit {
+    /// It is in the write buffer. `start`: the keeper should look, because this is the first change
+    /// of its epoch or because enough has gathered to begin writing out. `turns`: the buffer is nearly
+    /// full, the answer waits for the turn of a change that brings so many new blocks; 0: it does not.
+    Absorbed { start: bool, turns: u32 },
+    /// It is in the write buffer, but must be durable before it is answered: flush.
+    AbsorbedAndFlush,
+    /// Send it to the backing, then report with [`Shard::passed`]. `worth_keeping`: a copy of it is.
+    Pass { worth_keeping: bool },
+    /// It may neither pass nor be absorbed as a whole: cut it.
+    Cut,
+    /// Wait until the shard changes: something of its blocks is on its way to the backing.
+    Wait,
+    /// Wait until an epoch is durable, or room was made otherwise. `urgent`: write out for that.
+    WaitForRoom { urgent: bool },
+}
+
+/// What a change meets that is not durable yet.
+#[derive(Default)]
+struct Met {
+    /// A dirty block is met or held in part only, or zeros are pending there: it cannot go past.
+    partly: bool,
+    /// A block is on its way to the backing.
+    writing: bool,
+    /// One of the open epoch is: a range of zeros that overtook it would be written before it.
+    early: bool,
+    /// Blocks of the open epoch that are dirty already.
+    open: u32,
+}
+
+impl Shard {
+    /// Decides about a change and, unless it passes or waits, takes it in.
+    pub(crate) fn admit(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
+        let (first, blocks) = blocks_of(&change.at);
+        if self.passes.meet(first, blocks) && !planted(Bug::BypassInFlight) {
+            return Admit::Wait;
+        }
+        let blind = change.barred == Some(Reason::Aside) && planted(Bug::AsideIgnoresDirty);
+        let met = if blind { Met::default() } else { self.meet(&change.at) };
+        if met.early && matches!(change.source, Source::Zeros { .. }) {
+            return Admit::Wait;
+        }
+        let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
+        let Some(reason) = barred else {
+            let turns = Shard::turns_for(gauges, settings, change, &met);
+            return self.absorb(gauges, settings, change, turns);
+        };
+        if met.partly {
+            return self.absorb_behind(gauges, settings, change, &met);
+        }
+        if gauges.is_ordered() && Shard::must_not_pass(gauges) {
+            return match reason {
+                // In pieces it can be absorbed.
+                Reason::Large => Admit::Cut,
+                // As a whole it might wait for ever: smaller ones take the room as soon as there is some.
+                Reason::Full if Shard::slots_for(change) > 1 => Admit::Cut,
+                _ => Admit::WaitForRoom { urgent: false },
+            };
+        }
+        let behind = met.writing || self.passes.is_behind(change.at, change.lined_up);
+        if behind && !planted(Bug::BypassInFlight) {
+            return Admit::Wait;
+        }
+        self.count_pass(reason);
+        // What processors are too busy to absorb, they are too busy to copy, unless a copy has been of use.
+        let held = self.begin_pass(gauges, &change.at);
+        Admit::Pass { worth_keeping: held || reason != Reason::Aside }
+    }
+
+    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nobody passes
+    /// it: it would else wait as long as others go on to write there. `lined_up`: whether it has waited before.
+    pub(crate) fn line_up(&mut self, at: Extent, waits: bool, lined_up: &mut bool) {
+        match (core::mem::replace(lined_up, waits), waits) {
+            (false, true) => self.passes.line_up(at),
+            (true, false) => self.passes.leave_line(at),
+            _ => {}
+        }
+    }
+
+    /// Absorbs a change that is not barred, if that is what [`Shard::admit`] would do; otherwise does nothing.
+    pub(crate) fn try_absorb(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+    ) -> Option<Admit> {
+        let (first, blocks) = blocks_of(&change.at);
+        if self.passes.meet(first, blocks) {
+            return None;
+        }
+        let met = self.meet(&change.at);
+        let waits = self.full(gauges, settings, change, &met).is_some()
+            || Shard::turns_for(gauges, settings, change, &met) > 0;
+        (!waits).then(|| self.absorb(gauges, settings, change, 0))
+    }
+
+    /// How many turns a change takes in a buffer that is nearly full: one for each new block.
+    fn turns_for(gauges: &Gauges, settings: &Settings, change: &Change, met: &Met) -> u32 {
+        match Level::of(gauges, settings).is_pressed() {
+            true => Shard::slots_for(change).saturating_sub(met.open),
+            false => 0,
+        }
+    }
+
+    /// `ordered`: whether a change that passed now would overtake what is closed.
+    ///
+    /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it is
+    /// under way. It overtakes nothing: every flush that was answered before it was sent has closed only
+    /// epochs that are durable. Nothing overtakes it: whoever knows its end sends a flush after that, the
+    /// flush closes the epoch that is open by then, and what is sent after the flush's answer is of a
+    /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
+    fn must_not_pass(gauges: &Gauges) -> bool {
+        gauges.closed.load(Ordering::SeqCst) > 0 && !planted(Bug::PassAhead)
+    }
+
+    /// A change has been admitted.
+    pub(crate) fn count_change(&mut self, change: &Change) {
+        let bytes = u64::from(change.at.count) * SECTOR;
+        *match change.source {
+            Source::Data(_) => &mut self.counters.asked_write_bytes,
+            Source::Zeros { discard: false, .. } => &mut self.counters.asked_zero_bytes,
+            Source::Zeros { discard: true, .. } => &mut self.counters.asked_discard_bytes,
+        } += bytes;
+        self.counters.changes += 1;
+        self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);
+    }
+
+    fn count_pass(&mut self, reason: Reason) {
+        let counters = &mut self.counters;
+        counters.passes += 1;
+        *match reason {
+            Reason::Mode => &mut counters.passes_mode,
+            Reason::Unproven => &mut counters.passes_unproven,
+            Reason::Fua => &mut counters.passes_fua,
+            Reason::Large => &mut counters.passes_large,
+            Reason::Full => &mut counters.passes_full,
+            Reason::Late => &mut counters.passes_late,
+            Reason::Aside => &mut counters.passes_aside,
+        } += 1;
+    }
+
+    fn meet(&self, at: &Extent) -> Met {
+        let mut met = Met::default();
+        if self.dirty == 0 && self.zeroes.is_empty() {
+            return met;
+        }
+        let (first, blocks) = blocks_of(at);
+        if self.zeroes.meet(first, blocks) {
+            met.partly = true;
+        }
+        for block in first..first + u64::from(blocks) {
+            let whole = share(at, block).1 == BLOCK_SECTORS;
+            self.index.find(Hash::of(block), |slot| {
+                let header = self.header(slot);
+                if header.block == block && header.state.is_dirty() {
+                    // Nor past a version that is held in part: killed now, recovery would lay those
+                    // sectors over whatever of this change had reached the backing.
+                    met.partly |= !whole;
+                    met.partly |= header.mask != 0xff && !planted(Bug::PassHeldInPart);
+                    met.writing |= header.state == State::Writing;
+                    met.early |= header.state == State::Writing && self.is_open(&header);
+                    met.open += u32::from(header.state == State::Dirty && self.is_open(&header));
+                }
+                false
+            });
+        }
+        met
+    }
+
+    /// Blocks that need a slot when this change is absorbed: all of a write's; of zeros and discards, those
+    /// that are covered in part.
+    fn slots_for(change: &Change) -> u32 {
+        let (first, blocks) = blocks_of(&change.at);
+        match change.source {
+            Source::Data(_) => blocks,
+            Source::Zeros { .. } => {
+                let parted = |block| u32::from(share(&change.at, block).1 < BLOCK_SECTORS);
+                let last = first + u64::from(blocks) - 1;
+                parted(first) + if last > first { parted(last) } else { 0 }
+            }
+        }
+    }
+
+    /// Why the buffer cannot take this change now, if it cannot (C6, C13).
+    fn full(
+        &self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        met: &Met,
+    ) -> Option<Reason> {
+        if gauges.age(change.now_ns) > settings.dirty_age_ns {
+            return Some(Reason::Late);
+        }
+        let slots = Shard::slots_for(change);
+        let new = slots.saturating_sub(met.open);
+        let exceeds = |level: u32, limit: u32| level + new > limit;
+        if new > 0
+            && (exceeds(gauges.dirty.load(Ordering::Relaxed), gauges.dirty_limit(settings))
+                || exceeds(gauges.debt(), gauges.debt_limit(settings))
+                || exceeds(gauges.open.load(Ordering::Relaxed), gauges.open_limit(settings)))
+        {
+            // Who found none once finds it again only when there is some: else a few would be absorbed in
+            // turns with those who pass, and the crew would never get the better of them.
+            gauges.full.store(true, Ordering::Relaxed);
+            return Some(Reason::Full);
+        }
+        if new > 0 && !gauges.is_ordered() && gauges.full.load(Ordering::Relaxed) {
+            if !Level::of(gauges, settings).has_room_again() {
+                return Some(Reason::Full);
+            }
+            gauges.full.store(false, Ordering::Relaxed);
+        }
+        (self.no_range(change) || self.no_slots(slots, new)).then_some(Reason::Full)
+    }
+
+    /// Whether this shard lacks a place for the range that a change would leave pending.
+    fn no_range(&self, change: &Change) -> bool {
+        matches!(change.source, Source::Zeros { .. })
+            && whole_blocks_of(&change.at).is_some()
+            && !self.zeroes.has_room()
+    }
+
+    /// Whether this shard lacks the slots; a sixteenth of them is kept for reading.
+    fn no_slots(&self, slots: u32, new: u32) -> bool {
+        slots > self.available() || self.dirty + new > self.slots - (self.slots / 16).max(1)
+    }
+
+    /// A change that should pass but meets dirty data in part is absorbed over it (C12): then it is
+    /// written out in its order. Only the hard limits hold it back.
+    fn absorb_behind(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        met: &Met,
+    ) -> Admit {
+        let slots = Shard::slots_for(change);
+        let new = slots.saturating_sub(met.open);
+        let dirty = gauges.dirty.load(Ordering::Relaxed);
+        let stuck = new > 0
+            && (dirty + new > gauges.dirty_limit(settings)
+                || gauges.debt() + new > gauges.debt_limit(settings))
+            || slots > self.available()
+            || self.no_range(change);
+        if stuck {
+            return match slots {
+                0 | 1 => Admit::WaitForRoom { urgent: true },
+                // As a whole it might wait for ever: others write a part of its blocks again as soon as that is
+                // durable. Most of its pieces can pass.
+                _ => Admit::Cut,
+            };
+        }
+        let admit = self.absorb(gauges, settings, change, 0);
+        if change.fua { Admit::AbsorbedAndFlush } else { admit }
+    }
+
+    fn absorb(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        turns: u32,
+    ) -> Admit {
+        let (first, blocks) = blocks_of(&change.at);
+        let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
+        let since = change.now_ns + 1;
+        let first_of_epoch = gauges
+            .open_since
+            .compare_exchange(0, since, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+        match change.source {
+            Source::Data(_) => {
+                for block in first..first + u64::from(blocks) {
+                    self.absorb_block(gauges, change, block, sequence);
+                }
+                self.counters.blocks_absorbed += u64::from(blocks);
+            }
+            Source::Zeros { may_unmap, discard } => {
+                gauges.has_ranges.store(true, Ordering::SeqCst);
+                self.absorb_zeros(gauges, change, sequence, may_unmap, discard);
+            }
+        }
+        planted::admitted(Admitted {
+            first: change.at.first,
+            sectors: change.at.count,
+            epoch: self.epoch,
+            dirty_blocks: gauges.dirty.load(Ordering::Relaxed),
+            dirty_blocks_max: settings.dirty_blocks_max,
+            debt_blocks: gauges.debt(),
+            allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
+        });
+        // From its first change on, an epoch has an age that the keeper must watch.
+        let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
+        let start = woken || gauges.has_much_to_write(settings);
+        Admit::Absorbed { start, turns }
+    }
+
+    /// Puts what a change brings of one block into a fresh slot, together with what is held of the
+    /// rest, and publishes it as the current version.
+    fn absorb_block(&mut self, gauges: &Gauges, change: &Change, block: u64, sequence: u64) {
+        let (sector, sectors, skip) = share(&change.at, block);
+        let mask = bits(sector, sectors);
+        self.fills.touch(block, mask);
+        if planted(Bug::OverwriteInFlight)
+            && let Some((old, header)) = self.current(block)
+            && header.state == State::Writing
+        {
+            return self.bring(old, change.source, sector, skip, sectors);
+        }
+        // Taking a slot may evict a clean copy of this very block: look for it afterwards.
+        let slot = self.take_slot().expect("room was asked for");
+        if planted(Bug::PublishBeforeFill) {
+            let epoch = self.epoch as u16;
+            let state = State::Dirty;
+            let early = Header { block, mask, epoch, sequence, state, shadowed: false };
+            self.arena.publish(self.base + slot, &early);
+        }
+        self.bring(slot, change.source, sector, skip, sectors);
+        let old = self.current(block);
+        let mut held = mask;
+        if let Some((old, header)) = &old {
+            let rest = header.mask & !mask;
+            stretches(rest, |first, length| {
+                self.arena.carry(self.base + *old, self.base + slot, first, length);
+            });
+            held |= rest;
+        } else if mask != 0xff && self.zeroes.cover(block) {
+            stretches(!mask, |first, length| self.arena.zero(self.base + slot, first, length));
+            held = 0xff;
+        }
+        let header = Header {
+            block,
+            mask: held,
+            epoch: self.epoch as u16,
+            sequence,
+            state: State::Dirty,
+            shadowed: false,
+        };
+        self.publish_dirty(gauges, slot, header, old);
+    }
+
+    /// Publishes the new current version of a block, then sees to the one before it.
+    fn publish_dirty(
+        &mut self,
+        gauges: &Gauges,
+        slot: u32,
+        header: Header,
+        old: Option<(u32, Header)>,
+    ) {
+        if let Some((old, old_header)) = &old
+            && planted(Bug::CoalesceAcrossEpochs)
+            && old_header.state == State::Dirty
+            && self.is_closing(old_header)
+        {
+            let header = Header { epoch: old_header.epoch, ..header };
+            self.arena.publish(self.base + slot, &header);
+            self.retire(gauges, *old, old_header);
+            self.index.insert(Hash::of(header.block), slot);
+            self.links.push_back(&mut self.closing, slot);
+            gauges.remaining.fetch_add(1, Ordering::SeqCst);
+            self.dirty += 1;
+            gauges.dirty.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        if !planted(Bug::RetireFirst) {
+            self.arena.publish(self.base + slot, &header);
+        }
+        match old {
+            Some((old, old_header)) if self.is_replaceable(&old_header) => {
+                self.counters.blocks_saved += u64::from(old_header.state == State::Dirty);
+                self.retire(gauges, old, &old_header);
+            }
+            Some((old, old_header)) => self.shadow(old, &old_header),
+            None => {}
+        }
+        if planted(Bug::RetireFirst) {
+            self.arena.publish(self.base + slot, &header);
+        }
+        self.index.insert(Hash::of(header.block), slot);
+        self.links.push_back(&mut self.open, slot);
+        self.dirty += 1;
+        gauges.dirty.fetch_add(1, Ordering::Relaxed);
+        gauges.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a newer version may take the place of this one at once: nobody has been promised it.
+    fn is_replaceable(&self, header: &Header) -> bool {
+        match header.state {
+            State::Clean => true,
+            State::Dirty | State::Written => self.is_open(header),
+            State::Writing | State::Free => false,
+        }
+    }
+
+    fn bring(&mut self, slot: u32, source: Source, sector: u32, skip: u32, sectors: u32) {
+        match source {
+            Source::Data(from) => self.arena.put(self.base + slot, sector, from, skip, sectors),
+            Source::Zeros { .. } => self.arena.zero(self.base + slot, sector, sectors),
+        }
+    }
+
+    /// Zeros: whole blocks become a pending range, the edges are absorbed as blocks.
+    fn absorb_zeros(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        sequence: u64,
+        may_unmap: bool,
+        discard: bool,
+    ) {
+        let (first, blocks) = blocks_of(&change.at);
+        // The range before the blocks go that it replaces: killed in between, they are newer than a
+        // range of their epoch, and this change has not begun for them.
+        let early = !planted(Bug::RangeAfterBlocks);
+        if early {
+            self.publish_range(change, sequence, may_unmap);
+        }
+        for block in first..first + u64::from(blocks) {
+            if share(&change.at, block).1 == BLOCK_SECTORS {
+                self.zero_block(gauges, block);
+            } else if !(discard && planted(Bug::KeepDiscardedEdges)) {
+                self.absorb_block(gauges, change, block, sequence);
+            }
+        }
+        if !early {
+            self.publish_range(change, sequence, may_unmap);
+        }
+    }
+
+    fn publish_range(&mut self, change: &Change, sequence: u64, may_unmap: bool) {
+        if let Some((first, blocks)) = whole_blocks_of(&change.at) {
+            let epoch = self.epoch;
+            let range = ExtentHeader { first, blocks, may_unmap, epoch, sequence };
+            self.zeroes.admit(&self.arena, range);
+        }
+    }
+
+    /// A block's versions give way to a pending range of zeros.
+    fn zero_block(&mut self, gauges: &Gauges, block: u64) {
+        self.fills.touch(block, 0xff);
+        let Some((slot, header)) = self.current(block) else {
+            return;
+        };
+        let dropped = planted(Bug::DiscardDropsFlushed) && header.state == State::Dirty;
+        if self.is_replaceable(&header) || dropped {
+            self.counters.blocks_saved += u64::from(header.state == State::Dirty);
+            self.retire(gauges, slot, &header);
+        } else {
+            self.shadow(slot, &header);
+        }
+    }
+}

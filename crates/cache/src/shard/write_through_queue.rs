@@ -1,0 +1,166 @@
+//! Changes on their way past the cache to the backing.
+
+use crate::blocks::blocks_of;
+use alloc::vec::Vec;
+use block::Extent;
+
+/// The passing changes of a shard. A handful at a time: a list is searched faster than a table.
+#[derive(Default)]
+pub(crate) struct Passes {
+    list: Vec<Extent>,
+    /// Changes that wait until nothing of their blocks is on its way to the backing any more.
+    line: Vec<Extent>,
+    /// Blocks that a pass has failed over while the crew was to write them: it goes first there. They would
+    /// else wait as long as others go on to fail, and whoever waits for a flush with them.
+    owed: Vec<u64>,
+    /// As if one touched every block: nothing may begin here.
+    closed: bool,
+}
+
+impl Passes {
+    pub(crate) fn new() -> Passes {
+        let (list, line) = (Vec::with_capacity(64), Vec::with_capacity(64));
+        Passes { list, line, owed: Vec::new(), closed: false }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && !self.closed
+    }
+
+    /// From now on (or no longer) it is as if a pass touched every block.
+    pub(crate) fn close(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    pub(crate) fn begin(&mut self, at: Extent) {
+        self.list.push(at);
+    }
+
+    pub(crate) fn end(&mut self, at: Extent) {
+        let position = self.list.iter().position(|pass| *pass == at);
+        self.list.swap_remove(position.expect("a pass ends once"));
+    }
+
+    /// A change waits for what is under way of its blocks: it goes before whoever comes later.
+    pub(crate) fn line_up(&mut self, at: Extent) {
+        self.line.push(at);
+    }
+
+    /// It does not wait for that any more.
+    pub(crate) fn leave_line(&mut self, at: Extent) {
+        let position = self.line.iter().position(|waits| *waits == at);
+        self.line.remove(position.expect("it has lined up"));
+    }
+
+    /// A pass has failed over a block that the crew is to write: that is to be next.
+    pub(crate) fn owe(&mut self, block: u64) {
+        if !self.owed.contains(&block) {
+            self.owed.push(block);
+        }
+    }
+
+    /// The crew has written it, or has failed to.
+    pub(crate) fn pay(&mut self, block: u64) {
+        self.owed.retain(|&owed| owed != block);
+    }
+
+    /// Nothing is to be written any more.
+    pub(crate) fn pay_all(&mut self) {
+        self.owed.clear();
+    }
+
+    /// Whether somebody goes before this one at some of the same blocks: a change that waits there since before
+    /// it came, or the crew. `waits`: this one is in the line itself.
+    pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
+        let before = match waits {
+            true => self.line.iter().position(|other| *other == at).unwrap_or(0),
+            false => self.line.len(),
+        };
+        let (first, blocks) = blocks_of(&at);
+        let is_owed = |block: &u64| (first..first + u64::from(blocks)).contains(block);
+        touch(&self.line[..before], first, blocks) || self.owed.iter().any(is_owed)
+    }
+
+    /// Whether a pass touches any of these blocks.
+    #[inline]
+    pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
+        self.closed || touch(&self.list, first, blocks)
+    }
+
+    /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a change waits
+    /// for what is under way, unless that waits for the crew itself. It would else wait as long as somebody goes
+    /// on to write there.
+    #[inline]
+    pub(crate) fn hold_back(&self, block: u64) -> bool {
+        self.meet(block, 1) || touch(&self.line, block, 1) && !self.owed.contains(&block)
+    }
+}
+
+/// Whether any of these extents touches any of these blocks.
+fn touch(extents: &[Extent], first: u64, blocks: u32) -> bool {
+    let start = first * u64::from(crate::BLOCK_SECTORS);
+    let end = (first + u64::from(blocks)) * u64::from(crate::BLOCK_SECTORS);
+    extents.iter().any(|at| at.first < end && start < at.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_met_where_it_is_and_everywhere_while_nothing_may_begin() {
+        let mut passes = Passes::new();
+        assert!(passes.is_empty() && !passes.meet(0, 1000));
+        // The end of block 5, and a part of block 6.
+        let at = Extent::new(47, 3);
+        passes.begin(at);
+        let met = [(0, 5), (5, 1), (6, 1), (7, 9), (4, 4)].map(|(first, n)| passes.meet(first, n));
+        assert_eq!(met, [false, true, true, false, true]);
+        assert!(!passes.is_empty());
+        passes.close(true);
+        assert!(passes.meet(7, 9));
+        passes.end(at);
+        assert!(!passes.is_empty() && passes.meet(900, 1));
+        passes.close(false);
+        assert!(passes.is_empty() && !passes.meet(5, 2));
+    }
+
+    #[test]
+    fn who_waits_goes_before_whoever_comes_later_and_nothing_is_sent_before_him() {
+        let mut passes = Passes::new();
+        let (first, second) = (Extent::new(16, 8), Extent::new(8, 16));
+        assert!(!passes.is_behind(second, false) && !passes.hold_back(2));
+        passes.line_up(first);
+        assert!(passes.is_behind(second, false) && !passes.is_behind(first, true));
+        assert!(!passes.is_behind(Extent::new(24, 8), false), "it is beside it");
+        passes.line_up(second);
+        assert!(passes.is_behind(second, true) && !passes.is_behind(first, true));
+        assert_eq!([0, 1, 2, 3].map(|block| passes.hold_back(block)), [false, true, true, false]);
+        assert!(!passes.meet(0, 10) && passes.is_empty(), "nothing passes");
+        passes.leave_line(first);
+        assert!(!passes.is_behind(second, true) && passes.hold_back(2));
+        passes.leave_line(second);
+        assert!(!passes.hold_back(2));
+    }
+
+    #[test]
+    fn where_a_pass_has_failed_over_what_is_to_be_written_the_crew_goes_first() {
+        let mut passes = Passes::new();
+        let at = Extent::new(16, 16);
+        passes.line_up(at);
+        (0..2).for_each(|_| passes.owe(3));
+        assert!(passes.is_behind(at, true) && !passes.is_behind(Extent::new(32, 8), false));
+        assert_eq!([2, 3].map(|block| passes.hold_back(block)), [true, false]);
+        passes.pay(2);
+        assert!(passes.is_behind(at, true));
+        passes.pay(3);
+        assert!(!passes.is_behind(at, true) && passes.hold_back(3));
+        passes.owe(2);
+        passes.pay_all();
+        assert!(!passes.is_behind(at, true));
+        passes.leave_line(at);
+        passes.owe(3);
+        let behind = [1, 2, 3, 4].map(|block| passes.is_behind(Extent::new(block * 8, 8), false));
+        assert_eq!(behind, [false, false, true, false]);
+    }
+}

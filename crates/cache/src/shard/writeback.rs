@@ -1,0 +1,421 @@
+//! Writing out: sorted, merged runs; durable only after the backing's flush.
+
+use super::Shard;
+use crate::BLOCK_SECTORS;
+use crate::arena::{Arena, Header, State};
+use crate::blocks::stretches;
+use crate::dirty::gauges::Gauges;
+use crate::planted::{Bug, planted};
+use crate::shard::zero_ranges::ZeroRun;
+use crate::slots::index::Hash;
+use crate::slots::lists::{List, NIL};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use block::{Buf, Extent, Pieces};
+use core::sync::atomic::Ordering;
+
+/// Blocks that are sorted at a time: the sort is one short section, the sweep is long enough.
+pub(super) const PLAN: usize = 512;
+
+/// A run of blocks on its way to the backing. Each crew member has one and uses it again and again.
+pub(crate) struct Run {
+    /// The slots, in the order of their blocks.
+    slots: Vec<u32>,
+    /// What to write: where, and from which sector of the pieces on.
+    parts: Vec<(Extent, u32)>,
+    pieces: Arc<Pieces>,
+    capacity: usize,
+}
+
+impl Run {
+    pub(crate) fn new(arena: &Arena, run_blocks: u32) -> Run {
+        let capacity = run_blocks as usize;
+        Run {
+            slots: Vec::with_capacity(capacity),
+            parts: Vec::with_capacity(BLOCK_SECTORS as usize),
+            pieces: Arc::new(Pieces::new(arena.memory().clone(), arena.grain(), capacity)),
+            capacity,
+        }
+    }
+
+    /// The requests that write the run.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Extent, Buf)> {
+        let all = Buf::of(self.pieces.clone());
+        self.parts.iter().map(move |&(at, skip)| (at, all.part(skip, at.count)))
+    }
+
+    /// Where the run writes zeros, if that is what it does.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
+        self.parts.iter().map(|&(at, _)| at)
+    }
+
+    /// Blocks in the run.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    fn clear(&mut self, arena: &Arena) {
+        self.slots.clear();
+        self.parts.clear();
+        match Arc::get_mut(&mut self.pieces) {
+            Some(pieces) => pieces.clear(),
+            // An abandoned request still holds the old list: leave it to that.
+            None => {
+                let pieces = Pieces::new(arena.memory().clone(), arena.grain(), self.capacity);
+                self.pieces = Arc::new(pieces);
+            }
+        }
+    }
+
+    /// Appends the valid sectors of a slot.
+    fn push(&mut self, arena: &Arena, base: u32, slot: u32, header: &Header) {
+        let pieces = Arc::get_mut(&mut self.pieces).expect("nobody has this run yet");
+        let start = header.block * u64::from(BLOCK_SECTORS);
+        self.slots.push(slot);
+        stretches(header.mask, |first, length| {
+            let skip = pieces.sectors();
+            pieces.push(arena.sector_at(base + slot, first), length);
+            let first = if planted(Bug::WrongOffset) { 0 } else { first };
+            let at = start + u64::from(first);
+            match self.parts.last_mut() {
+                Some((extent, _)) if extent.end() == at => extent.count += length,
+                _ => self.parts.push((Extent::new(at, length), skip)),
+            }
+        });
+    }
+}
+
+/// What a crew member finds to do.
+pub(crate) enum Next {
+    /// Nothing here.
+    Nothing,
+    /// The run that was handed in has been filled.
+    Blocks,
+    /// A range of zeros.
+    Zeros(ZeroRun),
+}
+
+impl Shard {
+    /// Closes the open epoch: what is admitted from now on belongs to the next one. Nothing is copied,
+    /// a list is renamed.
+    pub(crate) fn close(&mut self, gauges: &Gauges) {
+        let open = core::mem::replace(&mut self.open, List::EMPTY);
+        gauges.open.fetch_sub(open.length, Ordering::Relaxed);
+        self.chain.push_back(open);
+        if planted(Bug::MergeEpochs) {
+            self.merge_newest(gauges);
+        }
+        self.epoch += 1;
+    }
+
+    /// What the planted bug does: the epoch before takes in the one that was closed just now.
+    fn merge_newest(&mut self, gauges: &Gauges) {
+        let newest = self.chain.len() - 1;
+        if newest == 0 {
+            return;
+        }
+        while let Some(slot) = self.links.pop_front(&mut self.chain[newest]) {
+            let header = self.header(slot);
+            let mut older = None;
+            self.index.find(Hash::of(header.block), |other| {
+                let found = self.header(other);
+                let is_it = found.block == header.block
+                    && found.state == State::Dirty
+                    && found.epoch == header.epoch.wrapping_sub(1);
+                older = is_it.then_some((other, found));
+                is_it
+            });
+            let epoch = header.epoch.wrapping_sub(1);
+            self.arena.publish(self.base + slot, &Header { epoch, ..header });
+            if let Some((older, _)) = older {
+                self.links.remove(&mut self.chain[newest - 1], older);
+                self.unindex(Hash::of(header.block), older);
+                self.give_slot(older);
+                self.dirty -= 1;
+                gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.links.push_back(&mut self.chain[newest - 1], slot);
+        }
+    }
+
+    /// The oldest closed epoch is to be written out. The one before it must be durable and released.
+    pub(crate) fn begin(&mut self, gauges: &Gauges) {
+        assert!(self.closing.length == 0 && self.written.length == 0, "two epochs closing");
+        self.closing = self.chain.pop_front().expect("an epoch is closed before it is begun");
+        self.closing_epoch += 1;
+        let ranges = self.zeroes.unwritten(self.closing_epoch);
+        let under_way = self.begin_early(gauges);
+        let remaining = self.closing.length + ranges + under_way;
+        gauges.remaining.fetch_add(i64::from(remaining), Ordering::SeqCst);
+    }
+
+    /// The next piece to write out, of the closing epoch or, where none waits, of the open one; blocks in
+    /// runs of at most so many.
+    pub(crate) fn next_run(&mut self, gauges: &Gauges, run: &mut Run, most: u32) -> Next {
+        let closing = self.closing_epoch;
+        if self.zeroes.unwritten(closing) > 0 {
+            // Slots of the same epoch are newer than its ranges: they wait for them.
+            let Some(range) = self.zeroes.next_run(closing) else { return Next::Nothing };
+            if self.passes.meet(range.first, range.blocks) {
+                self.zeroes.run_done(&range, false);
+                return Next::Nothing;
+            }
+            self.carve(&range, run);
+            return Next::Zeros(range);
+        }
+        let early = self.writes_early(gauges);
+        while let Some(seed) = self.next_seed(early) {
+            if self.gather(gauges, seed, run, most, early) {
+                return Next::Blocks;
+            }
+        }
+        Next::Nothing
+    }
+
+    /// The parts of a range that its epoch does not overwrite. The others are left out not only to
+    /// save the work: a recovered range may have been durable already, together with the slots over
+    /// it, and then the backing must not show zeros there again. The same holds for a range that waits
+    /// again after a failed flush, while the crew has begun to write the slots over it again.
+    fn carve(&self, range: &ZeroRun, run: &mut Run) {
+        run.clear(&self.arena);
+        let sectors = u64::from(BLOCK_SECTORS);
+        for block in range.first..range.first + u64::from(range.blocks) {
+            let closing = self.index.find(Hash::of(block), |slot| {
+                let header = self.header(slot);
+                header.block == block && header.state.is_dirty() && self.is_closing(&header)
+            });
+            if closing.is_some() {
+                continue;
+            }
+            match run.parts.last_mut() {
+                Some((extent, _)) if extent.end() == block * sectors => {
+                    extent.count += BLOCK_SECTORS;
+                }
+                _ => run.parts.push((Extent::new(block * sectors, BLOCK_SECTORS), 0)),
+            }
+        }
+    }
+
+    /// The next block of the sorted plan that still waits; plans anew when the plan is used up.
+    fn next_seed(&mut self, early: bool) -> Option<u64> {
+        for attempt in 0..2 {
+            while let Some((block, slot)) = self.plan.pop() {
+                let header = self.header(slot);
+                // The plan is a hint: the slot may be gone, written, or another block's by now.
+                if header.block == block && self.is_waiting(&header, early) {
+                    return Some(block);
+                }
+            }
+            if attempt == 0 {
+                self.make_plan(early);
+            }
+        }
+        None
+    }
+
+    fn make_plan(&mut self, early: bool) {
+        let mut slot = if early { self.open.head } else { self.closing.head };
+        while slot != NIL && self.plan.len() < PLAN {
+            let block = self.arena.block(self.base + slot);
+            if !self.is_held_back(block) {
+                self.plan.push((block, slot));
+            }
+            slot = self.links.after(slot);
+        }
+        self.plan.sort_unstable_by(|one, two| two.cmp(one));
+    }
+
+    /// A block under a pass waits for it, one where a change waits to be sent for that, and one that is under
+    /// way for its end; the ends of all ring the crew.
+    fn is_held_back(&self, block: u64) -> bool {
+        self.passes.hold_back(block) || self.is_under_way(block) && !planted(Bug::WriteBeside)
+    }
+
+    /// Whether a version of this block waits to be written out with the closing epoch.
+    pub(super) fn is_due(&self, block: u64) -> bool {
+        let found = self.index.find(Hash::of(block), |slot| {
+            let header = self.header(slot);
+            header.block == block && self.is_waiting(&header, false)
+        });
+        found.is_some()
+    }
+
+    fn is_waiting(&self, header: &Header, early: bool) -> bool {
+        let is_its = self.is_closing(header) || early && self.is_open(header);
+        header.state == State::Dirty && is_its
+    }
+
+    /// The version of a block that waits to be written out, unless something holds it back.
+    fn waiting(&self, block: u64, early: bool) -> Option<(u32, Header)> {
+        let slot = self.index.find(Hash::of(block), |slot| {
+            let header = self.header(slot);
+            header.block == block && self.is_waiting(&header, early)
+        })?;
+        (!self.is_held_back(block)).then(|| (slot, self.header(slot)))
+    }
+
+    /// Fills a run with the seed's block and its neighbours that wait too, up to the region's
+    /// border. Blocks that are not whole may only be first or last, where they join without a gap.
+    fn gather(
+        &mut self,
+        gauges: &Gauges,
+        seed: u64,
+        run: &mut Run,
+        most: u32,
+        early: bool,
+    ) -> bool {
+        run.clear(&self.arena);
+        let most = self.run_blocks.min(most.max(1));
+        let Some(mut next) = self.waiting(seed, early) else {
+            return false;
+        };
+        let region = seed / self.region_blocks * self.region_blocks;
+        let mut first = seed;
+        while first > region && seed - first + 1 < u64::from(most) {
+            match self.waiting(first - 1, early) {
+                Some(before) if starts_whole(next.1.mask) && ends_open(before.1.mask) => {
+                    next = before;
+                    first -= 1;
+                }
+                _ => break,
+            }
+        }
+        let mut block = first;
+        loop {
+            let (slot, header) = next;
+            run.push(&self.arena, self.base, slot, &header);
+            self.take_out(gauges, slot, &header);
+            self.arena.publish(self.base + slot, &Header { state: State::Writing, ..header });
+            block += 1;
+            let more = block < region + self.region_blocks && run.blocks() < most;
+            if !more || !ends_open(header.mask) {
+                return true;
+            }
+            match self.waiting(block, early) {
+                Some(after) if starts_whole(after.1.mask) => next = after,
+                _ => return true,
+            }
+        }
+    }
+
+    /// A run has been written, or has failed.
+    pub(crate) fn run_done(&mut self, gauges: &Gauges, run: &Run, good: bool) {
+        for &slot in &run.slots {
+            let header = self.header(slot);
+            assert_eq!(header.state, State::Writing, "a run's slot was changed under it");
+            self.passes.pay(header.block);
+            let begun = self.is_closing(&header);
+            let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
+            if !begun {
+                self.early.writing -= 1;
+                gauges.under_way.fetch_sub(1, Ordering::SeqCst);
+            } else if good || overtaken {
+                gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+            }
+            if overtaken {
+                self.drop_overtaken(gauges, slot, &header);
+            } else if good {
+                self.arena.publish(self.base + slot, &Header { state: State::Written, ..header });
+                match begun {
+                    true => self.links.push_back(&mut self.written, slot),
+                    false => self.note_early(gauges, slot),
+                }
+            } else if begun {
+                self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..header });
+                self.links.push_back(&mut self.closing, slot);
+            } else {
+                self.put_back(gauges, slot, &header);
+            }
+        }
+        if good {
+            self.counters.blocks_written += u64::from(run.blocks());
+            self.counters.runs_written += 1;
+        }
+        if planted(Bug::CleanTooEarly) {
+            self.release(gauges, u32::MAX);
+        }
+    }
+
+    /// A range of zeros has been written, or has failed.
+    pub(crate) fn zeros_done(&mut self, gauges: &Gauges, run: &ZeroRun, good: bool) {
+        self.zeroes.run_done(run, good);
+        if good {
+            self.counters.zeroes_written += 1;
+            gauges.remaining.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The closing epoch is durable: up to `most` of its blocks become clean, or go if a newer
+    /// version exists. True: more are left.
+    pub(crate) fn release(&mut self, gauges: &Gauges, most: u32) -> bool {
+        // Ranges first: killed in between, recovery must not find a range without the slots that
+        // were newer than it.
+        if !planted(Bug::RangesLast) {
+            self.zeroes.release(&self.arena, self.closing_epoch);
+        }
+        for _ in 0..most {
+            let Some(slot) = self.links.pop_front(&mut self.written) else {
+                self.doubtful.clear();
+                if planted(Bug::RangesLast) {
+                    self.zeroes.release(&self.arena, self.closing_epoch);
+                }
+                return false;
+            };
+            self.release_one(gauges, slot);
+        }
+        true
+    }
+
+    /// A version is durable, and in no list: it becomes clean, or goes if a newer one exists.
+    pub(super) fn release_one(&mut self, gauges: &Gauges, slot: u32) {
+        let header = self.header(slot);
+        self.dirty -= 1;
+        gauges.dirty.fetch_sub(1, Ordering::Relaxed);
+        if header.shadowed || self.doubtful.contains(&header.block) {
+            self.unindex(Hash::of(header.block), slot);
+            self.give_slot(slot);
+        } else {
+            self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
+            self.policy.admit(&mut self.links, slot);
+        }
+    }
+
+    /// The backing's flush failed: up to `most` of what was written waits again (C8). True: more
+    /// are left.
+    pub(crate) fn taint(&mut self, gauges: &Gauges, most: u32) -> bool {
+        if self.taint_early(gauges, most) {
+            return true;
+        }
+        let mut tainted = self.zeroes.taint();
+        let mut left = true;
+        for _ in 0..most {
+            let Some(slot) = self.links.pop_front(&mut self.written) else {
+                left = false;
+                break;
+            };
+            let header = self.header(slot);
+            self.arena.publish(self.base + slot, &Header { state: State::Dirty, ..header });
+            self.links.push_back(&mut self.closing, slot);
+            tainted += 1;
+        }
+        gauges.remaining.fetch_add(i64::from(tainted), Ordering::SeqCst);
+        left
+    }
+
+    /// Whether the crew may find something here.
+    pub(crate) fn has_work(&self, gauges: &Gauges) -> bool {
+        self.closing.length > 0
+            || self.zeroes.unwritten(self.closing_epoch) > 0
+            || self.open.length > 0 && self.writes_early(gauges)
+    }
+}
+
+/// Whether the valid sectors (there is one) reach the block's end and have no gap.
+fn ends_open(mask: u8) -> bool {
+    mask.leading_ones() == mask.count_ones()
+}
+
+/// Whether the valid sectors (there is one) begin at the block's start and have no gap.
+fn starts_whole(mask: u8) -> bool {
+    mask.trailing_ones() == mask.count_ones()
+}

@@ -1,0 +1,4 @@
+//! What is counted and measured.
+
+pub(crate) mod counters;
+pub(crate) mod histogram;

@@ -1,0 +1,254 @@
+//! Writing out: the leader of an epoch. It closes the epoch, waits for the crew, flushes the backing, and
+//! releases what is durable then; so, too, without closing it, for what was written out early.
+
+use crate::backing::retry::{Pauses, TAINTED};
+use crate::dirty::gauges::Gauges;
+use crate::epochs::{Order, Start};
+use crate::planted::{Bug, planted};
+use crate::request::Handle;
+use crate::shard::Shard;
+use crate::shared::Shared;
+use block::{Error, Result};
+use core::sync::atomic::Ordering;
+
+/// Leads the write-out of an epoch: close, wait for the crew, flush, release.
+pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
+    let shared = &handle.shared;
+    let begun = handle.lane.now();
+    match start {
+        Start::Close => close(handle, epoch, true).await,
+        Start::Begin => begin(handle).await,
+        Start::Resume => {}
+    }
+    if shared.rewrite.swap(false, Ordering::SeqCst) {
+        taint(handle).await;
+    }
+    if !flush_first(handle).await {
+        return give_up(handle).await;
+    }
+    let mut pauses = Pauses::new();
+    loop {
+        shared.muster();
+        if !written(shared).await {
+            return give_up(handle).await;
+        }
+        if flush_or_pause(handle, &mut pauses).await {
+            shared.set_allowance();
+            break;
+        }
+    }
+    // Before anything newer may reach the backing: the release takes its time, and may be cut short.
+    if !planted(Bug::ForgetDurable) {
+        shared.arena.note_durable(epoch);
+    }
+    handle.lane.turn().await;
+    shared.order.with(|order| {
+        order.durable(epoch);
+        shared.show_closed(order);
+    });
+    shared.epochs.fetch_add(1, Ordering::Relaxed);
+    shared.latencies.write_out_ns.record(handle.lane.now() - begun);
+    shared.order_changed.notify();
+    // The open epoch may be written out early again, beside the release.
+    shared.kick.notify();
+    slice_by_slice(handle, Shard::release).await;
+    handle.lane.turn().await;
+    shared.order.with(Order::released);
+    shared.order_changed.notify();
+    // The keeper does nothing about the open epoch while another one is being written out.
+    shared.kick.notify();
+    // Not before: who waits may have looked between two rooms' releases, and asks for no write-out.
+    shared.freed.notify();
+}
+
+/// Makes durable what was written out early, without closing its epoch: flush, release. False: not now.
+pub(crate) async fn settle(handle: &Handle) -> bool {
+    let shared = &handle.shared;
+    handle.lane.turn().await;
+    if !shared.order.with(Order::begin_settling) {
+        return false;
+    }
+    if shared.rewrite.swap(false, Ordering::SeqCst) {
+        taint(handle).await;
+    }
+    for room in &shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| shard.begin_settling());
+    }
+    match flush_until_well(handle).await {
+        true => slice_by_slice(handle, Shard::settle_written).await,
+        false => {
+            for room in &shared.rooms {
+                handle.lane.turn().await;
+                room.shard.with(|shard| shard.cancel_settling());
+            }
+        }
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::settled);
+    shared.order_changed.notify();
+    shared.freed.notify();
+    true
+}
+
+/// Flushes the backing, as often as it takes. False: the volume has failed.
+async fn flush_until_well(handle: &Handle) -> bool {
+    let mut pauses = Pauses::new();
+    while !handle.shared.has_failed() {
+        if flush_or_pause(handle, &mut pauses).await {
+            return true;
+        }
+    }
+    false
+}
+
+/// Flushes the backing, or pauses, each time for longer, if it has failed.
+async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
+    let begun = handle.lane.now();
+    match flush_backing(handle).await {
+        Ok(()) => {
+            handle.shared.drain.flushed(handle.lane.now() - begun);
+            true
+        }
+        Err(error) => {
+            flush_failed(handle, error).await;
+            pauses.pause(&handle.lane).await;
+            false
+        }
+    }
+}
+
+/// The leader gives up: the volume has failed.
+async fn give_up(handle: &Handle) {
+    handle.lane.turn().await;
+    handle.shared.order.with(Order::abandon);
+    handle.shared.order_changed.notify();
+}
+
+/// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
+/// has failed.
+async fn flush_first(handle: &Handle) -> bool {
+    let first = &handle.shared.flush_first;
+    if first.load(Ordering::SeqCst) {
+        let is_well = planted(Bug::SkipFirstFlush) || flush_until_well(handle).await;
+        first.store(!is_well, Ordering::SeqCst);
+    }
+    !first.load(Ordering::SeqCst)
+}
+
+/// Walks the shards: one counter for all would let a late write join an epoch already flushed.
+/// `begins`: it is also the one to be written out next.
+pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
+    let shared = &handle.shared;
+    shared.arena.note_epoch(epoch + 1);
+    for room in &shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| {
+            shard.close(&shared.gauges);
+            if begins {
+                shard.begin(&shared.gauges);
+            }
+        });
+    }
+    handle.lane.turn().await;
+    shared.order.with(Order::walked);
+    shared.order_changed.notify();
+    // The open epoch is empty: there is room in it.
+    shared.freed.notify();
+}
+
+/// Walks the shards: the oldest closed epoch is the one to be written out.
+async fn begin(handle: &Handle) {
+    for room in &handle.shared.rooms {
+        handle.lane.turn().await;
+        room.shard.with(|shard| shard.begin(&handle.shared.gauges));
+    }
+}
+
+/// Waits until everything of the closing epoch is on the backing. False: the volume has failed.
+async fn written(shared: &Shared) -> bool {
+    loop {
+        let seen = shared.order_changed.seen();
+        if shared.has_failed() {
+            return false;
+        }
+        if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
+            return true;
+        }
+        shared.order_changed.after(seen).await;
+    }
+}
+
+async fn flush_backing(handle: &Handle) -> Result {
+    let shared = &handle.shared;
+    let skips = planted(Bug::SkipEpochFlush) && shared.gauges.closed.load(Ordering::SeqCst) > 1;
+    if planted(Bug::AckBeforeFlush) || skips {
+        return Ok(());
+    }
+    // Taken before the flush begins: what passes while it is under way belongs to the next one.
+    let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
+    if !unflushed || !handle.below.limits().flush_needed {
+        return Ok(());
+    }
+    // Only by a flush: without one, what is on its way past the cache is as it was.
+    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
+    let failures = shared.arena.flushes_failed();
+    let mut result = handle.flush_below().await;
+    // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
+    if shared.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
+        result = Err(TAINTED);
+    }
+    if result.is_err() {
+        shared.unflushed.store(true, Ordering::SeqCst);
+        if unkept {
+            shared.unkept.store(true, Ordering::SeqCst);
+        }
+    } else {
+        // Had one of these lost anything, it would have been written again before this flush.
+        shared.arena.note_flushes_mended(failures);
+    }
+    result
+}
+
+/// The backing's flush failed: nothing written since the last good one can be trusted to be there
+/// (C8). What is still held is written again; if something is not, that is the end.
+async fn flush_failed(handle: &Handle, error: Error) {
+    let shared = &handle.shared;
+    let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
+        true => 0,
+        false => shared.settings.retry_time_ns(),
+    };
+    // First: what waits again then must not be sent if that is the end.
+    handle.trouble(error, 2, retry_time_ns).await;
+    taint(handle).await;
+}
+
+/// Everything written since the last good flush waits again.
+async fn taint(handle: &Handle) {
+    let shared = &handle.shared;
+    for room in &shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| shard.taint(&shared.gauges, shared.geometry.slice_blocks)) {
+                break;
+            }
+        }
+        room.has_work.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there are more.
+async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
+    let shared = &handle.shared;
+    for room in &shared.rooms {
+        loop {
+            handle.lane.turn().await;
+            if !room.shard.with(|shard| slice(shard, &shared.gauges, shared.geometry.slice_blocks))
+            {
+                break;
+            }
+            handle.lane.rest().await;
+        }
+        room.changed.notify();
+    }
+}

@@ -1,0 +1,143 @@
+//! The keeper, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold without
+//! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
+
+use crate::planted::{Bug, planted};
+use crate::request::Handle;
+use crate::shared::Shared;
+use crate::writeback::commit;
+use core::future::Future;
+use core::pin::pin;
+use core::sync::atomic::Ordering;
+use core::task::Poll;
+use lane::first;
+
+impl Shared {
+    /// Nobody knows how old it is what was recovered. It is written out at once; that writers wait for
+    /// all of it, as for what is too old, would be a wall.
+    fn date_recovered(&self, now_ns: u64) {
+        let since = &self.gauges.open_since;
+        let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
+        self.order.with(|order| {
+            order.date_recovered(now_ns + 1);
+            self.show_closed(order);
+        });
+    }
+
+    /// What the keeper must do.
+    fn due(&self, now_ns: u64) -> Due {
+        let gauges = &self.gauges;
+        if self.has_failed() {
+            return Due::Nothing;
+        }
+        let since = gauges.open_since.load(Ordering::Relaxed);
+        if gauges.urgent.swap(false, Ordering::SeqCst) {
+            self.writes_urgent.fetch_add(1, Ordering::Relaxed);
+            return Due::All;
+        }
+        // Half of the age is for waiting, half for writing.
+        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns() / 2);
+        if since > 0 && at_ns <= now_ns {
+            return Due::All;
+        }
+        let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
+        if gauges.closed.load(Ordering::SeqCst) > 0 {
+            // In `flush` mode somebody leads, and rings when it is done.
+            return if gauges.is_ordered() { Due::Closed } else { later };
+        }
+        let limit = gauges.open_limit(&self.settings.now());
+        let full = gauges.has_much_to_write(&self.settings.now());
+        let may = !self.flush_first.load(Ordering::SeqCst)
+            && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
+        if full && !may {
+            return Due::All;
+        }
+        self.switch_early(full, may, limit / 2);
+        match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
+            true => Due::Settle,
+            false => later,
+        }
+    }
+
+    /// Lets the crew write out blocks of the open epoch while there are many: from three quarters of its limit
+    /// on, down to a half. (What is rewritten until then is saved.)
+    fn switch_early(&self, full: bool, may: bool, floor: u32) {
+        let gauges = &self.gauges;
+        let some = gauges.open.load(Ordering::Relaxed) > floor;
+        let on = may && (full || some && gauges.early.load(Ordering::SeqCst));
+        gauges.early_floor.store(floor, Ordering::Relaxed);
+        gauges.early.store(on, Ordering::SeqCst);
+        if on {
+            self.muster();
+        }
+    }
+
+    /// Whether the crew has come to rest, and left something that is written but not durable.
+    fn has_rest_to_settle(&self) -> bool {
+        !self.gauges.early.load(Ordering::SeqCst)
+            && self.drain.in_flight() == 0
+            && self.gauges.settling.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// What the keeper must do.
+enum Due {
+    /// Write out everything.
+    All,
+    /// Write out what is closed: nobody else does (`ordered`).
+    Closed,
+    /// Make durable what was written out early.
+    Settle,
+    /// Look again at this time, or when something happens.
+    At { ns: u64 },
+    /// Wait until something happens.
+    Nothing,
+}
+
+/// Keeps until the volume stops.
+pub(crate) async fn keep(handle: &Handle) {
+    let shared = &handle.shared;
+    if shared.gauges.is_ordered() {
+        handle.lane.turn().await;
+        shared.date_recovered(handle.lane.now());
+    }
+    let mut armed_ns = None;
+    loop {
+        let seen = shared.kick.seen();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        // An error has been counted and told to whoever waits; here nobody asks.
+        match shared.due(handle.lane.now()) {
+            Due::All => _ = handle.flush().await,
+            Due::Closed => _ = handle.write_out_closed().await,
+            Due::Settle => {
+                if !commit::settle(handle).await {
+                    // Whoever is in the way rings.
+                    shared.kick.after(seen).await;
+                }
+            }
+            Due::At { ns } => {
+                let kicked = shared.kick.after(seen);
+                match armed_ns.replace(ns) == Some(ns) {
+                    // The lane still has the timer of the last wait: another one for each ring would
+                    // fill its heap.
+                    true => kicked_or_at(handle, kicked, ns).await,
+                    false => first(kicked, handle.lane.sleep_until(ns)).await,
+                }
+            }
+            Due::Nothing => shared.kick.after(seen).await,
+        }
+    }
+}
+
+/// Waits for the ring, or until `ns`, for which the lane has a timer that wakes this task.
+async fn kicked_or_at(handle: &Handle, kicked: impl Future<Output = ()>, ns: u64) {
+    let mut kicked = pin!(kicked);
+    core::future::poll_fn(|context| {
+        match handle.lane.now() >= ns || kicked.as_mut().poll(context).is_ready() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
