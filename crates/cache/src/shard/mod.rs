@@ -23,6 +23,8 @@ mod pass;
 mod read;
 mod rebuild;
 mod status;
+#[cfg(test)]
+mod tests;
 mod write_out;
 
 use crate::BLOCK_SECTORS;
