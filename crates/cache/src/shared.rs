@@ -130,7 +130,7 @@ impl Shared {
         identity: u64,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
-        assert!(geometry.region_blocks.is_power_of_two());
+        assert!(geometry.region_blocks.is_power_of_two() && geometry.slice_blocks > 0);
         let arena = Arena::over(memory, &geometry, below.grain);
         let gauges = Gauges {
             sequence: AtomicU64::new(1),

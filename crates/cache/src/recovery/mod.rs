@@ -75,8 +75,12 @@ pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
     one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
 }
 
+/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero: where one
+/// of them was served in between, the note is far from its epochs, however many there were.
+const NUMBERS: u64 = 1 << 32;
+
 /// The number of a fresh volume's open epoch: what is before it has numbers, too.
-pub(crate) const FIRST: u64 = 2;
+pub(crate) const FIRST: u64 = NUMBERS + 2;
 
 pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
@@ -95,6 +99,7 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
         finish_discard(&shared.arena, &geometry);
     }
     forget_durable(&shared.arena, &geometry);
+    shared.arena.note_none_durable();
     let ranges = shared.geometry.shards * shared.geometry.extents;
     let mut recovered_epochs = RecoveredEpochs::find(&shared.arena, shared.geometry.slots, ranges);
     if planted(Bug::MergeRecovered) {
@@ -233,8 +238,8 @@ impl RecoveredEpochs {
         let closed = newest.wrapping_sub(oldest.unwrap_or(newest));
         // More than there can be are a damaged header's claim: it is the oldest then.
         let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
-        // Small numbers have no room for what is durable before them.
-        let open = u64::from(newest) + (1 << 16);
+        // Also those that are closed before it have numbers from there on.
+        let open = NUMBERS + (1 << 16) + u64::from(newest);
         RecoveredEpochs { open, closed, sequence: sequence.unwrap_or(0), ranges }
     }
 }

@@ -176,6 +176,25 @@ fn a_note_of_what_is_durable_counts_only_near_the_open_epoch() {
 }
 
 #[test]
+fn what_was_durable_says_nothing_about_the_epochs_of_an_older_version_in_between() {
+    let (memory, arena) = left(Durability::Ordered);
+    take(&memory, Durability::Ordered);
+    let durable = arena.epoch();
+    arena.note_durable(durable);
+    // It has numbered its epochs in its way, and has come round to the same low bits.
+    arena.note_epoch((1 << 16) + (durable & 0xffff) + 2);
+    for (slot, epoch) in [(0, durable), (1, durable + 1)] {
+        arena.publish(slot, &Header { block: slot.into(), epoch: epoch as u16, ..DIRTY });
+    }
+    assert_eq!(Arena::found(&memory).expect("an arena").survey().dirty_blocks, 2);
+    // Nor after another one of this version, whose epochs may be near to the note.
+    for life in 1..3 {
+        let shared = take(&memory, Durability::Ordered);
+        assert_eq!((closed(&shared), shared.dirty_blocks()), (2, 2), "life {life}");
+    }
+}
+
+#[test]
 fn what_is_damaged_is_counted_and_never_comes_back() {
     let (memory, arena) = left(Durability::Flush);
     arena.publish(3, &DIRTY);

@@ -356,7 +356,7 @@ impl Shard {
         }
         for _ in 0..most {
             let Some(slot) = self.links.pop_front(&mut self.written) else {
-                self.doubtful.clear();
+                self.settle_doubts();
                 if planted(Bug::RangesLast) {
                     self.zeroes.release(&self.arena, self.closing_epoch);
                 }
@@ -365,6 +365,15 @@ impl Shard {
             self.release_one(gauges, slot);
         }
         true
+    }
+
+    /// Nothing of the epoch is left. What was written out early beside its release is not durable yet: doubts
+    /// about that stay.
+    fn settle_doubts(&mut self) {
+        let mut doubtful = core::mem::take(&mut self.doubtful);
+        let is_written = |header: Header| header.state == State::Written;
+        doubtful.retain(|&block| self.current(block).is_some_and(|(_, header)| is_written(header)));
+        self.doubtful = doubtful;
     }
 
     /// A version is durable, and in no list: it becomes clean, or goes if a newer one exists.
