@@ -50,12 +50,11 @@ mod slots;
 mod stats;
 mod writeback;
 
-pub use arena::superblock::{Found, Survey};
+pub use arena::superblock::{Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
 pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
 pub use operator::reconfigure::Changes;
 pub use operator::rescue::{Item, Rescue, What};
-pub use recovery::Unrecoverable;
 pub use request::Cache;
 pub use settings::{Geometry, Settings};
 pub use shared::{Client, Shared};

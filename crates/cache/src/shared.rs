@@ -4,12 +4,12 @@ use crate::arena::Arena;
 use crate::arena::superblock::Condition;
 use crate::backing::flush_gate::FlushGate;
 use crate::backing::in_flight::InFlight;
-use crate::bypass::Bypass;
+use crate::bypass::guard::{Pressure, Standing};
+use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::throttle::Throttle;
-use crate::epochs::{CHAIN_MAX, Epochs};
+use crate::epochs::{self, CHAIN_MAX, Epochs};
 use crate::planted::{Bug, planted};
-use crate::recovery::{self, Unrecoverable};
 use crate::settings::{Geometry, Live, Settings, limits_above};
 use crate::shard::{Keeps, Nearer, Reason, Shard};
 use crate::stats::counters::Counters;
@@ -108,28 +108,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
-    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that had
-    /// failed starts failed (C8).
-    ///
-    /// `identity` names the backing, whatever it is called today: memory that holds the cache of
-    /// another one is refused.
-    ///
-    /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
-    /// backing may still be under way.
-    ///
-    /// # Errors
-    /// The memory holds something else, or an arena of another geometry, backing or volume size.
-    ///
-    /// # Panics
-    /// If the memory is smaller than [`Arena::bytes`].
-    pub fn new(
+    /// The shared half of a volume's cache over an arena of this geometry, as if that held nothing.
+    pub(crate) fn empty(
         below: &Limits,
         geometry: Geometry,
-        settings: Settings,
-        identity: u64,
+        settings: &Settings,
         memory: Arc<Memory>,
-    ) -> Result<Arc<Shared>, Unrecoverable> {
+    ) -> Shared {
         assert!(geometry.region_blocks.is_power_of_two() && geometry.slice_blocks > 0);
         let arena = Arena::over(memory, &geometry, below.grain);
         let gauges = Gauges {
@@ -153,7 +138,7 @@ impl Shared {
             settling: AtomicU32::new(0),
             has_ranges: AtomicBool::new(false),
         };
-        let mut shared = Shared {
+        let shared = Shared {
             shards: (0..geometry.shards)
                 .map(|number| Shard::new(arena.clone(), number, &geometry))
                 .map(|shard| ShardEntry {
@@ -166,12 +151,12 @@ impl Shared {
             limits: limits_above(below),
             region_shift: geometry.region_blocks.trailing_zeros(),
             geometry,
-            settings: Live::new(&settings),
+            settings: Live::new(settings),
             setting: AtomicBool::new(false),
             bypass: Bypass::default(),
             arena,
             gauges,
-            epochs: Lock::new(Epochs::new(recovery::FIRST, 0, 0)),
+            epochs: Lock::new(Epochs::new(epochs::FIRST, 0, 0)),
             epochs_changed: Event::new(),
             freed: Event::new(),
             work: Event::new(),
@@ -209,8 +194,7 @@ impl Shared {
             rejected: AtomicU64::new(0),
         };
         shared.change_allowance();
-        recovery::recover(&mut shared, identity)?;
-        Ok(Arc::new(shared))
+        shared
     }
 
     /// The number of the shard that a block belongs to.
@@ -292,6 +276,34 @@ impl Shared {
     /// number it has been failed all the time, so that nothing was written to it.
     pub fn times_cleared(&self) -> u64 {
         self.cleared.load(Ordering::SeqCst)
+    }
+
+    /// Lets the guard judge what has happened since this was called last: about every 50 ms, with how
+    /// processors were to be had meanwhile. True: the cache steps aside, or comes back, or does so with
+    /// more or less than before. It walks the shards, and allocates nothing.
+    pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
+        let costs = Costs {
+            pressure,
+            backing_write_ns: self.estimator.least_of(1).unwrap_or(0),
+            fill_ns: self.settings.fill_cost_ns,
+        };
+        self.bypass.judge(&self.counters(now_ns), costs, now_ns)
+    }
+
+    /// Whether the guard decides anything from `now_ns` on. Off: the cache does not step aside.
+    pub fn set_guard(&self, on: bool, now_ns: u64) {
+        self.bypass.set_guard(on, now_ns);
+    }
+
+    /// How the guard stands.
+    pub fn guard_standing(&self, now_ns: u64) -> Standing {
+        self.bypass.standing(now_ns)
+    }
+
+    /// Steps aside with reads, writes or both, or comes back, until the guard decides anew: for the
+    /// laboratory, which does so at the worst of moments.
+    pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
+        self.bypass.force(reads, writes, now_ns);
     }
 
     /// Dirty blocks.

@@ -4,7 +4,6 @@ pub(crate) mod guard;
 
 use crate::bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
-use crate::shared::Shared;
 use crate::stats::counters::Counters;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use lane::Lock;
@@ -137,58 +136,64 @@ impl Bypass {
     }
 }
 
-impl Shared {
-    /// Lets the guard judge what has happened since this was called last: about every 50 ms, with how
-    /// processors were to be had meanwhile. True: the cache steps aside, or comes back, or does so with
-    /// more or less than before. It walks the shards, and allocates nothing.
-    pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
-        let bypass = &self.bypass;
-        let counted = self.counters(now_ns);
+/// What the guard judges beside the counters.
+#[derive(Clone, Copy)]
+pub(crate) struct Costs {
+    /// How processors were to be had.
+    pub(crate) pressure: Pressure,
+    /// What a write of one block takes the backing at least, in nanoseconds; 0: not measured yet.
+    pub(crate) backing_write_ns: u64,
+    /// What a block costs to keep, in nanoseconds.
+    pub(crate) fill_ns: u64,
+}
+
+impl Bypass {
+    /// Judges what has happened since the last window. True: the cache steps aside, or comes back, or does so
+    /// with more or less than before.
+    pub(crate) fn judge(&self, counted: &Counters, costs: Costs, now_ns: u64) -> bool {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let probes = [load(&bypass.probe_reads), load(&bypass.probe_hits)];
-        bypass.view.peek(|view| {
+        let probes = [load(&self.probe_reads), load(&self.probe_hits)];
+        self.view.peek(|view| {
             let window = Window {
-                backing_read_median_ns: load(&bypass.backing_read_median_ns),
-                backing_write_ns: self.estimator.least_of(1).unwrap_or(0),
-                cost_ns: self.settings.fill_cost_ns,
-                ..view.window(&counted, probes, pressure)
+                backing_read_median_ns: load(&self.backing_read_median_ns),
+                backing_write_ns: costs.backing_write_ns,
+                cost_ns: costs.fill_ns,
+                ..view.window(counted, probes, costs.pressure)
             };
-            if bypass.off.load(Ordering::SeqCst) {
+            if self.off.load(Ordering::SeqCst) {
                 return false;
             }
             let aside = view.guard.decide(&window);
             let bits = view.put(aside, now_ns);
-            (bypass.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
+            (self.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
     }
 
-    /// Whether the guard decides anything from `now_ns` on. Off: the cache does not step aside.
-    pub fn set_guard(&self, on: bool, now_ns: u64) {
-        let bypass = &self.bypass;
-        bypass.view.peek(|view| {
-            bypass.off.store(!on, Ordering::SeqCst);
+    /// Whether the guard decides anything from `now_ns` on.
+    pub(crate) fn set_guard(&self, on: bool, now_ns: u64) {
+        self.view.peek(|view| {
+            self.off.store(!on, Ordering::SeqCst);
             if !on {
                 let bits = view.put(Aside::default(), now_ns);
                 view.guard.forget();
-                bypass.out.store(bits, Ordering::SeqCst);
+                self.out.store(bits, Ordering::SeqCst);
             }
         });
     }
 
     /// How the guard stands.
-    pub fn guard_standing(&self, now_ns: u64) -> Standing {
-        let on = !self.bypass.off.load(Ordering::SeqCst);
-        self.bypass.view.peek(|view| view.standing(on, now_ns))
+    pub(crate) fn standing(&self, now_ns: u64) -> Standing {
+        let on = !self.off.load(Ordering::SeqCst);
+        self.view.peek(|view| view.standing(on, now_ns))
     }
 
-    /// Steps aside with reads, writes or both, or comes back, until the guard decides anew: for the
-    /// laboratory, which does so at the worst of moments.
-    pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
+    /// Steps aside with reads, writes or both, or comes back, until the guard decides anew.
+    pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
         let why = |out: bool| out.then_some(Why::Told);
         let aside = Aside { reads: why(reads), writes: why(writes), writes_unprobed: false };
-        self.bypass.view.peek(|view| {
+        self.view.peek(|view| {
             let bits = view.put(aside, now_ns);
-            self.bypass.out.store(bits, Ordering::SeqCst);
+            self.out.store(bits, Ordering::SeqCst);
         });
     }
 }

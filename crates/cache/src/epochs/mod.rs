@@ -39,6 +39,19 @@ use block::{Error, Kind};
 /// shard keeps a list for each; more than a few only gather while the backing is slow to flush.
 pub(crate) const CHAIN_MAX: usize = 4096;
 
+/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero: where one
+/// of them was served in between, the note is far from its epochs, however many there were.
+pub(crate) const NUMBERS: u64 = 1 << 32;
+
+/// The number of a fresh volume's open epoch: what is before it has numbers, too.
+pub(crate) const FIRST: u64 = NUMBERS + 2;
+
+/// Whether `one` is before `two`, of numbers that wrap at `bits` bits and are near one another.
+pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
+    let half = 1 << (bits - 1);
+    one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Idle,

@@ -10,18 +10,18 @@
 #[cfg(test)]
 mod tests;
 
-use crate::arena::superblock::Condition;
+use crate::arena::superblock::{Condition, Unrecoverable};
 use crate::arena::{Arena, ExtentHeader, Header};
 use crate::dirty::gauges::Gauges;
-use crate::epochs::{CHAIN_MAX, Epochs};
+use crate::epochs::{CHAIN_MAX, Epochs, FIRST, NUMBERS, is_before};
 use crate::planted::{Bug, planted};
-use crate::settings::Geometry;
+use crate::settings::{Geometry, Settings};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Error, Kind};
-use core::fmt;
+use block::{Error, Kind, Limits, Memory};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use lane::Lock;
@@ -31,58 +31,36 @@ const FAILED_BEFORE: Error = Error::new(
     "write or flush: the volume had failed before it was started again, clear the error first",
 );
 
-/// Why a memory cannot be taken over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unrecoverable {
-    /// It holds no cache, or one whose first words are damaged.
-    NotAnArena,
-    /// It holds the cache of another backing.
-    AnotherVolume,
-    /// It holds this backing's cache, but of another size.
-    AnotherSize,
-    /// It holds a cache that another version of the program has made.
-    UnknownVersion,
-}
-
-impl fmt::Display for Unrecoverable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unrecoverable::NotAnArena => {
-                "the memory holds no cache, or its first words are damaged; give it to whoever made \
-                 it, or start with fresh memory"
-            }
-            Unrecoverable::AnotherVolume => {
-                "the memory holds the cache of another backing; serve that backing with it, or start \
-                 with fresh memory"
-            }
-            Unrecoverable::AnotherSize => {
-                "the memory holds a cache of another size, or the backing's size has changed; serve \
-                 it with the sizes that it had, and drain it first"
-            }
-            Unrecoverable::UnknownVersion => {
-                "the memory holds a cache of another version of this program; drain it with the \
-                 version that made it"
-            }
-        })
+impl Shared {
+    /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
+    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that had
+    /// failed starts failed (C8).
+    ///
+    /// `identity` names the backing, whatever it is called today: memory that holds the cache of
+    /// another one is refused.
+    ///
+    /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
+    /// backing may still be under way.
+    ///
+    /// # Errors
+    /// The memory holds something else, or an arena of another geometry, backing or volume size.
+    ///
+    /// # Panics
+    /// If the memory is smaller than [`Arena::bytes`].
+    pub fn new(
+        below: &Limits,
+        geometry: Geometry,
+        settings: Settings,
+        identity: u64,
+        memory: Arc<Memory>,
+    ) -> Result<Arc<Shared>, Unrecoverable> {
+        let mut shared = Shared::empty(below, geometry, &settings, memory);
+        recover(&mut shared, identity)?;
+        Ok(Arc::new(shared))
     }
 }
 
-impl core::error::Error for Unrecoverable {}
-
-/// Whether `one` is before `two`, of numbers that wrap at `bits` bits and are near one another.
-pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
-    let half = 1 << (bits - 1);
-    one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
-}
-
-/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero: where one
-/// of them was served in between, the note is far from its epochs, however many there were.
-const NUMBERS: u64 = 1 << 32;
-
-/// The number of a fresh volume's open epoch: what is before it has numbers, too.
-pub(crate) const FIRST: u64 = NUMBERS + 2;
-
-pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
+fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
     if !shared.arena.is_mine(&geometry, sectors, identity)? {
         shared.arena.adopt(&geometry, sectors, identity);

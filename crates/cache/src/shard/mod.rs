@@ -33,9 +33,8 @@ pub(crate) mod zero_ranges;
 use crate::admission::Admission;
 use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
-use crate::epochs::CHAIN_MAX;
+use crate::epochs::{self, CHAIN_MAX};
 use crate::policy::Policy;
-use crate::recovery;
 use crate::settings::Geometry;
 use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
@@ -101,8 +100,8 @@ impl Shard {
             slots,
             run_blocks: geometry.run_blocks,
             region_blocks: u64::from(geometry.region_blocks),
-            epoch: recovery::FIRST,
-            closing_epoch: recovery::FIRST - 1,
+            epoch: epochs::FIRST,
+            closing_epoch: epochs::FIRST - 1,
             index: Index::new(slots),
             links: Links::new(slots),
             policy: Policy::lru(),

@@ -20,11 +20,11 @@ mod tests;
 
 use crate::BLOCK_SECTORS;
 use crate::arena::{Arena, Header, crc};
-use crate::epochs::CHAIN_MAX;
-use crate::recovery::{Unrecoverable, is_before};
+use crate::epochs::{CHAIN_MAX, is_before};
 use crate::settings::Geometry;
 use alloc::sync::Arc;
 use block::Memory;
+use core::fmt;
 use core::sync::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
@@ -44,6 +44,44 @@ const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
 /// A header has 40 bits for a block's number: no volume is larger.
 const SECTORS_MAX: u64 = (BLOCK_SECTORS as u64) << 40;
+
+/// Why a memory cannot be taken over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unrecoverable {
+    /// It holds no cache, or one whose first words are damaged.
+    NotAnArena,
+    /// It holds the cache of another backing.
+    AnotherVolume,
+    /// It holds this backing's cache, but of another size.
+    AnotherSize,
+    /// It holds a cache that another version of the program has made.
+    UnknownVersion,
+}
+
+impl fmt::Display for Unrecoverable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unrecoverable::NotAnArena => {
+                "the memory holds no cache, or its first words are damaged; give it to whoever made \
+                 it, or start with fresh memory"
+            }
+            Unrecoverable::AnotherVolume => {
+                "the memory holds the cache of another backing; serve that backing with it, or start \
+                 with fresh memory"
+            }
+            Unrecoverable::AnotherSize => {
+                "the memory holds a cache of another size, or the backing's size has changed; serve \
+                 it with the sizes that it had, and drain it first"
+            }
+            Unrecoverable::UnknownVersion => {
+                "the memory holds a cache of another version of this program; drain it with the \
+                 version that made it"
+            }
+        })
+    }
+}
+
+impl core::error::Error for Unrecoverable {}
 
 /// How a volume stands, as its memory tells whoever takes it over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,10 +21,11 @@ mod mapfile;
 mod tests;
 
 use crate::BLOCK_SECTORS;
+use crate::arena::superblock::Unrecoverable;
 use crate::arena::superblock::{Condition, Found};
 use crate::arena::{Arena, Header};
 use crate::blocks::bits;
-use crate::recovery::{Cover, RecoveredEpochs, Unrecoverable, merge};
+use crate::recovery::{Cover, RecoveredEpochs, merge};
 use crate::shared::Shared;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

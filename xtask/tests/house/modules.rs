@@ -1,0 +1,141 @@
+//! The files of a crate: which of them use one another in a circle, and who speaks for the engine's
+//! shared half.
+//!
+//! What stands in a circle can only be understood together. The lists below name what is left; they may
+//! shrink, and never grow. A folder's `mod.rs` and the files below it are one room: what they use of one
+//! another is no circle.
+
+use crate::metadata::crates;
+use crate::source::{Source, of_crates};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Files that use one another in a circle, crate by crate.
+const CIRCLES: &[&str] = &[
+    "crash: book device disk laboratory life oracle plan run version",
+    "drives: disk preset",
+    "figures: cold guard",
+    "holder: connections hold image keeper life packet process store wire",
+    "kills: journal ledger plan run",
+    "lane: core tickets",
+    "nbd: connection export handshake outbox receiver rest sender server stop",
+    "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
+    "pool: commit decide",
+    "uring: below busy file idle probe ring stretches",
+    "volume: daemon daemon::site daemon::stats fleet opening pools sensor volume watch",
+];
+
+/// Files of the engine that hold an `impl Shared`.
+const SPEAK_FOR_SHARED: &[&str] = &[
+    "backing/retry.rs",
+    "backing/watchdog.rs",
+    "operator/discard_dirty.rs",
+    "operator/reconfigure.rs",
+    "operator/rescue/mod.rs",
+    "recovery/mod.rs",
+    "request/flush.rs",
+    "request/throttling.rs",
+    "shared.rs",
+    "writeback/flusher.rs",
+    "writeback/worker.rs",
+];
+
+/// The path of a file's module: `a::b` for `src/a/b.rs`, `a` for `src/a.rs` and `src/a/mod.rs`.
+fn module_of(path: &str) -> Option<String> {
+    let (_, inside) = path.split_once("/src/")?;
+    let module = inside.strip_suffix(".rs")?.replace('/', "::");
+    let module = module.strip_suffix("::mod").unwrap_or(&module).to_owned();
+    (!["lib", "main"].contains(&module.as_str())).then_some(module)
+}
+
+/// The module that a path in module `own` begins with, if it is one of these.
+fn used<'a>(modules: &'a BTreeSet<String>, own: &str, segments: &[String]) -> Option<&'a String> {
+    let root = match segments.first()?.as_str() {
+        "crate" => Vec::new(),
+        "super" => {
+            own.rsplit_once("::").map_or(Vec::new(), |(above, _)| above.split("::").collect())
+        }
+        _ => return None,
+    };
+    let whole: Vec<&str> =
+        root.into_iter().chain(segments[1..].iter().map(String::as_str)).collect();
+    (1..=whole.len()).rev().find_map(|length| modules.get(&whole[..length].join("::")))
+}
+
+/// Whether one of them is below the other.
+fn are_one_room(one: &str, two: &str) -> bool {
+    let is_below = |inner: &str, outer: &str| inner.starts_with(&format!("{outer}::"));
+    one == two || is_below(one, two) || is_below(two, one)
+}
+
+/// Which modules each module of these sources uses.
+fn uses(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let modules: BTreeSet<String> = sources.iter().filter_map(|it| module_of(&it.path)).collect();
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources {
+        let Some(own) = module_of(&source.path) else { continue };
+        let names = source.shipped_names();
+        let found = names.iter().filter_map(|name| used(&modules, &own, &name.segments));
+        let found = found.filter(|module| !are_one_room(module, &own)).cloned();
+        uses.entry(own.clone()).or_default().extend(found);
+    }
+    uses
+}
+
+/// The modules from which a way leads back to themselves.
+fn in_circles(uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<&str> {
+    let returns = |start: &str| {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<&str> = uses[start].iter().map(String::as_str).collect();
+        while let Some(module) = next.pop() {
+            if module == start {
+                return true;
+            }
+            if seen.insert(module) {
+                next.extend(uses.get(module).into_iter().flatten().map(String::as_str));
+            }
+        }
+        false
+    };
+    uses.keys().map(String::as_str).filter(|module| returns(module)).collect()
+}
+
+#[test]
+fn no_module_joins_a_circle() {
+    let mut found = Vec::new();
+    for (name, _) in crates() {
+        let uses = uses(&of_crates(&[&name]));
+        let circle = in_circles(&uses).join(" ");
+        if !circle.is_empty() {
+            found.push(format!("{name}: {circle}"));
+        }
+    }
+    found.sort();
+    assert_eq!(found, CIRCLES, "modules that use one another in a circle");
+}
+
+#[test]
+fn no_other_file_speaks_for_the_shared_half() {
+    let mut found = Vec::new();
+    for source in of_crates(&["cache"]) {
+        if source.text.lines().any(|line| line.starts_with("impl Shared {")) {
+            let (_, inside) = source.path.split_once("/src/").expect("a source of the crate");
+            found.push(inside.to_owned());
+        }
+    }
+    assert_eq!(found, SPEAK_FOR_SHARED);
+}
+
+#[test]
+fn a_circle_is_seen_and_a_line_is_none() {
+    let file = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+    let line = [
+        file("crates/x/src/a.rs", "use crate::b::B;"),
+        file("crates/x/src/b/mod.rs", "use crate::c::C; use crate::b::inner::D;"),
+        file("crates/x/src/b/inner.rs", "use super::E;"),
+        file("crates/x/src/c.rs", "#[cfg(test)] mod tests { use crate::a::A; }"),
+    ];
+    assert_eq!(in_circles(&uses(&line)), [""; 0]);
+    let [one, two, three, _] = line;
+    let circle = [one, two, three, file("crates/x/src/c.rs", "fn f() { crate::a::g() }")];
+    assert_eq!(in_circles(&uses(&circle)), ["a", "b", "c"]);
+}
