@@ -9,7 +9,7 @@
 
 /// The estimate of a shard.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Worth {
+pub(crate) struct Admission {
     reads: u32,
     hits: u32,
     declined: u32,
@@ -43,7 +43,7 @@ pub(crate) fn is_slow(backing_ns: u64, cost_ns: u64) -> bool {
     backing_ns > cost_ns.saturating_mul(SLOW)
 }
 
-impl Worth {
+impl Admission {
     /// A read was answered from memory, or was not.
     #[inline]
     pub(crate) fn saw(&mut self, hit: bool) {
@@ -81,10 +81,10 @@ impl Worth {
 mod tests {
     use super::*;
 
-    fn after(reads: u32, hits: u32) -> Worth {
-        let mut worth = Worth::default();
-        (0..reads).for_each(|read| worth.saw(read < hits));
-        worth
+    fn after(reads: u32, hits: u32) -> Admission {
+        let mut admission = Admission::default();
+        (0..reads).for_each(|read| admission.saw(read < hits));
+        admission
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_door_stays_open_a_little() {
-        let mut worth = after(1000, 0);
-        assert_eq!((0..160).filter(|_| worth.opens()).count(), 10);
+        let mut admission = after(1000, 0);
+        assert_eq!((0..160).filter(|_| admission.opens()).count(), 10);
     }
 }

@@ -40,9 +40,9 @@ pub enum Bug {
     RangeAfterBlocks,
     /// C6: dirty data beyond `dirty_bytes`.
     IgnoreDirtyLimit,
-    /// C6: the keeper does not hear of an epoch's first change.
+    /// C6: the flusher does not hear of an epoch's first change.
     SleepingKeeper,
-    /// C6: in `ordered` mode, the keeper does not hear of closed epochs.
+    /// C6: in `ordered` mode, the flusher does not hear of closed epochs.
     LeaveClosed,
     /// C7: recovery takes what it found for clean.
     ReleaseRecovered,

@@ -83,7 +83,7 @@ pub struct Settings {
     /// in nanoseconds; 0: nobody watches.
     pub stall_time_ns: u64,
     /// Write-outs that each lane has in flight.
-    pub crew: u32,
+    pub workers: u32,
     /// Requests larger than this many blocks go past the cache: such reads are not kept, and such
     /// writes go to the backing directly, unless they meet dirty data.
     pub absorb_blocks_max: u32,
@@ -104,7 +104,7 @@ impl Settings {
             flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),
             retry_time_ns: spec.retry_time_ms.saturating_mul(1_000_000),
             stall_time_ns: stall_time_ns(spec.retry_time_ms.saturating_mul(1_000_000)),
-            crew: 32,
+            workers: 32,
             absorb_blocks_max: 32,
             fill_cost_ns: 400,
         }
@@ -140,7 +140,7 @@ pub(crate) struct Live {
     flush_target_ns: AtomicU64,
     retry_time_ns: AtomicU64,
     stall_time_ns: AtomicU64,
-    pub(crate) crew: u32,
+    pub(crate) workers: u32,
     pub(crate) absorb_blocks_max: u32,
     pub(crate) fill_cost_ns: u64,
 }
@@ -167,7 +167,7 @@ impl Live {
             flush_target_ns: AtomicU64::new(settings.flush_target_ns),
             retry_time_ns: AtomicU64::new(settings.retry_time_ns),
             stall_time_ns: AtomicU64::new(settings.stall_time_ns),
-            crew: settings.crew,
+            workers: settings.workers,
             absorb_blocks_max: settings.absorb_blocks_max,
             fill_cost_ns: settings.fill_cost_ns,
         }
@@ -184,7 +184,7 @@ impl Live {
             flush_target_ns: self.flush_target_ns(),
             retry_time_ns: self.retry_time_ns(),
             stall_time_ns: self.stall_time_ns(),
-            crew: self.crew,
+            workers: self.workers,
             absorb_blocks_max: self.absorb_blocks_max,
             fill_cost_ns: self.fill_cost_ns,
         }

@@ -2,19 +2,19 @@
 
 use crate::arena::Arena;
 use crate::arena::superblock::Condition;
-use crate::backing::flush_gate::Gate;
-use crate::backing::in_flight::Patience;
-use crate::bypass::Watch;
+use crate::backing::flush_gate::FlushGate;
+use crate::backing::in_flight::InFlight;
+use crate::bypass::Bypass;
 use crate::dirty::gauges::Gauges;
-use crate::dirty::throttle::Pace;
-use crate::epochs::{CHAIN_MAX, Order};
+use crate::dirty::throttle::Throttle;
+use crate::epochs::{CHAIN_MAX, Epochs};
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, Unrecoverable};
 use crate::settings::{Geometry, Live, Settings, limits_above};
 use crate::shard::{Keeps, Nearer, Reason, Shard};
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Histograms, Latencies};
-use crate::writeback::estimator::{DRAIN_ASSUMED, Drain, Rivals};
+use crate::writeback::estimator::{DRAIN_ASSUMED, Estimator, Foreground};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use block::{Limits, Memory, Stall, WriteMode};
@@ -22,13 +22,13 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 /// A shard with what is waited for beside it.
-pub(crate) struct Room {
+pub(crate) struct ShardEntry {
     pub(crate) shard: Lock<Shard>,
     pub(crate) nearer: Nearer,
     /// Something that a request may wait for has changed: a fetch, a pass, a run has ended, slots
     /// were released.
     pub(crate) changed: Event,
-    /// Whether the crew may find work here.
+    /// Whether the workers may find work here.
     pub(crate) has_work: AtomicBool,
 }
 
@@ -40,39 +40,39 @@ pub struct Shared {
     /// Somebody changes them.
     pub(crate) setting: AtomicBool,
     /// Whether the cache steps aside, and who decides that.
-    pub(crate) watch: Watch,
+    pub(crate) bypass: Bypass,
     pub(crate) limits: Limits,
     pub(crate) arena: Arena,
-    pub(crate) rooms: Box<[Room]>,
+    pub(crate) shards: Box<[ShardEntry]>,
     pub(crate) gauges: Gauges,
-    pub(crate) order: Lock<Order>,
+    pub(crate) epochs: Lock<Epochs>,
     /// An epoch has become durable, everything of the closing one is written, or the volume has
     /// failed.
-    pub(crate) order_changed: Event,
+    pub(crate) epochs_changed: Event,
     /// An epoch has been closed or become durable, or what was written early has: there may be room. Apart
     /// from the rooms' own events: many may wait for this, and every run that ends rings those.
     pub(crate) freed: Event,
-    /// The crew may find work.
+    /// The workers may find work.
     pub(crate) work: Event,
-    /// The keeper should look at the levels.
+    /// The flusher should look at the levels.
     pub(crate) kick: Event,
-    pub(crate) drain: Drain,
-    pub(crate) pace: Pace,
+    pub(crate) estimator: Estimator,
+    pub(crate) throttle: Throttle,
     /// Clients that wait for a flush.
     pub(crate) flush_waiters: AtomicU32,
-    /// Lanes that have joined: each has a crew.
+    /// Lanes that have joined: each has a workers.
     pub(crate) lanes: AtomicU32,
-    pub(crate) keeper_taken: AtomicBool,
+    pub(crate) flusher_started: AtomicBool,
     pub(crate) stopping: AtomicBool,
-    /// What the sentinel and the lanes' relays wait beside: the volume stops.
+    /// What the watchdog and the lanes' relays wait beside: the volume stops.
     pub(crate) ended: Event,
     /// Requests that the backing has not answered.
-    pub(crate) patience: Patience,
+    pub(crate) in_flight: InFlight,
     /// Whether some of them hang.
     pub(crate) stall: Arc<Stall>,
     /// How often that has begun or ended: odd from before anybody is told until after the last one is.
     pub(crate) stalls: AtomicU64,
-    /// The operator has cleared an error after a flush had failed that no leader had acted on: what
+    /// The operator has cleared an error after a flush had failed that no commit had acted on: what
     /// was written must be written again.
     pub(crate) rewrite: AtomicBool,
     /// Mirrors `order.failed`, for the hot paths.
@@ -82,9 +82,9 @@ pub struct Shared {
     pub(crate) unkept: AtomicBool,
     /// A flush of the backing has failed, and the engine has not yet acted on it.
     pub(crate) tainted: AtomicBool,
-    pub(crate) gate: Lock<Gate>,
+    pub(crate) flush_gate: Lock<FlushGate>,
     /// A flush of the backing has ended.
-    pub(crate) gate_changed: Event,
+    pub(crate) flush_gate_changed: Event,
     /// Flushes of the backing that have failed.
     pub(crate) flush_failures: AtomicU64,
     /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
@@ -95,7 +95,7 @@ pub struct Shared {
     proven: AtomicU32,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushes_backing: AtomicU64,
-    pub(crate) epochs: AtomicU64,
+    pub(crate) epochs_durable: AtomicU64,
     pub(crate) errors: [AtomicU64; 3],
     /// Write-outs that had to begin at once.
     pub(crate) writes_urgent: AtomicU64,
@@ -130,7 +130,7 @@ impl Shared {
         identity: u64,
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
-        assert!(geometry.region_blocks.is_power_of_two());
+        assert!(geometry.region_blocks.is_power_of_two() && geometry.slice_blocks > 0);
         let arena = Arena::over(memory, &geometry, below.grain);
         let gauges = Gauges {
             sequence: AtomicU64::new(1),
@@ -141,7 +141,7 @@ impl Shared {
             closing_since: AtomicU64::new(0),
             closed: AtomicU32::new(0),
             ordered: AtomicBool::new(false),
-            passed: AtomicBool::new(false),
+            written_through: AtomicBool::new(false),
             allowance: AtomicU32::new(u32::MAX),
             backing_read_ns: AtomicU64::new(u64::MAX),
             hit_ns: AtomicU64::new(0),
@@ -154,9 +154,9 @@ impl Shared {
             has_ranges: AtomicBool::new(false),
         };
         let mut shared = Shared {
-            rooms: (0..geometry.shards)
+            shards: (0..geometry.shards)
                 .map(|number| Shard::new(arena.clone(), number, &geometry))
-                .map(|shard| Room {
+                .map(|shard| ShardEntry {
                     nearer: shard.hints(),
                     shard: Lock::new(shard),
                     changed: Event::new(),
@@ -168,22 +168,22 @@ impl Shared {
             geometry,
             settings: Live::new(&settings),
             setting: AtomicBool::new(false),
-            watch: Watch::default(),
+            bypass: Bypass::default(),
             arena,
             gauges,
-            order: Lock::new(Order::new(recovery::FIRST, 0, 0)),
-            order_changed: Event::new(),
+            epochs: Lock::new(Epochs::new(recovery::FIRST, 0, 0)),
+            epochs_changed: Event::new(),
             freed: Event::new(),
             work: Event::new(),
             kick: Event::new(),
-            drain: Drain::default(),
-            pace: Pace::default(),
+            estimator: Estimator::default(),
+            throttle: Throttle::default(),
             flush_waiters: AtomicU32::new(0),
             lanes: AtomicU32::new(0),
-            keeper_taken: AtomicBool::new(false),
+            flusher_started: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             ended: Event::new(),
-            patience: Patience::default(),
+            in_flight: InFlight::default(),
             stall: Arc::default(),
             stalls: AtomicU64::new(0),
             rewrite: AtomicBool::new(false),
@@ -193,14 +193,14 @@ impl Shared {
             tainted: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),
             flush_first: AtomicBool::new(false),
-            gate: Lock::default(),
-            gate_changed: Event::new(),
+            flush_gate: Lock::default(),
+            flush_gate_changed: Event::new(),
             // Whoever wrote before us may not have flushed.
             unflushed: AtomicBool::new(true),
             proven: AtomicU32::new(0),
             flushes: AtomicU64::new(0),
             flushes_backing: AtomicU64::new(0),
-            epochs: AtomicU64::new(0),
+            epochs_durable: AtomicU64::new(0),
             errors: Default::default(),
             writes_urgent: AtomicU64::new(0),
             latencies: Box::default(),
@@ -218,13 +218,13 @@ impl Shared {
     pub fn shard_of(&self, block: u64) -> usize {
         let region = block >> self.region_shift;
         let mixed = region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        ((mixed * self.rooms.len() as u64) >> 32) as usize
+        ((mixed * self.shards.len() as u64) >> 32) as usize
     }
 
     /// The room of a block.
     #[inline]
-    pub(crate) fn room(&self, block: u64) -> &Room {
-        &self.rooms[self.shard_of(block)]
+    pub(crate) fn entry(&self, block: u64) -> &ShardEntry {
+        &self.shards[self.shard_of(block)]
     }
 
     /// Sectors from `sector` on that one decision may cover: up to the region's border.
@@ -262,7 +262,7 @@ impl Shared {
         match self.settings.write() {
             WriteMode::Back if !is_proven() => Some(Reason::Unproven),
             WriteMode::Back | WriteMode::BackNow => {
-                self.watch.passes(&self.gauges, block).then_some(Reason::Aside)
+                self.bypass.write_through(&self.gauges, block).then_some(Reason::Bypass)
             }
             WriteMode::Through | WriteMode::None => Some(Reason::Mode),
         }
@@ -273,7 +273,7 @@ impl Shared {
     pub(crate) fn keeps(&self, block: u64) -> Keeps {
         match self.settings.write() {
             WriteMode::None => Keeps::No,
-            _ if self.watch.leaves_out(block) => Keeps::Aside,
+            _ if self.bypass.leaves_out(block) => Keeps::Bypass,
             _ => Keeps::Yes,
         }
     }
@@ -308,11 +308,11 @@ impl Shared {
     /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
     /// while a discard is under way: that clears the error itself.
     pub fn clear_error(&self) {
-        let cleared = self.order.peek(|order| {
-            let cleared = order.clear_error();
+        let cleared = self.epochs.peek(|epochs| {
+            let cleared = epochs.clear_error();
             if cleared {
-                // A leader that is still there acts on it by itself.
-                if !order.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
+                // a commit that is still there acts on it by itself.
+                if !epochs.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
                     self.rewrite.store(true, Ordering::SeqCst);
                 }
                 self.note_well();
@@ -321,7 +321,7 @@ impl Shared {
         });
         if cleared {
             self.gauges.urgent.store(true, Ordering::SeqCst);
-            self.tell_everybody();
+            self.wake_all();
         }
     }
 
@@ -333,12 +333,12 @@ impl Shared {
         self.failed.store(false, Ordering::SeqCst);
     }
 
-    /// Ends the crews, the keeper and the sentinel once they are at rest. Drain first.
+    /// Ends the workers, the flusher and the watchdog once they are at rest. Drain first.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.work.notify();
         self.kick.notify();
-        self.order_changed.notify();
+        self.epochs_changed.notify();
         self.ended.notify();
         self.stall.nudge();
     }
@@ -371,7 +371,7 @@ impl Shared {
         if target_ns == 0 {
             return hard;
         }
-        let flush_ns = self.drain.flush_ns.load(Ordering::Relaxed);
+        let flush_ns = self.estimator.flush_ns.load(Ordering::Relaxed);
         let time_ns = target_ns.saturating_sub(flush_ns);
         // When a client's flush comes, another one may be under way.
         let time_ns = time_ns - flush_ns.min(time_ns / 2);
@@ -384,7 +384,7 @@ impl Shared {
     /// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together
     /// no longer than dirty data may become old (C6).
     pub(crate) fn chain_max(&self) -> usize {
-        match self.drain.flush_ns.load(Ordering::Relaxed) {
+        match self.estimator.flush_ns.load(Ordering::Relaxed) {
             0 => CHAIN_MAX,
             flush_ns => {
                 usize::try_from(self.settings.dirty_age_ns() / flush_ns).unwrap_or(CHAIN_MAX)
@@ -393,7 +393,7 @@ impl Shared {
     }
 
     fn drain_rate(&self) -> u64 {
-        match self.drain.blocks_per_second.load(Ordering::Relaxed) {
+        match self.estimator.blocks_per_second.load(Ordering::Relaxed) {
             0 => DRAIN_ASSUMED,
             rate => rate,
         }
@@ -409,17 +409,18 @@ impl Shared {
         };
         let epochs = epochs.max(1);
         let together_ns = u64::from(debt) * 1_000_000_000 / self.drain_rate().max(1);
-        let run_ns = self.drain.least_of((debt / epochs).max(1)).unwrap_or(0);
+        let run_ns = self.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
         let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
-        let flushes_ns = self.drain.flush_ns.load(Ordering::Relaxed).saturating_mul(epochs.into());
+        let flushes_ns =
+            self.estimator.flush_ns.load(Ordering::Relaxed).saturating_mul(epochs.into());
         together_ns.max(apart_ns).saturating_add(flushes_ns)
     }
 
     /// What was counted so far, and how things stand at `now_ns`.
     pub fn counters(&self, now_ns: u64) -> Counters {
         let mut all = Counters::default();
-        for room in &self.rooms {
-            let (counters, held) = room.shard.peek(|shard| {
+        for entry in &self.shards {
+            let (counters, held) = entry.shard.peek(|shard| {
                 shard.settle(&self.gauges);
                 (shard.counters, shard.held())
             });
@@ -429,12 +430,12 @@ impl Shared {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         all.flushes = load(&self.flushes);
         all.flushes_backing = load(&self.flushes_backing);
-        all.epochs = load(&self.epochs);
+        all.epochs = load(&self.epochs_durable);
         all.writes_urgent = load(&self.writes_urgent);
         all.hit_ns = load(&self.gauges.hit_ns);
-        all.changes_slowed = load(&self.pace.slowed);
-        all.slowed_ns = load(&self.pace.slowed_ns);
-        all.drain_window = u64::from(self.drain.window(Rivals::default()));
+        all.changes_slowed = load(&self.throttle.slowed);
+        all.slowed_ns = load(&self.throttle.slowed_ns);
+        all.drain_window = u64::from(self.estimator.window(Foreground::default()));
         [all.errors_read, all.errors_write, all.errors_flush] =
             [load(&self.errors[0]), load(&self.errors[1]), load(&self.errors[2])];
         all.blocks_recovered = load(&self.recovered);
@@ -448,9 +449,9 @@ impl Shared {
             u64::MAX => 0,
             measured => measured,
         };
-        all.drain_blocks_per_second = load(&self.drain.blocks_per_second);
+        all.drain_blocks_per_second = load(&self.estimator.blocks_per_second);
         all.flush_predicted_ns = self.flush_predicted_ns();
-        self.watch.count(&mut all, now_ns);
+        self.bypass.count(&mut all, now_ns);
         all.failed = u64::from(self.has_failed());
         all
     }
@@ -477,8 +478,8 @@ impl Shared {
     /// If one does not hold.
     pub fn check(&self) {
         let mut sums = (0, 0, 0);
-        for room in &self.rooms {
-            let found = room.shard.peek(|shard| shard.check(&self.gauges));
+        for entry in &self.shards {
+            let found = entry.shard.peek(|shard| shard.check(&self.gauges));
             sums = (sums.0 + found.0, sums.1 + found.1, sums.2 + found.2);
         }
         assert_eq!(sums.0, self.gauges.dirty.load(Ordering::SeqCst), "dirty blocks");

@@ -123,7 +123,7 @@ fn settings(durability: Durability) -> Settings {
         flush_target_ns: 500_000_000,
         retry_time_ns: 1_000_000,
         stall_time_ns: 4_000_000,
-        crew: 4,
+        workers: 4,
         absorb_blocks_max: 32,
         fill_cost_ns: 400,
     }
@@ -173,7 +173,7 @@ fn stride(durability: Durability) {
         let end = done.get() + requests;
         world.run_until(|| done.get() >= end);
     };
-    // Pools and lists reach their sizes: also with all of the crew at work, which the window allows only
+    // Pools and lists reach their sizes: also with all of the workers at work, which the window allows only
     // after a while, and with as many writers as there are at one of the places where they wait.
     for next in [PHASES; 4].into_iter().flatten() {
         run(next, 20_000);
@@ -192,7 +192,7 @@ fn stride(durability: Durability) {
             Phase::Absorbs | Phase::Parts => more(|counters| counters.blocks_absorbed),
             Phase::WriteBack => more(|counters| counters.epochs.min(counters.blocks_written)),
             Phase::Passes if durability == Durability::Ordered => more(|counters| counters.epochs),
-            Phase::Passes => more(|counters| counters.passes_fua),
+            Phase::Passes => more(|counters| counters.writes_through_fua),
             Phase::Zeroes => more(|counters| counters.zeroes_written),
             Phase::Mixed => more(|counters| counters.evictions.min(counters.epochs)),
         };

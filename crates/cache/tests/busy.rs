@@ -51,7 +51,7 @@ fn shared(ram: &Ram, limits: &Limits) -> Arc<Shared> {
         flush_target_ns: 0,
         retry_time_ns: 1_000_000_000,
         stall_time_ns: 0,
-        crew: 4,
+        workers: 4,
         absorb_blocks_max: 16,
         fill_cost_ns: 400,
     };
@@ -123,7 +123,7 @@ fn a_cold_cache_over_a_slow_backing_warms_up_as_without_the_guard() {
             let (with, counters) = play(latency_ns, FITS, writes, true);
             let (without, _) = play(latency_ns, FITS, writes, false);
             assert!(with * 100 >= without * 95, "{latency_ns}: {with} answered, {without} without");
-            assert_eq!((counters.asides, counters.aside_ns), (0, 0), "{counters:?}");
+            assert_eq!((counters.bypasses, counters.bypass_ns), (0, 0), "{counters:?}");
             let kept = if writes { counters.blocks_absorbed } else { counters.blocks_filled };
             assert!(kept > FITS / 2, "{counters:?}");
         }
@@ -134,5 +134,5 @@ fn a_cold_cache_over_a_slow_backing_warms_up_as_without_the_guard() {
 fn over_a_fast_backing_it_steps_aside_although_answers_wait_for_a_processor() {
     let (_, counters) = play(2_000, VOLUME, false, true);
     assert!(counters.backing_read_ns > 100_000, "the mean is of waits: {counters:?}");
-    assert!(counters.asides > 0 && counters.bypass_aside > 0, "{counters:?}");
+    assert!(counters.bypasses > 0 && counters.bypass_guard > 0, "{counters:?}");
 }

@@ -81,7 +81,7 @@ fn settings(durability: Durability) -> Settings {
         flush_target_ns: 0,
         retry_time_ns: 20_000_000,
         stall_time_ns: STALL_NS,
-        crew: 2,
+        workers: 2,
         absorb_blocks_max: 8,
         fill_cost_ns: 0,
     }
@@ -367,7 +367,7 @@ fn a_cleared_error_comes_back_after_retry_time_if_the_backing_still_fails() {
     scene.fail();
     let shared = scene.shared();
     shared.clear_error();
-    // Nobody asks: the keeper begins by itself.
+    // Nobody asks: the flusher begins by itself.
     scene.pass_ns(settings(Durability::Flush).retry_time_ns / 2);
     assert!(!shared.has_failed());
     scene.pass_ns(2 * settings(Durability::Flush).retry_time_ns + 1_000_000_000);

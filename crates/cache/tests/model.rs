@@ -60,7 +60,7 @@ fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
         flush_target_ns: random.below(2) * 500_000_000,
         retry_time_ns: 1_000_000,
         stall_time_ns: 0,
-        crew: 1 + random.below(3) as u32,
+        workers: 1 + random.below(3) as u32,
         absorb_blocks_max: 1 + random.below(8) as u32,
         fill_cost_ns: random.below(2) * 400,
     }

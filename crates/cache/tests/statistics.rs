@@ -65,7 +65,7 @@ fn scene_of(dirty_blocks_max: u32, durability: Durability) -> Scene {
         flush_target_ns: 0,
         retry_time_ns: 1_000_000,
         stall_time_ns: 0,
-        crew: 2,
+        workers: 2,
         absorb_blocks_max: 32,
         fill_cost_ns: 0,
     };

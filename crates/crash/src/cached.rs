@@ -45,7 +45,7 @@ fn settings(setup: &Setup) -> Settings {
         flush_target_ns: engine.flush_target_ns,
         retry_time_ns: engine.retry_time_ns,
         stall_time_ns: engine.stall_time_ns,
-        crew: engine.crew,
+        workers: engine.workers,
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
     }
@@ -170,8 +170,8 @@ impl Process for Running {
         Some(Box::pin(async move { cache.set(&changes).await.is_ok() }))
     }
 
-    fn step_aside(&self, lane: &Lane, reads: bool, writes: bool) {
-        self.shared.step_aside(reads, writes, lane.now());
+    fn force_bypass(&self, lane: &Lane, reads: bool, writes: bool) {
+        self.shared.force_bypass(reads, writes, lane.now());
     }
 
     fn discard_dirty(&self, lane: &Lane) -> Option<Discarding> {

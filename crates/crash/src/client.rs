@@ -66,7 +66,9 @@ impl Client {
                     self.book.borrow_mut().mode_set(mode);
                 }
                 Act::Set(changes) => self.set(&changes).await,
-                Act::Aside { reads, writes } => self.process.step_aside(&self.lane, reads, writes),
+                Act::Aside { reads, writes } => {
+                    self.process.force_bypass(&self.lane, reads, writes)
+                }
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();
                     self.book.borrow_mut().error_cleared();

@@ -105,7 +105,7 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
         let at = random.below(plan.len() as u64 + 1) as usize;
         plan.insert(at, Step { pause_ns: 0, act: Act::Set(changes(setup, random)) });
     }
-    for _ in 0..setup.asides {
+    for _ in 0..setup.bypasses {
         let client = random.below(plans.len() as u64) as usize;
         let plan = &mut plans[client];
         let at = random.below(plan.len() as u64 + 1) as usize;

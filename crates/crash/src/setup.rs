@@ -36,7 +36,7 @@ pub struct EngineSetup {
     /// How long the disk may take to answer before it counts as hanging; 0: nobody watches.
     pub stall_time_ns: u64,
     /// Write-back tasks a lane.
-    pub crew: u32,
+    pub workers: u32,
     /// The longest write that is absorbed, in blocks.
     pub absorb_blocks_max: u32,
     /// What keeping a block after a miss is taken to cost.
@@ -130,7 +130,7 @@ pub struct Setup {
     /// Changes of other settings, and of this one, while it runs.
     pub sets: u32,
     /// How often the guard makes the cache step aside, or come back.
-    pub asides: u32,
+    pub bypasses: u32,
     /// One in so many operations is followed by a new connection.
     pub reconnect_one_in: u32,
     /// The operator clears the error of a failed volume so often.
@@ -278,7 +278,7 @@ impl Dice {
         setup.engine.dirty_age_ns = self.pick(&[5_000_000, 500_000_000]);
         setup.engine.flush_target_ns = 0;
         setup.engine.absorb_blocks_max = self.pick(&[1, 2]);
-        setup.engine.crew = self.within(2, 4);
+        setup.engine.workers = self.within(2, 4);
         setup.engine.retry_time_ns = self.pick(&[20_000_000, 500_000_000]);
         setup.mix =
             Mix { flush: 1, write: self.within(8, 16), fua: 0, zero: 0, discard: 0, ..setup.mix };
@@ -350,7 +350,7 @@ impl Dice {
             setup.takeovers = setup.takeovers.max(self.within(0, 1));
         }
         if what == 1 || what == 2 {
-            setup.asides = self.pick(&[2, 6, 20]);
+            setup.bypasses = self.pick(&[2, 6, 20]);
         }
     }
 
@@ -372,7 +372,7 @@ impl Dice {
         setup.engine.dirty_age_ns = 5_000_000;
         setup.engine.absorb_blocks_max = 8;
         setup.engine.slice_blocks = 1;
-        setup.engine.crew = self.within(2, 4);
+        setup.engine.workers = self.within(2, 4);
         setup.sectors_max = self.pick(&[6, 8, 12]);
         setup.hot_one_in = self.pick(&[2, 3, 6]);
         setup.mix = Mix { read: 0, write: 12, fua: 0, zero: 0, discard: 0, flush: 2, status: 0 };
@@ -473,7 +473,7 @@ impl Setup {
             hot_one_in: dice.pick(&[1, 2, 3]),
             mode_switches: dice.pick(&[0, 0, 1, 3]),
             sets: 0,
-            asides: 0,
+            bypasses: 0,
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
             clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
             looks: 0,
@@ -534,7 +534,7 @@ impl Setup {
         next.operations = dice.within(1, 8);
         next.mode_switches = 0;
         next.sets = self.sets.min(dice.within(0, 2));
-        next.asides = self.asides.min(4);
+        next.bypasses = self.bypasses.min(4);
         dice.restarts(&mut next);
         next.limits = Limits {
             power: self.limits.power.min(8),
@@ -606,7 +606,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         flush_target_ns: dice.pick(&[0, 0, 300_000, 1_000_000]),
         retry_time_ns: dice.pick(&[0, 1_000_000, 20_000_000]),
         stall_time_ns: 0,
-        crew: dice.within(1, 3),
+        workers: dice.within(1, 3),
         absorb_blocks_max: dice.pick(&[1, 2, 8]),
         fill_cost_ns: dice.pick(&[0, 0, 400]),
     }

@@ -105,7 +105,7 @@ pub trait Process {
     }
 
     /// Steps aside with what reads would keep and writes would leave in memory, or comes back.
-    fn step_aside(&self, _lane: &Lane, _reads: bool, _writes: bool) {}
+    fn force_bypass(&self, _lane: &Lane, _reads: bool, _writes: bool) {}
 
     /// Whether it refuses writes because the disk has failed for too long (C8).
     fn has_failed(&self) -> bool {

@@ -71,8 +71,8 @@ fn cold(
     let more = ["--no-holder", "--write", "back-now", "--delay", delay, memory, guard];
     let server = overdrive.serve(&split.of_servers(), "cold", "null:1T", &more)?;
     let run = fio_load(&server, &split.of_client(), load, run_ms)?;
-    let aside_ns = overdrive.guard(&server)?["aside_ns"].as_u64().unwrap_or(0);
-    Ok((run, aside_ns))
+    let bypass_ns = overdrive.guard(&server)?["bypass_ns"].as_u64().unwrap_or(0);
+    Ok((run, bypass_ns))
 }
 
 /// Every row, with the processors busy and as they are.
@@ -125,7 +125,7 @@ type Found = (FioRun, u64);
 fn tell(what: &str, found: &[(Found, Found)], target: f64) {
     let periods = Pairs::of(found, |(run, _)| run.period_ns);
     let used = Pairs::of(found, |(run, _)| run.used_ns);
-    let aside_ns: u64 = found.iter().map(|((_, aside_ns), _)| aside_ns).sum();
+    let bypass_ns: u64 = found.iter().map(|((_, bypass_ns), _)| bypass_ns).sum();
     println!(
         "    {what:<20} {:>7.0} against {:>7.0} a second  ratio {}, upper {:.2}  target {target}: {}",
         1e9 / periods.a(),
@@ -139,6 +139,6 @@ fn tell(what: &str, found: &[(Found, Found)], target: f64) {
         "",
         used.a(),
         used.b(),
-        aside_ns / 1_000_000 / found.len() as u64,
+        bypass_ns / 1_000_000 / found.len() as u64,
     );
 }

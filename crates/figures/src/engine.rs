@@ -66,7 +66,7 @@ impl Bed {
             flush_target_ns: 0,
             retry_time_ns: 0,
             stall_time_ns: 0,
-            crew: 1,
+            workers: 1,
             absorb_blocks_max: 32,
             fill_cost_ns: 0,
         };

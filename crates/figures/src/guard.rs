@@ -137,7 +137,7 @@ impl Contest<'_> {
             }
             loading.join().expect("fio's thread")?;
             let after = self.guard()?;
-            let aside = |value: &Value| value["aside_ns"].as_u64().unwrap_or(0);
+            let aside = |value: &Value| value["bypass_ns"].as_u64().unwrap_or(0);
             println!(
                 "    since then aside for {} ms in all; away before: reads {}, writes {}",
                 (aside(&after) - aside(&before)) / 1_000_000,

@@ -49,7 +49,7 @@ fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
         flush_target_ns: 1,
         retry_time_ns: 1,
         stall_time_ns: 0,
-        crew: 1,
+        workers: 1,
         absorb_blocks_max: 32,
         fill_cost_ns: 1,
     };

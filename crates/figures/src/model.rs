@@ -187,7 +187,7 @@ fn in_front(lane: &Lane, limits: &Limits, below: Stack, bytes: u64) -> Stack {
         flush_target_ns: 0,
         retry_time_ns: 0,
         stall_time_ns: 0,
-        crew: 16,
+        workers: 16,
         absorb_blocks_max: 32,
         fill_cost_ns: 0,
     };

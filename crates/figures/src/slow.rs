@@ -173,7 +173,7 @@ fn both(
         "  the server counted {hits} hits, {misses} misses, {joins} that waited for another's: \
          {:.2} % hits; {} misses were not kept for want of worth",
         100.0 * hits as f64 / (hits + misses + joins).max(1) as f64,
-        of("bypass_not_worth")
+        of("bypass_not_admitted")
     );
     Ok(())
 }

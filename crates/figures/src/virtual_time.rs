@@ -36,7 +36,7 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
         flush_target_ns: 0,
         retry_time_ns: 0,
         stall_time_ns: 0,
-        crew: 4,
+        workers: 4,
         absorb_blocks_max: 32,
         // Every miss is kept: the figure is for a miss with its eviction and its fill.
         fill_cost_ns: 0,

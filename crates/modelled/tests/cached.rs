@@ -33,7 +33,7 @@ fn settings(geometry: &Geometry) -> Settings {
         flush_target_ns: 0,
         retry_time_ns: 60_000 * MS,
         stall_time_ns: 0,
-        crew: 2,
+        workers: 2,
         absorb_blocks_max: 8,
         fill_cost_ns: 0,
     }

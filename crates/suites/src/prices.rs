@@ -178,7 +178,7 @@ impl Yard {
             flush_target_ns: 0,
             retry_time_ns: 0,
             stall_time_ns: 0,
-            crew: 4,
+            workers: 4,
             absorb_blocks_max: 32,
             // Whatever may be kept is.
             fill_cost_ns: 0,

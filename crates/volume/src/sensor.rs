@@ -121,7 +121,7 @@ impl Told {
             true => format!(
                 "the cache is back; it has stepped aside {} times, for {:.1} s in all",
                 standing.times,
-                standing.aside_ns as f64 / 1e9
+                standing.bypass_ns as f64 / 1e9
             ),
             false => format!("the cache steps aside: {}", parts.join("; ")),
         })
@@ -211,8 +211,8 @@ mod tests {
     fn at_most_one_message_a_second_and_the_last_state_is_told() {
         let mut told = Told::default();
         let busy = Aside { writes: Some(Why::Busy { waited: 430 }), ..Aside::default() };
-        let out = Standing { on: true, aside: busy, times: 1, aside_ns: 0 };
-        let back = Standing { aside: Aside::default(), aside_ns: 500_000_000, ..out };
+        let out = Standing { on: true, aside: busy, times: 1, bypass_ns: 0 };
+        let back = Standing { aside: Aside::default(), bypass_ns: 500_000_000, ..out };
         assert_eq!(told.news(&back, 0), None);
         let news = told.news(&out, 1).expect("it has stepped aside");
         assert!(news.contains("writes go to the backing (processors busy: waited 43 %"), "{news}");

@@ -6,7 +6,7 @@
 
 /// The flushes of a volume, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct FlushGate {
     running: bool,
     /// Flushes that have ended.
     ended: u64,
@@ -24,7 +24,7 @@ pub(crate) enum Pass {
     Lead,
 }
 
-impl Gate {
+impl FlushGate {
     /// The number of the first flush that begins after now.
     pub(crate) fn target(&self) -> u64 {
         self.ended + 1 + u64::from(self.running)
@@ -58,21 +58,21 @@ mod tests {
 
     #[test]
     fn who_asks_during_a_flush_gets_the_next_one_and_its_own_result() {
-        let mut gate = Gate::default();
-        let first = gate.target();
-        assert_eq!(gate.step(first), Pass::Lead);
-        let second = gate.target();
-        assert_eq!(gate.step(second), Pass::Wait);
-        gate.report(false);
-        assert_eq!(gate.step(second), Pass::Lead);
-        gate.report(true);
-        assert_eq!(gate.step(first), Pass::Over(false));
-        assert_eq!(gate.step(second), Pass::Over(true));
+        let mut flush_gate = FlushGate::default();
+        let first = flush_gate.target();
+        assert_eq!(flush_gate.step(first), Pass::Lead);
+        let second = flush_gate.target();
+        assert_eq!(flush_gate.step(second), Pass::Wait);
+        flush_gate.report(false);
+        assert_eq!(flush_gate.step(second), Pass::Lead);
+        flush_gate.report(true);
+        assert_eq!(flush_gate.step(first), Pass::Over(false));
+        assert_eq!(flush_gate.step(second), Pass::Over(true));
         for _ in 0..64 {
-            let next = gate.target();
-            assert_eq!(gate.step(next), Pass::Lead);
-            gate.report(true);
+            let next = flush_gate.target();
+            assert_eq!(flush_gate.step(next), Pass::Lead);
+            flush_gate.report(true);
         }
-        assert_eq!(gate.step(second), Pass::Over(false), "forgotten, so not promised");
+        assert_eq!(flush_gate.step(second), Pass::Over(false), "forgotten, so not promised");
     }
 }

@@ -21,7 +21,7 @@ const GENERATIONS: usize = TICKS as usize + 1;
 
 /// What a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Errand {
+pub(crate) enum RequestKind {
     Read = 0,
     /// A change, or a flush.
     Change = 1,
@@ -31,12 +31,12 @@ pub(crate) enum Errand {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     generation: u8,
-    errand: Errand,
+    kind: RequestKind,
 }
 
 /// The requests that the backing has not answered, by generation.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct InFlight {
     current: AtomicUsize,
     waiting: [[AtomicU32; 2]; GENERATIONS],
 }
@@ -52,35 +52,35 @@ pub(crate) struct Overdue {
     pub(crate) changes: bool,
 }
 
-impl Patience {
+impl InFlight {
     /// A request is sent.
     #[inline]
-    pub(crate) fn sent(&self, errand: Errand) -> Sent {
+    pub(crate) fn sent(&self, kind: RequestKind) -> Sent {
         let current = self.current.load(Ordering::Relaxed);
-        self.waiting[current][errand as usize].fetch_add(1, Ordering::Relaxed);
-        Sent { generation: current as u8, errand }
+        self.waiting[current][kind as usize].fetch_add(1, Ordering::Relaxed);
+        Sent { generation: current as u8, kind }
     }
 
     /// It is answered.
     #[inline]
     pub(crate) fn answered(&self, sent: Sent) {
         let waiting = &self.waiting[usize::from(sent.generation)];
-        waiting[sent.errand as usize].fetch_sub(1, Ordering::Relaxed);
+        waiting[sent.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Requests of a kind that were sent and are not answered.
-    pub(crate) fn waiting(&self, errand: Errand) -> u32 {
+    pub(crate) fn waiting(&self, kind: RequestKind) -> u32 {
         let counts =
-            self.waiting.iter().map(|waiting| waiting[errand as usize].load(Ordering::Relaxed));
+            self.waiting.iter().map(|waiting| waiting[kind as usize].load(Ordering::Relaxed));
         counts.sum()
     }
 
-    fn waits(&self, generation: usize, errand: Errand) -> bool {
-        self.waiting[generation][errand as usize].load(Ordering::Relaxed) > 0
+    fn waits(&self, generation: usize, kind: RequestKind) -> bool {
+        self.waiting[generation][kind as usize].load(Ordering::Relaxed) > 0
     }
 
     fn is_empty(&self, generation: usize) -> bool {
-        !self.waits(generation, Errand::Read) && !self.waits(generation, Errand::Change)
+        !self.waits(generation, RequestKind::Read) && !self.waits(generation, RequestKind::Change)
     }
 
     /// A quarter of the time that a request may take is over.
@@ -94,8 +94,8 @@ impl Patience {
             }
             *age = age.saturating_add(1);
             if *age >= TICKS {
-                overdue.reads |= self.waits(generation, Errand::Read);
-                overdue.changes |= self.waits(generation, Errand::Change);
+                overdue.reads |= self.waits(generation, RequestKind::Read);
+                overdue.changes |= self.waits(generation, RequestKind::Change);
             }
         }
         // If all are in use something hangs in each: the current one then stays until one is free.
@@ -115,52 +115,52 @@ mod tests {
 
     #[test]
     fn what_is_answered_in_time_is_never_overdue() {
-        let (patience, mut ages) = (Patience::default(), Ages::default());
+        let (in_flight, mut ages) = (InFlight::default(), Ages::default());
         let mut open = [None; 4];
         for tick in 0..100 {
-            if let Some(sent) = open[tick % 4].replace(patience.sent(Errand::Change)) {
-                patience.answered(sent);
+            if let Some(sent) = open[tick % 4].replace(in_flight.sent(RequestKind::Change)) {
+                in_flight.answered(sent);
             }
-            assert_eq!(patience.tick(&mut ages), NONE, "tick {tick}");
+            assert_eq!(in_flight.tick(&mut ages), NONE, "tick {tick}");
         }
     }
 
     #[test]
     fn a_hang_is_noticed_after_the_time_and_not_before_and_ends_with_its_answer() {
         for earlier in 0..7 {
-            let (patience, mut ages) = (Patience::default(), Ages::default());
-            (0..earlier).for_each(|_| _ = patience.tick(&mut ages));
-            let sent = patience.sent(Errand::Read);
+            let (in_flight, mut ages) = (InFlight::default(), Ages::default());
+            (0..earlier).for_each(|_| _ = in_flight.tick(&mut ages));
+            let sent = in_flight.sent(RequestKind::Read);
             for tick in 0..5 {
                 // Others come and go meanwhile.
-                patience.answered(patience.sent(Errand::Change));
+                in_flight.answered(in_flight.sent(RequestKind::Change));
                 let expected = Overdue { reads: tick == 4, ..NONE };
-                assert_eq!(patience.tick(&mut ages), expected, "{earlier} before, tick {tick}");
+                assert_eq!(in_flight.tick(&mut ages), expected, "{earlier} before, tick {tick}");
             }
             for _ in 0..20 {
-                assert!(patience.tick(&mut ages).reads);
+                assert!(in_flight.tick(&mut ages).reads);
             }
-            patience.answered(sent);
-            assert_eq!(patience.tick(&mut ages), NONE);
+            in_flight.answered(sent);
+            assert_eq!(in_flight.tick(&mut ages), NONE);
         }
     }
 
     #[test]
     fn reads_and_changes_are_told_apart_and_all_generations_may_hang() {
-        let (patience, mut ages) = (Patience::default(), Ages::default());
+        let (in_flight, mut ages) = (InFlight::default(), Ages::default());
         let mut open = alloc::vec::Vec::new();
         for _ in 0..20 {
-            open.push(patience.sent(Errand::Read));
-            let overdue = patience.tick(&mut ages);
+            open.push(in_flight.sent(RequestKind::Read));
+            let overdue = in_flight.tick(&mut ages);
             assert!(!overdue.changes);
         }
-        assert!(patience.tick(&mut ages).reads);
-        open.push(patience.sent(Errand::Change));
-        open.drain(..).for_each(|sent| patience.answered(sent));
-        assert_eq!(patience.tick(&mut ages), NONE);
-        let sent = patience.sent(Errand::Change);
-        (0..4).for_each(|_| assert_eq!(patience.tick(&mut ages), NONE));
-        assert_eq!(patience.tick(&mut ages), Overdue { changes: true, reads: false });
-        patience.answered(sent);
+        assert!(in_flight.tick(&mut ages).reads);
+        open.push(in_flight.sent(RequestKind::Change));
+        open.drain(..).for_each(|sent| in_flight.answered(sent));
+        assert_eq!(in_flight.tick(&mut ages), NONE);
+        let sent = in_flight.sent(RequestKind::Change);
+        (0..4).for_each(|_| assert_eq!(in_flight.tick(&mut ages), NONE));
+        assert_eq!(in_flight.tick(&mut ages), Overdue { changes: true, reads: false });
+        in_flight.answered(sent);
     }
 }

@@ -2,7 +2,7 @@
 //! has failed (C8).
 
 use crate::arena::superblock::Condition;
-use crate::epochs::Order;
+use crate::epochs::Epochs;
 use crate::request::Handle;
 use crate::shared::Shared;
 use block::{Error, Kind};
@@ -38,29 +38,29 @@ impl Pauses {
 impl Handle {
     /// The backing has failed: try again for so long, then the volume fails (C8). `kind`: which error to
     /// count.
-    pub(crate) async fn trouble(&self, error: Error, kind: usize, retry_time_ns: u64) {
+    pub(crate) async fn backing_failed(&self, error: Error, kind: usize, retry_time_ns: u64) {
         let shared = &self.shared;
         shared.errors[kind].fetch_add(1, Ordering::Relaxed);
         self.lane.turn().await;
         let now = self.lane.now();
-        let goes_on = shared.order.with(|order| {
-            let goes_on = order.trouble(now, retry_time_ns);
+        let goes_on = shared.epochs.with(|epochs| {
+            let goes_on = epochs.backing_failed(now, retry_time_ns);
             if !goes_on {
-                shared.fail(order, error);
+                shared.fail(epochs, error);
             }
             goes_on
         });
         if !goes_on {
-            shared.tell_everybody();
+            shared.wake_all();
         }
     }
 }
 
 impl Shared {
     /// The volume fails, if it has not yet. It is noted where it outlives the process before anybody
-    /// can hear of it; whoever waits is then to be told by [`Shared::tell_everybody`].
-    pub(crate) fn fail(&self, order: &mut Order, error: Error) {
-        if order.fail(error) {
+    /// can hear of it; whoever waits is then to be told by [`Shared::wake_all`].
+    pub(crate) fn fail(&self, epochs: &mut Epochs, error: Error) {
+        if epochs.fail(error) {
             self.arena.note_condition(Condition::Failed);
             self.failed.store(true, Ordering::SeqCst);
         }
@@ -74,13 +74,13 @@ impl Shared {
     }
 
     /// Wakes everybody whom it concerns that the volume has failed.
-    pub(crate) fn tell_everybody(&self) {
-        self.order_changed.notify();
+    pub(crate) fn wake_all(&self) {
+        self.epochs_changed.notify();
         self.work.notify();
         self.kick.notify();
-        self.pace.work_ends();
+        self.throttle.work_ends();
         // Writers that wait for room must hear that there will be none.
-        self.rooms.iter().for_each(|room| room.changed.notify());
+        self.shards.iter().for_each(|entry| entry.changed.notify());
         self.freed.notify();
     }
 }

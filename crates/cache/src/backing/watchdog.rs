@@ -1,10 +1,10 @@
-//! The sentinel, one task a volume: says when the backing does not answer, and when it does again.
+//! The watchdog, one task a volume: says when the backing does not answer, and when it does again.
 //!
 //! It is a task of its own because every other one may be waiting for the very answer that does not
 //! come. Nothing is cancelled (see `block::Stall`): what hangs keeps its pins and its notes, so that
 //! nothing newer of the same blocks reaches the backing before it (C10, C15).
 
-use crate::backing::in_flight::{Ages, Errand, TICKS};
+use crate::backing::in_flight::{Ages, RequestKind, TICKS};
 use crate::request::Handle;
 use crate::shared::Shared;
 use block::{Error, Kind, Request, Result};
@@ -14,11 +14,11 @@ use lane::first;
 const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not answer in time");
 
 impl Handle {
-    /// Sends a request to the backing and waits for its answer, watched by the sentinel.
+    /// Sends a request to the backing and waits for its answer, watched by the watchdog.
     pub(crate) async fn ask_below(&self, request: Request) -> Result {
-        let sent = self.shared.patience.sent(Errand::Change);
+        let sent = self.shared.in_flight.sent(RequestKind::Change);
         let result = self.below.run(request).await;
-        self.shared.patience.answered(sent);
+        self.shared.in_flight.answered(sent);
         result
     }
 }
@@ -41,7 +41,7 @@ impl Shared {
 }
 
 /// Watches until the volume stops.
-pub(crate) async fn watch(handle: &Handle) {
+pub(crate) async fn bypass(handle: &Handle) {
     let shared = &handle.shared;
     let mut ages = Ages::default();
     loop {
@@ -52,11 +52,11 @@ pub(crate) async fn watch(handle: &Handle) {
         let tick_ns = (shared.settings.stall_time_ns() / u64::from(TICKS)).max(1);
         let deadline = handle.lane.now() + tick_ns;
         first(shared.ended.after(seen), handle.lane.sleep_until(deadline)).await;
-        let overdue = shared.patience.tick(&mut ages);
+        let overdue = shared.in_flight.tick(&mut ages);
         if overdue.changes && !shared.has_failed() {
             handle.lane.turn().await;
-            shared.order.with(|order| shared.fail(order, HANGS));
-            shared.tell_everybody();
+            shared.epochs.with(|epochs| shared.fail(epochs, HANGS));
+            shared.wake_all();
         }
         shared.set_stalled(overdue.changes || overdue.reads);
     }

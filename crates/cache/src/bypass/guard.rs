@@ -137,7 +137,7 @@ pub struct Standing {
     /// How often the cache has stepped aside, with its reads or its writes.
     pub times: u64,
     /// How long it did so with either, in nanoseconds.
-    pub aside_ns: u64,
+    pub bypass_ns: u64,
 }
 
 /// Blocks of a part that is treated as ever, as a power of two: neighbours are written out together.

@@ -27,7 +27,7 @@ fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
 
 /// Whether a volume's cache steps aside, and the guard that decides it.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct Bypass {
     /// What is left out: [`READS`], [`WRITES`], and of those the probe as well: [`UNPROBED`].
     out: AtomicU8,
     /// The guard may not decide anything.
@@ -48,14 +48,14 @@ struct View {
     aside: Aside,
     /// When it stepped aside; None: it does not.
     since_ns: Option<u64>,
-    aside_ns: u64,
+    bypass_ns: u64,
 }
 
 impl View {
     fn standing(&self, on: bool, now_ns: u64) -> Standing {
         let running = self.since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         let times = self.guard.times();
-        Standing { on, aside: self.aside, times, aside_ns: self.aside_ns + running }
+        Standing { on, aside: self.aside, times, bypass_ns: self.bypass_ns + running }
     }
 
     /// Notes what is left out from now on; returns it as bits.
@@ -66,7 +66,7 @@ impl View {
         match self.since_ns {
             None if bits != 0 => self.since_ns = Some(now_ns),
             Some(since) if bits == 0 => {
-                self.aside_ns += now_ns.saturating_sub(since);
+                self.bypass_ns += now_ns.saturating_sub(since);
                 self.since_ns = None;
             }
             _ => {}
@@ -98,7 +98,7 @@ impl View {
     }
 }
 
-impl Watch {
+impl Bypass {
     /// Whether what a read misses from this block on is not to be kept.
     #[inline]
     pub(crate) fn leaves_out(&self, block: u64) -> bool {
@@ -108,7 +108,7 @@ impl Watch {
     /// Whether a write from this block on is to pass. Not while passing means to wait for what is
     /// closed: then the buffer is the faster way.
     #[inline]
-    pub(crate) fn passes(&self, gauges: &Gauges, block: u64) -> bool {
+    pub(crate) fn write_through(&self, gauges: &Gauges, block: u64) -> bool {
         let out = self.out.load(Ordering::Relaxed);
         out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
     }
@@ -131,9 +131,9 @@ impl Watch {
     /// Adds how it stands.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
         let standing = self.view.peek(|view| view.standing(true, now_ns));
-        all.asides = standing.times;
-        all.aside_ns = standing.aside_ns;
-        all.aside = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
+        all.bypasses = standing.times;
+        all.bypass_ns = standing.bypass_ns;
+        all.bypass_now = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
     }
 }
 
@@ -142,53 +142,53 @@ impl Shared {
     /// processors were to be had meanwhile. True: the cache steps aside, or comes back, or does so with
     /// more or less than before. It walks the shards, and allocates nothing.
     pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
-        let watch = &self.watch;
+        let bypass = &self.bypass;
         let counted = self.counters(now_ns);
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let probes = [load(&watch.probe_reads), load(&watch.probe_hits)];
-        watch.view.peek(|view| {
+        let probes = [load(&bypass.probe_reads), load(&bypass.probe_hits)];
+        bypass.view.peek(|view| {
             let window = Window {
-                backing_read_median_ns: load(&watch.backing_read_median_ns),
-                backing_write_ns: self.drain.least_of(1).unwrap_or(0),
+                backing_read_median_ns: load(&bypass.backing_read_median_ns),
+                backing_write_ns: self.estimator.least_of(1).unwrap_or(0),
                 cost_ns: self.settings.fill_cost_ns,
                 ..view.window(&counted, probes, pressure)
             };
-            if watch.off.load(Ordering::SeqCst) {
+            if bypass.off.load(Ordering::SeqCst) {
                 return false;
             }
             let aside = view.guard.decide(&window);
             let bits = view.put(aside, now_ns);
-            (watch.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
+            (bypass.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
     }
 
     /// Whether the guard decides anything from `now_ns` on. Off: the cache does not step aside.
     pub fn set_guard(&self, on: bool, now_ns: u64) {
-        let watch = &self.watch;
-        watch.view.peek(|view| {
-            watch.off.store(!on, Ordering::SeqCst);
+        let bypass = &self.bypass;
+        bypass.view.peek(|view| {
+            bypass.off.store(!on, Ordering::SeqCst);
             if !on {
                 let bits = view.put(Aside::default(), now_ns);
                 view.guard.forget();
-                watch.out.store(bits, Ordering::SeqCst);
+                bypass.out.store(bits, Ordering::SeqCst);
             }
         });
     }
 
     /// How the guard stands.
     pub fn guard_standing(&self, now_ns: u64) -> Standing {
-        let on = !self.watch.off.load(Ordering::SeqCst);
-        self.watch.view.peek(|view| view.standing(on, now_ns))
+        let on = !self.bypass.off.load(Ordering::SeqCst);
+        self.bypass.view.peek(|view| view.standing(on, now_ns))
     }
 
     /// Steps aside with reads, writes or both, or comes back, until the guard decides anew: for the
     /// laboratory, which does so at the worst of moments.
-    pub fn step_aside(&self, reads: bool, writes: bool, now_ns: u64) {
+    pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
         let why = |out: bool| out.then_some(Why::Told);
         let aside = Aside { reads: why(reads), writes: why(writes), writes_unprobed: false };
-        self.watch.view.peek(|view| {
+        self.bypass.view.peek(|view| {
             let bits = view.put(aside, now_ns);
-            self.watch.out.store(bits, Ordering::SeqCst);
+            self.bypass.out.store(bits, Ordering::SeqCst);
         });
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Gauges {
     /// mode is durable).
     pub(crate) ordered: AtomicBool,
     /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
-    pub(crate) passed: AtomicBool,
+    pub(crate) written_through: AtomicBool,
     /// C13: blocks that may wait to be written out, at the measured drain rate.
     pub(crate) allowance: AtomicU32,
     /// Measured latency of the backing's reads in nanoseconds; `u64::MAX`: not measured yet.
@@ -37,7 +37,7 @@ pub(crate) struct Gauges {
     pub(crate) urgent: AtomicBool,
     /// The buffer was full, and has not found room since.
     pub(crate) full: AtomicBool,
-    /// The crew may write out blocks of the open epoch ...
+    /// The workers may write out blocks of the open epoch ...
     pub(crate) early: AtomicBool,
     /// ... while it has more than so many.
     pub(crate) early_floor: AtomicU32,

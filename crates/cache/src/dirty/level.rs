@@ -118,10 +118,10 @@ impl Level {
         let reserve = all / SLOWED / 2;
         let flushes = flush_blocks.saturating_mul(u64::from(self.closed));
         let left = u64::from(self.closing) + flushes.saturating_sub(u64::from(reserve));
-        let room = (all - reserve).saturating_sub(self.open);
+        let entry = (all - reserve).saturating_sub(self.open);
         let ramp = u64::from(all / SLOWED).max(1);
         let beyond = (u64::from(self.open) + left).saturating_sub(u64::from(self.spread_from()));
-        let whole = (left.saturating_mul(ONE) / u64::from(room.max(1))).min(2 * ONE);
+        let whole = (left.saturating_mul(ONE) / u64::from(entry.max(1))).min(2 * ONE);
         let spread = whole * beyond.min(ramp) / ramp;
         filling(used_of_last(self.debt, self.debt_max)).max(spread)
     }

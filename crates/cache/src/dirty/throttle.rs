@@ -17,12 +17,12 @@
 //!   granted   -------------------->                    ... and waits until as much has been written out
 //! ```
 //!
-//! The price is never much more than one: a writer that waits for one block, while the crew has as many runs
+//! The price is never much more than one: a writer that waits for one block, while the workers have as many runs
 //! under way as writers wait ([`crate::writeback::estimator`]), waits as long as it would have without the cache, and
 //! everybody else finds the backing no busier than without it. If the buffer does fill up all the same,
 //! changes go past it.
 
-use crate::backing::in_flight::Errand;
+use crate::backing::in_flight::RequestKind;
 use crate::dirty::level::{Level, ONE};
 use crate::planted::{Bug, planted};
 use crate::shared::Shared;
@@ -42,7 +42,7 @@ const BELLS: usize = 64;
 
 /// The line of the writers that wait for blocks to be written out.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Throttle {
     /// What all writers have claimed until now, in 1024ths of a block.
     claimed: AtomicU64,
     /// Up to where they may go on.
@@ -61,9 +61,9 @@ pub(crate) struct Pace {
     pub(crate) slowed_ns: AtomicU64,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
+impl Default for Throttle {
+    fn default() -> Throttle {
+        Throttle {
             claimed: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             working: AtomicBool::new(false),
@@ -79,7 +79,7 @@ impl Default for Pace {
 
 /// When a writer may go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum ThrottleWait {
     /// At once.
     Come,
     /// When so much has been written out ([`Pace::after`]).
@@ -88,24 +88,24 @@ pub(crate) enum Turn {
     At(u64),
 }
 
-impl Pace {
+impl Throttle {
     /// A change claims its turn at this price, in 1024ths of a block.
-    fn claim(&self, price: u64) -> Turn {
+    fn claim(&self, price: u64) -> ThrottleWait {
         let mine = self.claimed.fetch_add(price, Ordering::SeqCst) + price;
         match mine > self.granted.load(Ordering::SeqCst) {
-            true => Turn::After(mine),
-            false => Turn::Come,
+            true => ThrottleWait::After(mine),
+            false => ThrottleWait::Come,
         }
     }
 
     /// The same by the clock, for so long.
-    fn claim_time(&self, ns: u64, now_ns: u64) -> Turn {
+    fn claim_time(&self, ns: u64, now_ns: u64) -> ThrottleWait {
         let mut begins = now_ns;
         let _ = self.next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
             begins = next.max(now_ns);
             Some(begins.saturating_add(ns))
         });
-        if begins > now_ns { Turn::At(begins) } else { Turn::Come }
+        if begins > now_ns { ThrottleWait::At(begins) } else { ThrottleWait::Come }
     }
 
     /// A writer begins to wait for its turn; it ends with what is returned.
@@ -136,7 +136,7 @@ impl Pace {
         self.working.load(Ordering::SeqCst)
     }
 
-    /// The crew writes out: from now on writers may have to wait for it.
+    /// The workers write out: from now on writers may have to wait for it.
     pub(crate) fn work_begins(&self) {
         self.working.store(true, Ordering::SeqCst);
     }
@@ -207,7 +207,7 @@ impl Pace {
 }
 
 /// A writer that waits for its turn. Dropping it says that it does not any more.
-pub(crate) struct Waiting<'a>(&'a Pace);
+pub(crate) struct Waiting<'a>(&'a Throttle);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -217,9 +217,9 @@ impl Drop for Waiting<'_> {
 
 impl Shared {
     /// When the answer of a change may go that has brought so many new blocks.
-    pub(crate) fn turn(&self, new: u32, now_ns: u64) -> Turn {
-        let block_ns = self.drain.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
-        let flush_ns = self.drain.flush_ns.load(Ordering::Relaxed);
+    pub(crate) fn turn(&self, new: u32, now_ns: u64) -> ThrottleWait {
+        let block_ns = self.estimator.block_ns().unwrap_or(1_000_000_000 / DRAIN_ASSUMED);
+        let flush_ns = self.estimator.flush_ns.load(Ordering::Relaxed);
         let level = Level::of(&self.gauges, &self.settings.now());
         let price = match self.gauges.is_ordered() {
             true => level.filling(),
@@ -228,31 +228,31 @@ impl Shared {
         let price = price.min(PRICE_MAX) * u64::from(new);
         let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
         match price {
-            0 => Turn::Come,
+            0 => ThrottleWait::Come,
             // Every epoch ends with a flush, in which nothing is written out, the open one behind the closed
             // ones too: each block that is dirty has its share of those.
             _ if self.gauges.is_ordered() => {
                 let blocks = u64::from(level.dirty.max(1));
                 let epochs = u64::from(level.closed + u32::from(level.closed > 0));
                 let flush_ns = flush_ns.saturating_mul(epochs.min(blocks)) / blocks;
-                self.pace.claim_time(takes_ns(block_ns + flush_ns), now_ns)
+                self.throttle.claim_time(takes_ns(block_ns + flush_ns), now_ns)
             }
-            _ if self.pace.is_working() => self.pace.claim(price),
-            // The backing flushes, for as long as it takes, or the crew has not begun yet.
-            _ => self.pace.claim_time(takes_ns(block_ns), now_ns),
+            _ if self.throttle.is_working() => self.throttle.claim(price),
+            // The backing flushes, for as long as it takes, or the workers have not begun yet.
+            _ => self.throttle.claim_time(takes_ns(block_ns), now_ns),
         }
     }
 
     /// Whoever waits for blocks to be written out goes on, if none are any more.
     pub(crate) fn end_work(&self) {
-        if self.drain.in_flight() <= self.pace.zeros_under_way() {
-            self.pace.work_ends();
+        if self.estimator.in_flight() <= self.throttle.zeros_under_way() {
+            self.throttle.work_ends();
         }
     }
 
     /// Changes that are on their way past the cache.
-    pub(crate) fn passing(&self) -> u32 {
-        self.patience.waiting(Errand::Change).saturating_sub(self.drain.in_flight())
+    pub(crate) fn writing_through(&self) -> u32 {
+        self.in_flight.waiting(RequestKind::Change).saturating_sub(self.estimator.in_flight())
     }
 }
 
@@ -267,23 +267,28 @@ mod tests {
     const LAST: u32 = 1000;
 
     /// Tasks that each claim one block at this price; how many have been answered after each of the steps.
-    fn answered(pace: &Arc<Pace>, price: u64, writers: u32, steps: &[fn(&Pace)]) -> Vec<u32> {
+    fn answered(
+        throttle: &Arc<Throttle>,
+        price: u64,
+        writers: u32,
+        steps: &[fn(&Throttle)],
+    ) -> Vec<u32> {
         let mut world = World::chosen(7);
         let lane = world.lane();
         let done = Arc::new(AtomicU32::new(0));
         for _ in 0..writers {
-            let (pace, done) = (pace.clone(), done.clone());
+            let (throttle, done) = (throttle.clone(), done.clone());
             let writer = async move {
-                if let Turn::After(mine) = pace.claim(price) {
-                    let _waiting = pace.waits();
-                    pace.after(mine).await;
+                if let ThrottleWait::After(mine) = throttle.claim(price) {
+                    let _waiting = throttle.waits();
+                    throttle.after(mine).await;
                 }
                 done.fetch_add(1, Ordering::SeqCst);
             };
             lane.spawn(writer).expect("a lane has room for them");
         }
-        let step = |step: &fn(&Pace)| {
-            step(pace);
+        let step = |step: &fn(&Throttle)| {
+            step(throttle);
             while world.step() {}
             done.load(Ordering::SeqCst)
         };
@@ -292,49 +297,52 @@ mod tests {
 
     #[test]
     fn a_writer_waits_for_as_many_blocks_as_it_brings_and_no_longer() {
-        let pace = Arc::new(Pace::default());
-        pace.work_begins();
-        let steps: [fn(&Pace); 4] = [
+        let throttle = Arc::new(Throttle::default());
+        throttle.work_begins();
+        let steps: [fn(&Throttle); 4] = [
             |_| (),
-            |pace| pace.grant(1, LAST),
-            |pace| pace.grant(3, LAST),
-            |pace| {
-                pace.grant(200, LAST);
+            |throttle| throttle.grant(1, LAST),
+            |throttle| throttle.grant(3, LAST),
+            |throttle| {
+                throttle.grant(200, LAST);
             },
         ];
-        assert_eq!(answered(&pace, ONE, 100, &steps), [0, 1, 4, 100]);
-        assert_eq!(pace.places(), 0);
+        assert_eq!(answered(&throttle, ONE, 100, &steps), [0, 1, 4, 100]);
+        assert_eq!(throttle.places(), 0);
         // A few that nobody waited for are kept, not all.
-        assert_eq!(answered(&pace, ONE, 500, &[|_| (), |pace| pace.grant(10, LAST)]), [104, 114]);
+        assert_eq!(
+            answered(&throttle, ONE, 500, &[|_| (), |throttle| throttle.grant(10, LAST)]),
+            [104, 114]
+        );
     }
 
     #[test]
     fn in_a_small_room_little_is_kept_for_who_comes_later() {
-        let pace = Arc::new(Pace::default());
-        pace.work_begins();
+        let throttle = Arc::new(Throttle::default());
+        throttle.work_begins();
         for _ in 0..100 {
-            pace.grant(1, 3);
+            throttle.grant(1, 3);
         }
-        assert_eq!(answered(&pace, ONE, 50, &[|_| ()]), [1]);
+        assert_eq!(answered(&throttle, ONE, 50, &[|_| ()]), [1]);
     }
 
     #[test]
     fn turns_by_the_clock_follow_each_other() {
-        let pace = Pace::default();
-        assert_eq!(pace.claim_time(10, 1000), Turn::Come);
-        assert_eq!(pace.claim_time(10, 1000), Turn::At(1010));
-        assert_eq!(pace.claim_time(10, 1005), Turn::At(1020));
-        assert_eq!(pace.claim_time(10, 2000), Turn::Come, "nothing is saved up");
+        let throttle = Throttle::default();
+        assert_eq!(throttle.claim_time(10, 1000), ThrottleWait::Come);
+        assert_eq!(throttle.claim_time(10, 1000), ThrottleWait::At(1010));
+        assert_eq!(throttle.claim_time(10, 1005), ThrottleWait::At(1020));
+        assert_eq!(throttle.claim_time(10, 2000), ThrottleWait::Come, "nothing is saved up");
     }
 
     #[test]
     fn nobody_waits_while_nothing_is_written_out() {
-        let pace = Arc::new(Pace::default());
-        assert_eq!(answered(&pace, ONE, 3, &[|_| ()]), [3]);
-        pace.work_begins();
-        let ends: [fn(&Pace); 2] = [|_| (), |pace| pace.work_ends()];
-        assert_eq!(answered(&pace, ONE, 100, &ends), [0, 100]);
-        pace.work_begins();
-        assert_eq!(answered(&pace, ONE, 1, &[|_| ()]), [0], "nothing is left over from before");
+        let throttle = Arc::new(Throttle::default());
+        assert_eq!(answered(&throttle, ONE, 3, &[|_| ()]), [3]);
+        throttle.work_begins();
+        let ends: [fn(&Throttle); 2] = [|_| (), |throttle| throttle.work_ends()];
+        assert_eq!(answered(&throttle, ONE, 100, &ends), [0, 100]);
+        throttle.work_begins();
+        assert_eq!(answered(&throttle, ONE, 1, &[|_| ()]), [0], "nothing is left over from before");
     }
 }

@@ -25,8 +25,8 @@
 //!   Idle or Stuck, failed --begin_discard--> Discarding --end_discard--> Idle, all is durable
 //! ```
 //!
-//! A volume also fails while its leader hangs in the backing (`backing/watchdog.rs`). The phase stays with the
-//! leader then, whatever the operator does: there is no second one before it has come back.
+//! A volume also fails while its commit hangs in the backing (`backing/watchdog.rs`). The phase stays with the
+//! commit then, whatever the operator does: there is no second one before it has come back.
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +57,7 @@ enum Phase {
 
 /// The epochs of a volume.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct Epochs {
     phase: Phase,
     /// The number of the open epoch.
     open: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Order {
     /// Somebody who needs an epoch durable waits until what was written early is: he goes first then.
     awaited: bool,
     /// When the errors of the current write-out began.
-    trouble_since_ns: Option<u64>,
+    failing_since_ns: Option<u64>,
     failed: Option<Error>,
     /// Epochs after the first and up to the second number were given up, in part or whole: flushes that
     /// wait for them from before have failed.
@@ -121,20 +121,20 @@ pub(crate) enum Close {
     Lead { epoch: u64 },
 }
 
-impl Order {
+impl Epochs {
     /// `open`: the open epoch's number. `closed`: so many before it are not durable, the oldest of them
     /// is half done. `since`: see [`Order::closes`], of all of them.
-    pub(crate) fn new(open: u64, closed: u64, since: u64) -> Order {
+    pub(crate) fn new(open: u64, closed: u64, since: u64) -> Epochs {
         let mut each = VecDeque::with_capacity(CHAIN_MAX + 1);
         each.extend((0..closed).map(|_| since));
-        Order {
+        Epochs {
             phase: if closed > 0 { Phase::Stuck } else { Phase::Idle },
             open,
             durable: open - 1 - closed,
             walking: false,
             since: each,
             awaited: false,
-            trouble_since_ns: None,
+            failing_since_ns: None,
             failed: None,
             given_up: (0, 0),
         }
@@ -246,7 +246,7 @@ impl Order {
         debug_assert_eq!(self.phase, Phase::Running);
         self.durable = epoch;
         self.since.pop_front();
-        self.trouble_since_ns = None;
+        self.failing_since_ns = None;
         self.phase = Phase::Releasing;
     }
 
@@ -277,16 +277,16 @@ impl Order {
     /// It is, or it was given up: then nothing of it counts as written any more.
     pub(crate) fn settled(&mut self) {
         debug_assert_eq!(self.phase, Phase::Settling);
-        self.trouble_since_ns = None;
+        self.failing_since_ns = None;
         self.phase = Phase::Idle;
     }
 
     /// The backing has failed at `now_ns`. True: try again. False: for too long, the volume fails.
-    pub(crate) fn trouble(&mut self, now_ns: u64, retry_time_ns: u64) -> bool {
+    pub(crate) fn backing_failed(&mut self, now_ns: u64, retry_time_ns: u64) -> bool {
         if self.failed.is_some() {
             return false;
         }
-        let since = *self.trouble_since_ns.get_or_insert(now_ns);
+        let since = *self.failing_since_ns.get_or_insert(now_ns);
         now_ns.saturating_sub(since) < retry_time_ns
     }
 
@@ -304,7 +304,7 @@ impl Order {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// The leader gives up.
+    /// The commit gives up.
     pub(crate) fn abandon(&mut self) {
         self.phase = Phase::Stuck;
     }
@@ -320,7 +320,7 @@ impl Order {
             return false;
         }
         self.failed = None;
-        self.trouble_since_ns = None;
+        self.failing_since_ns = None;
         true
     }
 
@@ -366,6 +366,6 @@ impl Order {
         self.since.clear();
         self.phase = Phase::Idle;
         self.failed = None;
-        self.trouble_since_ns = None;
+        self.failing_since_ns = None;
     }
 }

@@ -5,10 +5,10 @@
 //! there on finds that, and recovery brings it to its end. Nobody can lead a write-out meanwhile.
 
 use crate::arena::superblock::Condition;
-use crate::epochs::{IN_FLIGHT, Order};
+use crate::epochs::{Epochs, IN_FLIGHT};
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
-use crate::shared::{Room, Shared};
+use crate::shared::{ShardEntry, Shared};
 use block::Result;
 use core::sync::atomic::Ordering;
 
@@ -24,27 +24,27 @@ impl Cache {
         let handle = &*self.0;
         let shared = &handle.shared;
         handle.lane.turn().await;
-        shared.order.with(Order::begin_discard)?;
+        shared.epochs.with(Epochs::begin_discard)?;
         handle.shut().await?;
         handle.lane.turn().await;
-        let open = shared.order.with(|order| {
-            let open = order.after_discard();
+        let open = shared.epochs.with(|epochs| {
+            let open = epochs.after_discard();
             shared.arena.note_condition(Condition::Discarding);
             shared.arena.note_epoch(open);
             open
         });
         let mut blocks = 0;
-        for room in &shared.rooms {
-            blocks += handle.discard_room(room, open).await;
+        for entry in &shared.shards {
+            blocks += handle.discard_room(entry, open).await;
         }
         shared.begin_anew();
         handle.lane.turn().await;
-        shared.order.with(|order| {
-            order.end_discard();
-            shared.show_closed(order);
+        shared.epochs.with(|epochs| {
+            epochs.end_discard();
+            shared.show_closed(epochs);
             shared.note_well();
         });
-        shared.tell_everybody();
+        shared.wake_all();
         Ok(blocks)
     }
 }
@@ -55,7 +55,7 @@ impl Shared {
         self.gauges
             .open_since
             .store(u64::from(planted(Bug::DiscardKeepsVersions)), Ordering::Relaxed);
-        self.gauges.passed.store(false, Ordering::SeqCst);
+        self.gauges.written_through.store(false, Ordering::SeqCst);
         self.tainted.store(false, Ordering::SeqCst);
         self.rewrite.store(false, Ordering::SeqCst);
     }
@@ -65,49 +65,49 @@ impl Handle {
     /// Shuts every shard, or none.
     async fn shut(&self) -> Result {
         let shared = &self.shared;
-        for (number, room) in shared.rooms.iter().enumerate() {
+        for (number, entry) in shared.shards.iter().enumerate() {
             self.lane.turn().await;
-            if room.shard.with(|shard| shard.shut()) {
+            if entry.shard.with(|shard| shard.shut()) {
                 continue;
             }
-            for room in &shared.rooms[..number] {
+            for entry in &shared.shards[..number] {
                 self.lane.turn().await;
-                room.shard.with(|shard| shard.reopen());
-                room.changed.notify();
+                entry.shard.with(|shard| shard.reopen());
+                entry.changed.notify();
             }
             self.lane.turn().await;
-            shared.order.with(Order::cancel_discard);
+            shared.epochs.with(Epochs::cancel_discard);
             return Err(IN_FLIGHT);
         }
         Ok(())
     }
 
-    async fn discard_room(&self, room: &Room, open: u64) -> u64 {
+    async fn discard_room(&self, entry: &ShardEntry, open: u64) -> u64 {
         let (gauges, most) = (&self.shared.gauges, self.shared.geometry.slice_blocks);
         self.lane.turn().await;
-        let mut blocks = room.shard.with(|shard| shard.discard_ranges(gauges));
+        let mut blocks = entry.shard.with(|shard| shard.discard_ranges(gauges));
         if planted(Bug::DiscardKeepsVersions) {
             self.lane.turn().await;
-            room.shard.with(|shard| shard.keep_one(gauges, open));
-            self.end_discard(room, open).await;
+            entry.shard.with(|shard| shard.keep_one(gauges, open));
+            self.end_discard(entry, open).await;
             return blocks;
         }
         loop {
             self.lane.turn().await;
-            let done = room.shard.with(|shard| shard.discard_blocks(gauges, most));
+            let done = entry.shard.with(|shard| shard.discard_blocks(gauges, most));
             blocks += u64::from(done);
             if done < most {
                 break;
             }
             self.lane.rest().await;
         }
-        self.end_discard(room, open).await;
+        self.end_discard(entry, open).await;
         blocks
     }
 
-    async fn end_discard(&self, room: &Room, open: u64) {
+    async fn end_discard(&self, entry: &ShardEntry, open: u64) {
         self.lane.turn().await;
-        room.shard.with(|shard| shard.end_discard(open));
-        room.changed.notify();
+        entry.shard.with(|shard| shard.end_discard(open));
+        entry.changed.notify();
     }
 }

@@ -149,15 +149,15 @@ impl Cache {
         shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
         shared.change_allowance();
         self.0.lane.turn().await;
-        shared.order.with(|order| {
+        shared.epochs.with(|epochs| {
             if wants_order && !shared.gauges.is_ordered() {
                 shared.begin_order();
             }
             shared.settings.set_durability(settings.durability, wants_order);
-            shared.show_closed(order);
+            shared.show_closed(epochs);
         });
         // Whoever waits may now do something else: for room, for what is closed, for the time to write out.
-        shared.tell_everybody();
+        shared.wake_all();
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 use crate::arena::superblock::Condition;
 use crate::arena::{Arena, ExtentHeader, Header};
 use crate::dirty::gauges::Gauges;
-use crate::epochs::{CHAIN_MAX, Order};
+use crate::epochs::{CHAIN_MAX, Epochs};
 use crate::planted::{Bug, planted};
 use crate::settings::Geometry;
 use crate::shard::Shard;
@@ -75,8 +75,12 @@ pub(crate) fn is_before(one: u64, two: u64, bits: u32) -> bool {
     one != two && (two.wrapping_sub(one) & ((1 << bits) - 1)) < half
 }
 
+/// Numbers of epochs begin here. Versions that do not note what is durable number theirs from zero: where one
+/// of them was served in between, the note is far from its epochs, however many there were.
+const NUMBERS: u64 = 1 << 32;
+
 /// The number of a fresh volume's open epoch: what is before it has numbers, too.
-pub(crate) const FIRST: u64 = 2;
+pub(crate) const FIRST: u64 = NUMBERS + 2;
 
 pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
@@ -95,44 +99,46 @@ pub(crate) fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecove
         finish_discard(&shared.arena, &geometry);
     }
     forget_durable(&shared.arena, &geometry);
+    shared.arena.note_none_durable();
     let ranges = shared.geometry.shards * shared.geometry.extents;
-    let mut epochs = Epochs::find(&shared.arena, shared.geometry.slots, ranges);
+    let mut recovered_epochs = RecoveredEpochs::find(&shared.arena, shared.geometry.slots, ranges);
     if planted(Bug::MergeRecovered) {
-        epochs.closed = epochs.closed.min(1);
+        recovered_epochs.closed = recovered_epochs.closed.min(1);
     }
     // Also where this life promises something else: the earlier one's clients were promised an order.
     let promised = shared.arena.is_ordered() && !planted(Bug::ForgetOrder);
     if (shared.settings.wants_order() || promised) && !planted(Bug::PassAfterTakeover) {
         // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
         // is closed, also if nothing is held of it.
-        epochs.closed = epochs.closed.max(1);
+        recovered_epochs.closed = recovered_epochs.closed.max(1);
         shared.begin_order();
     }
-    shared.arena.note_epoch(epochs.open);
-    for room in &mut shared.rooms {
-        room.shard.get_mut().recover(&epochs, &shared.gauges);
+    shared.arena.note_epoch(recovered_epochs.open);
+    for entry in &mut shared.shards {
+        entry.shard.get_mut().recover(&recovered_epochs, &shared.gauges);
     }
     let recovered = shared.gauges.dirty.load(Ordering::Relaxed);
     shared.recovered.store(u64::from(recovered), Ordering::Relaxed);
     let rejected =
-        shared.rooms.iter_mut().map(|room| room.shard.get_mut().counters.headers_rejected);
+        shared.shards.iter_mut().map(|entry| entry.shard.get_mut().counters.headers_rejected);
     shared.rejected.store(rejected.sum(), Ordering::Relaxed);
-    for room in &mut shared.rooms {
-        room.shard.get_mut().counters.headers_rejected = 0;
+    for entry in &mut shared.shards {
+        entry.shard.get_mut().counters.headers_rejected = 0;
     }
-    let is_dirty = recovered > 0 || epochs.ranges;
-    let mut order = Order::new(epochs.open, epochs.closed, u64::from(is_dirty));
+    let is_dirty = recovered > 0 || recovered_epochs.ranges;
+    let mut epochs =
+        Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
-        shared.fail(&mut order, FAILED_BEFORE);
+        shared.fail(&mut epochs, FAILED_BEFORE);
         shared.failed.store(true, Ordering::Relaxed);
     }
-    shared.show_closed(&order);
-    shared.order = Lock::new(order);
-    shared.gauges.sequence.store(epochs.sequence + 1, Ordering::Relaxed);
+    shared.show_closed(&epochs);
+    shared.epochs = Lock::new(epochs);
+    shared.gauges.sequence.store(recovered_epochs.sequence + 1, Ordering::Relaxed);
     shared.gauges.urgent.store(is_dirty, Ordering::Relaxed);
     // Also if nothing is dirty any more: what was may have been overtaken by what went past.
     shared.flush_first.store(true, Ordering::Relaxed);
-    // As old as can be: the keeper starts at once.
+    // As old as can be: the flusher starts at once.
     shared.gauges.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
     Ok(())
 }
@@ -142,12 +148,12 @@ impl Shared {
     /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
     fn go_behind(&mut self) {
         self.begin_order();
-        for room in &mut self.rooms {
-            room.shard.get_mut().open_at(FIRST, 1);
+        for entry in &mut self.shards {
+            entry.shard.get_mut().open_at(FIRST, 1);
         }
-        let order = Order::new(FIRST, 1, 0);
-        self.show_closed(&order);
-        self.order = Lock::new(order);
+        let epochs = Epochs::new(FIRST, 1, 0);
+        self.show_closed(&epochs);
+        self.epochs = Lock::new(epochs);
         self.flush_first.store(true, Ordering::Relaxed);
     }
 }
@@ -186,7 +192,7 @@ fn forget_durable(arena: &Arena, geometry: &Geometry) {
 }
 
 /// The epochs that the arena's dirty data belongs to.
-pub(crate) struct Epochs {
+pub(crate) struct RecoveredEpochs {
     /// The open epoch's number from now on; the low sixteen bits are those that it had before.
     open: u64,
     /// How many before it are closed and not durable.
@@ -197,9 +203,9 @@ pub(crate) struct Epochs {
     ranges: bool,
 }
 
-impl Epochs {
+impl RecoveredEpochs {
     /// Looks through this many slots and places for ranges.
-    pub(crate) fn find(arena: &Arena, slots: u32, ranges_max: u32) -> Epochs {
+    pub(crate) fn find(arena: &Arena, slots: u32, ranges_max: u32) -> RecoveredEpochs {
         // The open epoch may have nothing dirty in it; then only the note tells of it.
         let noted = arena.epoch();
         let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
@@ -232,9 +238,9 @@ impl Epochs {
         let closed = newest.wrapping_sub(oldest.unwrap_or(newest));
         // More than there can be are a damaged header's claim: it is the oldest then.
         let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
-        // Small numbers have no room for what is durable before them.
-        let open = u64::from(newest) + (1 << 16);
-        Epochs { open, closed, sequence: sequence.unwrap_or(0), ranges }
+        // Also those that are closed before it have numbers from there on.
+        let open = NUMBERS + (1 << 16) + u64::from(newest);
+        RecoveredEpochs { open, closed, sequence: sequence.unwrap_or(0), ranges }
     }
 }
 
@@ -244,9 +250,9 @@ fn read(arena: &Arena, slot: u32) -> Option<Header> {
 
 impl Shard {
     /// Rebuilds this shard from its headers.
-    fn recover(&mut self, epochs: &Epochs, gauges: &Gauges) {
-        self.begin_recovery(epochs.open, epochs.closed);
-        let ranges = self.recover_ranges(epochs);
+    fn recover(&mut self, recovered_epochs: &RecoveredEpochs, gauges: &Gauges) {
+        self.begin_recovery(recovered_epochs.open, recovered_epochs.closed);
+        let ranges = self.recover_ranges(recovered_epochs);
         let mut found: Vec<(u32, Header)> = Vec::new();
         for slot in 0..self.slots() {
             match read(self.arena(), self.number(slot)) {
@@ -260,10 +266,10 @@ impl Shard {
         }
         // Oldest first, so that each version finds the one it overtakes.
         found.sort_unstable_by_key(|(_, header)| {
-            (epochs.number(header.epoch), epochs.rank(header.sequence))
+            (recovered_epochs.number(header.epoch), recovered_epochs.rank(header.sequence))
         });
         for (slot, header) in found {
-            let epoch = epochs.number(header.epoch);
+            let epoch = recovered_epochs.number(header.epoch);
             let covered = ranges.covers_after(epoch, header.block);
             self.recover_dirty(gauges, slot, header, epoch, covered);
         }
@@ -274,12 +280,12 @@ impl Shard {
         gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
     }
 
-    fn recover_ranges(&mut self, epochs: &Epochs) -> Cover {
+    fn recover_ranges(&mut self, recovered_epochs: &RecoveredEpochs) -> Cover {
         let mut ranges = Cover::default();
         for number in self.range_numbers() {
             match self.arena().extent(number) {
                 Ok(Some(range)) => {
-                    let epoch = epochs.number(range.epoch as u16);
+                    let epoch = recovered_epochs.number(range.epoch as u16);
                     let range = ExtentHeader { epoch, ..range };
                     self.restore_range(number, range);
                     let end = range.first.saturating_add(range.blocks.into());
@@ -333,7 +339,7 @@ pub(crate) fn merge(ranges: &mut Vec<Range<u64>>) {
     });
 }
 
-impl Epochs {
+impl RecoveredEpochs {
     /// A sequence among those that were found, the newest highest. (Unlike `is_before` it orders
     /// any numbers: what claims to be dirty may be anything.)
     pub(crate) fn rank(&self, sequence: u64) -> u64 {

@@ -28,7 +28,7 @@ fn settings(durability: Durability) -> Settings {
         flush_target_ns: 0,
         retry_time_ns: 1_000_000,
         stall_time_ns: 0,
-        crew: 1,
+        workers: 1,
         absorb_blocks_max: 8,
         fill_cost_ns: 0,
     }
@@ -53,7 +53,7 @@ fn left(durability: Durability) -> (Arc<Memory>, Arena) {
 }
 
 fn closed(shared: &Shared) -> u32 {
-    shared.order.with(|order| order.closed())
+    shared.epochs.with(|epochs| epochs.closed())
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn epochs_stay_apart_and_a_claim_of_more_than_can_be_is_the_oldest() {
     let damaged = 5u16.wrapping_sub(20_000);
     arena.publish(3, &Header { block: 3, epoch: damaged, ..DIRTY });
     assert_eq!(closed(&take(&memory, Durability::Flush)), CHAIN_MAX as u32 + 1);
-    let epochs = [0, 1, 2, 3].map(|slot| arena.verified(slot).map(|header| header.epoch));
+    let recovered_epochs = [0, 1, 2, 3].map(|slot| arena.verified(slot).map(|header| header.epoch));
     let oldest = 5u16.wrapping_sub(CHAIN_MAX as u16 + 1);
-    assert_eq!(epochs, [Some(5), Some(4), Some(2), Some(oldest)]);
+    assert_eq!(recovered_epochs, [Some(5), Some(4), Some(2), Some(oldest)]);
 }
 
 #[test]
@@ -172,6 +172,25 @@ fn a_note_of_what_is_durable_counts_only_near_the_open_epoch() {
         assert_eq!(arena.durable().cover(durable as u16), counts, "{open}, {durable}");
         assert_eq!(arena.durable().cover(durable as u16 - 1), counts, "{open}, {durable}");
         assert!(!arena.durable().cover(durable as u16 + 1), "{open}, {durable}");
+    }
+}
+
+#[test]
+fn what_was_durable_says_nothing_about_the_epochs_of_an_older_version_in_between() {
+    let (memory, arena) = left(Durability::Ordered);
+    take(&memory, Durability::Ordered);
+    let durable = arena.epoch();
+    arena.note_durable(durable);
+    // It has numbered its epochs in its way, and has come round to the same low bits.
+    arena.note_epoch((1 << 16) + (durable & 0xffff) + 2);
+    for (slot, epoch) in [(0, durable), (1, durable + 1)] {
+        arena.publish(slot, &Header { block: slot.into(), epoch: epoch as u16, ..DIRTY });
+    }
+    assert_eq!(Arena::found(&memory).expect("an arena").survey().dirty_blocks, 2);
+    // Nor after another one of this version, whose epochs may be near to the note.
+    for life in 1..3 {
+        let shared = take(&memory, Durability::Ordered);
+        assert_eq!((closed(&shared), shared.dirty_blocks()), (2, 2), "life {life}");
     }
 }
 

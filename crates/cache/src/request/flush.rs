@@ -1,6 +1,6 @@
 //! Flushes: everybody who needs one waits for the epoch, or for the backing's own flush.
 //!
-//! In `ordered` mode a client's flush only closes the open epoch. The keeper writes out what is closed,
+//! In `ordered` mode a client's flush only closes the open epoch. The flusher writes out what is closed,
 //! in its order. In `scratch` mode it does nothing.
 
 use crate::backing::flush_gate::Pass;
@@ -71,11 +71,11 @@ impl Cache {
         // The flush is answered before the slots are released; here they should be clean, too.
         loop {
             handle.lane.turn().await;
-            let seen = handle.shared.order_changed.seen();
-            if !handle.shared.order.with(|order| order.is_releasing()) {
+            let seen = handle.shared.epochs_changed.seen();
+            if !handle.shared.epochs.with(|epochs| epochs.is_releasing()) {
                 return Ok(());
             }
-            handle.shared.order_changed.after(seen).await;
+            handle.shared.epochs_changed.after(seen).await;
         }
     }
 }
@@ -84,14 +84,14 @@ impl Handle {
     /// Makes durable what the backing has: by a flush that begins after this was called.
     pub(crate) async fn flush_below(&self) -> Result {
         self.lane.turn().await;
-        let target = self.shared.gate.with(|gate| gate.target());
+        let target = self.shared.flush_gate.with(|flush_gate| flush_gate.target());
         let mut error = LOST;
         loop {
             self.lane.turn().await;
-            let seen = self.shared.gate_changed.seen();
-            match self.shared.gate.with(|gate| gate.step(target)) {
+            let seen = self.shared.flush_gate_changed.seen();
+            match self.shared.flush_gate.with(|flush_gate| flush_gate.step(target)) {
                 Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
-                Pass::Wait => self.shared.gate_changed.after(seen).await,
+                Pass::Wait => self.shared.flush_gate_changed.after(seen).await,
                 Pass::Lead => {
                     self.shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
                     let result = self.ask_below(Request::Flush).await;
@@ -104,8 +104,8 @@ impl Handle {
                         self.shared.tainted.store(true, Ordering::SeqCst);
                     }
                     self.lane.turn().await;
-                    self.shared.gate.with(|gate| gate.report(result.is_ok()));
-                    self.shared.gate_changed.notify();
+                    self.shared.flush_gate.with(|flush_gate| flush_gate.report(result.is_ok()));
+                    self.shared.flush_gate_changed.notify();
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Handle {
     async fn ignore(&self) -> Result {
         self.shared.flushes.fetch_add(1, Ordering::Relaxed);
         self.lane.turn().await;
-        self.shared.order.with(|order| order.failure())
+        self.shared.epochs.with(|epochs| epochs.failure())
     }
 
     /// Orders everything that was completed before this was called before everything that is sent
@@ -143,13 +143,13 @@ impl Handle {
         let mut target = None;
         loop {
             self.lane.turn().await;
-            let seen = self.shared.order_changed.seen();
-            let step = self.shared.order.with(|order| {
-                let target = *target.get_or_insert(order.target());
+            let seen = self.shared.epochs_changed.seen();
+            let step = self.shared.epochs.with(|epochs| {
+                let target = *target.get_or_insert(epochs.target());
                 let most = self.shared.chain_max();
-                let step = order.close_step(target, self.shared.is_open_empty(), most);
+                let step = epochs.close_step(target, self.shared.is_open_empty(), most);
                 if matches!(step, Close::Lead { .. }) {
-                    self.shared.note_closing(order);
+                    self.shared.note_closing(epochs);
                 }
                 step
             });
@@ -159,7 +159,7 @@ impl Handle {
                     return self.make_durable(target.expect("asked for above")).await;
                 }
                 Close::Done(result) => return result,
-                Close::Wait => self.shared.order_changed.after(seen).await,
+                Close::Wait => self.shared.epochs_changed.after(seen).await,
                 Close::Lead { epoch } => {
                     commit::close(self, epoch, false).await;
                     if !planted(Bug::LeaveClosed) {
@@ -173,7 +173,7 @@ impl Handle {
     /// Makes every closed epoch durable.
     pub(crate) async fn write_out_closed(&self) -> Result {
         self.lane.turn().await;
-        let target = self.shared.order.with(|order| order.newest_closed());
+        let target = self.shared.epochs.with(|epochs| epochs.newest_closed());
         self.make_durable(target).await
     }
 
@@ -182,9 +182,9 @@ impl Handle {
         self.lane.charge(Cost::Flush, 1);
         self.shared.flushes.fetch_add(1, Ordering::Relaxed);
         self.lane.turn().await;
-        let target = self.shared.order.with(|order| match planted(Bug::JoinRunningFlush) {
-            true => order.running_target(),
-            false => order.target(),
+        let target = self.shared.epochs.with(|epochs| match planted(Bug::JoinRunningFlush) {
+            true => epochs.running_target(),
+            false => epochs.target(),
         });
         self.make_durable(target).await
     }
@@ -193,17 +193,17 @@ impl Handle {
     async fn make_durable(&self, target: u64) -> Result {
         loop {
             self.lane.turn().await;
-            let seen = self.shared.order_changed.seen();
-            let step = self.shared.order.with(|order| {
-                let step = order.step(target);
+            let seen = self.shared.epochs_changed.seen();
+            let step = self.shared.epochs.with(|epochs| {
+                let step = epochs.step(target);
                 if matches!(step, Step::Lead { start: Start::Close, .. }) {
-                    self.shared.note_closing(order);
+                    self.shared.note_closing(epochs);
                 }
                 step
             });
             match step {
                 Step::Done(result) => return result,
-                Step::Wait => self.shared.order_changed.after(seen).await,
+                Step::Wait => self.shared.epochs_changed.after(seen).await,
                 Step::Lead { epoch, start } => commit::write_out(self, epoch, start).await,
             }
         }

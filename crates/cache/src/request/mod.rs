@@ -65,11 +65,11 @@ impl Block for Cache {
         if blocks > SLICE || u64::from(at.count) > shared.stretch(at.first) {
             return None;
         }
-        let room = shared.room(first);
+        let entry = shared.entry(first);
         match request {
             Request::Read { into, .. } => {
                 let at_once = self.0.at_once.get();
-                let glance = room.shard.with(|shard| {
+                let glance = entry.shard.with(|shard| {
                     shard.glance(
                         &shared.gauges,
                         &shared.settings,
@@ -80,7 +80,7 @@ impl Block for Cache {
                     )
                 });
                 if glance != Glance::Unknown {
-                    shared.watch.saw(first, glance == Glance::Hit);
+                    shared.bypass.saw(first, glance == Glance::Hit);
                 }
                 match glance {
                     Glance::Hit => {
@@ -97,7 +97,7 @@ impl Block for Cache {
             }
             Request::Write { from, fua: false, .. } => {
                 let change = self.0.change(at, Source::Data(from), false);
-                self.0.try_absorb(room, &change)
+                self.0.try_absorb(entry, &change)
             }
             _ => None,
         }
@@ -112,7 +112,7 @@ impl Block for Cache {
                     return None;
                 };
                 let block = blocks_of(at).0;
-                Some((&self.0.shared.room(block).nearer, block))
+                Some((&self.0.shared.entry(block).nearer, block))
             };
             for (nearer, block) in wave.iter().filter_map(place) {
                 nearer.place(block);

@@ -1,10 +1,10 @@
 //! Reads: from memory, from the backing, or both.
 
-use crate::backing::in_flight::Errand;
+use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::request::{Handle, SLICE};
 use crate::shard::{Fetch, Look};
-use crate::shared::Room;
+use crate::shared::ShardEntry;
 use crate::slots::index::Hash;
 use block::{Buf, Extent, Request, Result};
 use core::ops::Range;
@@ -41,26 +41,26 @@ impl Handle {
 
     async fn read_part(&self, at: Extent, into: &Buf) -> Result {
         let (first, blocks) = blocks_of(&at);
-        let room = self.shared.room(first);
+        let entry = self.shared.entry(first);
         loop {
             self.lane.turn().await;
-            let seen = room.changed.seen();
+            let seen = entry.changed.seen();
             let keeps = self.shared.keeps(first);
-            let look = room.shard.with(|shard| {
+            let look = entry.shard.with(|shard| {
                 shard.look(&self.shared.gauges, &self.shared.settings, keeps, &at, into)
             });
             match look {
                 Look::Hit => {
-                    self.shared.watch.saw(first, true);
+                    self.shared.bypass.saw(first, true);
                     self.lane.charge(Cost::Hit, blocks);
                     return Ok(());
                 }
                 Look::Wait if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
-                Look::Wait => room.changed.after(seen).await,
+                Look::Wait => entry.changed.after(seen).await,
                 Look::Fetch(fetch) => {
-                    self.shared.watch.saw(first, false);
+                    self.shared.bypass.saw(first, false);
                     self.lane.charge(Cost::Miss, 1);
-                    if self.fetch(room, &fetch, into).await? {
+                    if self.fetch(entry, &fetch, into).await? {
                         return Ok(());
                     }
                 }
@@ -69,7 +69,7 @@ impl Handle {
     }
 
     /// Fetches; true if the read is complete.
-    async fn fetch(&self, room: &Room, fetch: &Fetch, into: &Buf) -> Result<bool> {
+    async fn fetch(&self, entry: &ShardEntry, fetch: &Fetch, into: &Buf) -> Result<bool> {
         let part = into.part(fetch.skip, fetch.at.count);
         let (first, blocks) = blocks_of(&fetch.at);
         let gauges = &self.shared.gauges;
@@ -78,10 +78,10 @@ impl Handle {
         let all = first..first + u64::from(blocks);
         if result.is_err() {
             self.lane.turn().await;
-            room.shard.with(|shard| shard.end_fetch(gauges, fetch));
+            entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
         } else if blocks <= SLICE {
             self.lane.turn().await;
-            room.shard.with(|shard| {
+            entry.shard.with(|shard| {
                 complete = shard.overlay(fetch, into, all.clone());
                 shard.keep(gauges, fetch, into, all);
                 shard.end_fetch(gauges, fetch);
@@ -89,17 +89,17 @@ impl Handle {
         } else {
             for slice in slices(all.clone()) {
                 self.lane.turn().await;
-                complete &= room.shard.with(|shard| shard.overlay(fetch, into, slice));
+                complete &= entry.shard.with(|shard| shard.overlay(fetch, into, slice));
             }
             for slice in slices(all) {
                 self.lane.turn().await;
-                room.shard.with(|shard| shard.keep(gauges, fetch, into, slice));
+                entry.shard.with(|shard| shard.keep(gauges, fetch, into, slice));
             }
             self.lane.turn().await;
-            room.shard.with(|shard| shard.end_fetch(gauges, fetch));
+            entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
         }
         self.lane.charge(Cost::Fill, blocks);
-        room.changed.notify();
+        entry.changed.notify();
         result.map(|()| complete)
     }
 
@@ -113,10 +113,10 @@ impl Handle {
             Some(result) => result,
             None if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
             None => {
-                let sent = self.shared.patience.sent(Errand::Read);
+                let sent = self.shared.in_flight.sent(RequestKind::Read);
                 let result = self.below.run(request).await;
-                self.shared.patience.answered(sent);
-                self.shared.drain.rival_served();
+                self.shared.in_flight.answered(sent);
+                self.shared.estimator.foreground_served();
                 self.shared.latencies.miss_ns.record(self.lane.now() - start);
                 result
             }
@@ -127,7 +127,7 @@ impl Handle {
             let before = measured.load(Ordering::Relaxed);
             let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
             measured.store(now, Ordering::Relaxed);
-            self.shared.watch.backing_read_took(took);
+            self.shared.bypass.backing_read_took(took);
         }
         if result.is_err() {
             self.shared.errors[0].fetch_add(1, Ordering::Relaxed);

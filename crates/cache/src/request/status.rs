@@ -6,7 +6,7 @@
 //! decides. This way, what is undecided here is on the backing as it is at that moment, and what the
 //! backing says later is that, or something a client has written since.
 
-use crate::backing::in_flight::Errand;
+use crate::backing::in_flight::RequestKind;
 use crate::blocks::{blocks_of, share};
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
@@ -77,7 +77,7 @@ impl Handle {
             let part = Extent::new(first, count);
             let (block, blocks) = blocks_of(&part);
             self.lane.turn().await;
-            self.shared.room(block).shard.with(|shard| {
+            self.shared.entry(block).shard.with(|shard| {
                 if shard.knows_nothing() {
                     return push(Known::Nothing, u64::from(count));
                 }
@@ -124,9 +124,9 @@ impl Handle {
         }
         let (below, shared) = (self.below.clone(), self.shared.clone());
         let mut running = self.lane.pin(async move {
-            let sent = shared.patience.sent(Errand::Read);
+            let sent = shared.in_flight.sent(RequestKind::Read);
             let result = below.status(at).await;
-            shared.patience.answered(sent);
+            shared.in_flight.answered(sent);
             result
         });
         let answer = poll_fn(|context| match Pin::new(&mut running).poll(context) {
@@ -135,7 +135,7 @@ impl Handle {
         })
         .await;
         if answer.is_none() {
-            // Where there is no room for it, the sentinel hears no more of it: nothing waits for it.
+            // Where there is no room for it, the watchdog hears no more of it: nothing waits for it.
             let left_behind = async move { _ = running.await };
             let _ = self.lane.spawn(left_behind);
         }

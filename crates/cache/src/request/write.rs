@@ -2,11 +2,11 @@
 
 use crate::blocks::blocks_of;
 use crate::dirty::level::Level;
-use crate::dirty::throttle::Turn;
+use crate::dirty::throttle::ThrottleWait;
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
 use crate::shard::{Admit, Change, Reason, Source};
-use crate::shared::Room;
+use crate::shared::ShardEntry;
 use block::{Error, Extent, Kind, Result};
 use core::sync::atomic::Ordering;
 use lane::Cost;
@@ -53,11 +53,12 @@ impl Handle {
             return false;
         }
         let level = Level::of(&self.shared.gauges, &self.shared.settings.now());
-        level.is_filling() && (self.shared.pace.is_awaited() || self.shared.passing() > 0)
+        level.is_filling()
+            && (self.shared.throttle.is_awaited() || self.shared.writing_through() > 0)
     }
 
     /// Absorbs a change at once, or refuses it. None: it has to wait, or passes.
-    pub(crate) fn try_absorb(&self, room: &Room, change: &Change) -> Option<Result> {
+    pub(crate) fn try_absorb(&self, entry: &ShardEntry, change: &Change) -> Option<Result> {
         if self.shared.has_failed() {
             return Some(Err(FAILED));
         }
@@ -65,7 +66,7 @@ impl Handle {
             return None;
         }
         let settings = self.shared.settings.now();
-        let admit = room.shard.with(|shard| {
+        let admit = entry.shard.with(|shard| {
             let admit = shard.try_absorb(&self.shared.gauges, &settings, change)?;
             shard.count_change(change);
             Some(admit)
@@ -141,20 +142,22 @@ impl Handle {
     ///
     /// # Errors
     /// It is refused, and will be if it asks again.
-    fn ask<'a>(&self, room: &Room, part: &mut Part<'a>) -> Result<(Change<'a>, Admit)> {
+    fn ask<'a>(&self, entry: &ShardEntry, part: &mut Part<'a>) -> Result<(Change<'a>, Admit)> {
         // From here to the decision nothing is awaited: who is told in between is told that.
         let refusal = self.refusal(part.stalls);
         // Anew each time: settings may have changed while this waited.
         let change =
             Change { lined_up: part.lined_up, ..self.change(part.at, part.source, part.fua) };
         let settings = self.shared.settings.now();
-        let admit = room.shard.with(|shard| {
+        let admit = entry.shard.with(|shard| {
             let admit = match refusal {
                 None => Ok(shard.admit(&self.shared.gauges, &settings, &change)),
                 Some(refusal) => Err(refusal),
             };
             // Once: what waits now may still be cut.
-            if let Ok(Admit::Absorbed { .. } | Admit::AbsorbedAndFlush | Admit::Pass { .. }) = admit
+            if let Ok(
+                Admit::Absorbed { .. } | Admit::AbsorbedAndFlush | Admit::WriteThrough { .. },
+            ) = admit
             {
                 shard.count_change(&change);
             }
@@ -164,8 +167,8 @@ impl Handle {
             admit
         });
         if change.lined_up && !part.lined_up {
-            room.changed.notify();
-            self.shared.call_one(self.lane.now());
+            entry.changed.notify();
+            self.shared.wake_worker(self.lane.now());
         }
         Ok((change, admit?))
     }
@@ -173,29 +176,29 @@ impl Handle {
     /// Sees one part of a change through. False: it is too large, and must be cut.
     async fn see_through(&self, mut part: Part<'_>) -> Result<bool> {
         let (first, blocks) = blocks_of(&part.at);
-        let room = self.shared.room(first);
+        let entry = self.shared.entry(first);
         loop {
             self.lane.turn().await;
             // Before the first look: who fails the volume on another lane rings after it is noted.
-            let (seen, freed) = (room.changed.seen(), self.shared.freed.seen());
-            let (change, admit) = self.ask(room, &mut part)?;
+            let (seen, freed) = (entry.changed.seen(), self.shared.freed.seen());
+            let (change, admit) = self.ask(entry, &mut part)?;
             match admit {
-                Admit::Absorbed { turns, .. } => {
+                Admit::Absorbed { throttle_blocks, .. } => {
                     self.lane.charge(Cost::Absorb, blocks);
                     self.shared.start_if(admit);
-                    self.wait_turns(turns).await;
+                    self.wait_throttled(throttle_blocks).await;
                     return Ok(true);
                 }
                 Admit::AbsorbedAndFlush => {
                     self.lane.charge(Cost::Absorb, blocks);
                     return self.flush_for_client().await.map(|()| true);
                 }
-                Admit::Pass { worth_keeping } => {
+                Admit::WriteThrough { cache_copy } => {
                     self.lane.charge(Cost::Pass, 1);
-                    return self.pass(room, &change, worth_keeping).await.map(|()| true);
+                    return self.write_through(entry, &change, cache_copy).await.map(|()| true);
                 }
                 Admit::Cut => return Ok(false),
-                Admit::Wait => room.changed.after(seen).await,
+                Admit::Wait => entry.changed.after(seen).await,
                 Admit::WaitForRoom { urgent } => {
                     if urgent {
                         self.shared.gauges.urgent.store(true, Ordering::SeqCst);
@@ -208,22 +211,22 @@ impl Handle {
     }
 
     /// Slows a writer down whose change is in the buffer already, but nearly fills it.
-    async fn wait_turns(&self, turns: u32) {
-        if turns == 0 {
+    async fn wait_throttled(&self, throttle_blocks: u32) {
+        if throttle_blocks == 0 {
             return;
         }
         let shared = &self.shared;
         let now = self.lane.now();
-        match shared.turn(turns, now) {
-            Turn::Come => return,
-            Turn::After(mine) => {
-                let waiting = shared.pace.waits();
-                shared.rouse(now);
-                shared.pace.after(mine).await;
+        match shared.turn(throttle_blocks, now) {
+            ThrottleWait::Come => return,
+            ThrottleWait::After(mine) => {
+                let waiting = shared.throttle.waits();
+                shared.wake_worker_for_writer(now);
+                shared.throttle.after(mine).await;
                 drop(waiting);
             }
-            Turn::At(ns) => self.lane.sleep_until(ns).await,
+            ThrottleWait::At(ns) => self.lane.sleep_until(ns).await,
         }
-        shared.pace.note_slowed(self.lane.now() - now);
+        shared.throttle.note_slowed(self.lane.now() - now);
     }
 }

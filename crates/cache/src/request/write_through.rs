@@ -4,8 +4,8 @@ use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
 use crate::request::flush::LOST;
-use crate::shard::{Change, Keeps, Passed, Source};
-use crate::shared::Room;
+use crate::shard::{Change, Keeps, Source, WriteThroughEnd};
+use crate::shared::ShardEntry;
 use block::{Error, Fua, Kind, Request, Result};
 use core::sync::atomic::Ordering;
 
@@ -22,13 +22,13 @@ fn request_of(change: &Change, fua: bool) -> Request {
 }
 
 impl Handle {
-    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `worth_keeping`: a copy of it
+    /// Sends a change straight to the backing; its blocks wait for it meanwhile. `cache_copy`: a copy of it
     /// is, where one may be kept.
-    pub(crate) async fn pass(
+    pub(crate) async fn write_through(
         &self,
-        room: &Room,
+        entry: &ShardEntry,
         change: &Change<'_>,
-        worth_keeping: bool,
+        cache_copy: bool,
     ) -> Result {
         if !change.fua {
             // From now on, not from its answer on: a flush that fails in between may have taken it.
@@ -36,14 +36,14 @@ impl Handle {
         }
         let failures = self.shared.flush_failures.load(Ordering::SeqCst);
         let mut result = self.send(change).await;
-        self.shared.drain.rival_passed(self.lane.now());
+        self.shared.estimator.foreground_wrote(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
         let small = blocks <= self.shared.settings.absorb_blocks_max;
-        let keep = worth_keeping && small && self.shared.keeps(first) == Keeps::Yes;
+        let keep = cache_copy && small && self.shared.keeps(first) == Keeps::Yes;
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.unflushed.store(true, Ordering::SeqCst);
-        self.shared.gauges.passed.store(true, Ordering::SeqCst);
+        self.shared.gauges.written_through.store(true, Ordering::SeqCst);
         if !change.fua || result.is_err() {
             self.shared.unkept.store(true, Ordering::SeqCst);
         }
@@ -52,12 +52,13 @@ impl Handle {
         if !change.fua && !self.shared.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
-        let end = Passed { good: result.is_ok(), keep };
-        let drained = room.shard.with(|shard| shard.passed(&self.shared.gauges, change, end));
-        room.changed.notify();
-        if drained || room.has_work.load(Ordering::SeqCst) {
-            self.shared.order_changed.notify();
-            self.shared.call_one(self.lane.now());
+        let end = WriteThroughEnd { good: result.is_ok(), keep };
+        let drained =
+            entry.shard.with(|shard| shard.write_through_done(&self.shared.gauges, change, end));
+        entry.changed.notify();
+        if drained || entry.has_work.load(Ordering::SeqCst) {
+            self.shared.epochs_changed.notify();
+            self.shared.wake_worker(self.lane.now());
         }
         result
     }

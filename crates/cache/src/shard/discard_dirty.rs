@@ -12,16 +12,17 @@ impl Shard {
     /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still on
     /// its way to the backing, and nothing was done.
     pub(crate) fn shut(&mut self) -> bool {
-        if !self.passes.is_empty() || self.zeroes.is_writing() || self.dirty > self.listed() {
+        if !self.write_through.is_empty() || self.zeroes.is_writing() || self.dirty > self.listed()
+        {
             return false;
         }
-        self.passes.close(true);
+        self.write_through.close(true);
         true
     }
 
     /// Takes [`Shard::shut`] back.
     pub(crate) fn reopen(&mut self) {
-        self.passes.close(false);
+        self.write_through.close(false);
     }
 
     /// Gives up all ranges of zeros. Returns their blocks. To be done before the blocks: a slot over a
@@ -63,9 +64,9 @@ impl Shard {
         assert!(self.dirty == 0 || planted(Bug::DiscardKeepsVersions), "something dirty is left");
         self.open_at(open, 0);
         self.doubtful.clear();
-        self.passes.pay_all();
+        self.write_through.pay_all();
         self.plan.clear();
-        self.passes.close(false);
+        self.write_through.close(false);
     }
 
     /// What the planted bug does: one version is taken along into the next epoch.

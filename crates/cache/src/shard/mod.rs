@@ -22,13 +22,15 @@ pub(crate) mod fetches;
 mod read;
 mod rebuild;
 mod status;
+#[cfg(test)]
+mod tests;
 mod write;
 mod write_through;
 pub(crate) mod write_through_queue;
 mod writeback;
 pub(crate) mod zero_ranges;
 
-use crate::admission::Worth;
+use crate::admission::Admission;
 use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::CHAIN_MAX;
@@ -36,7 +38,7 @@ use crate::policy::Policy;
 use crate::recovery;
 use crate::settings::Geometry;
 use crate::shard::fetches::Fills;
-use crate::shard::write_through_queue::Passes;
+use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
 use crate::slots::index::{Hash, Hints, Index};
 use crate::slots::lists::{Links, List, NIL};
@@ -49,7 +51,7 @@ use early_writeback::Early;
 pub(crate) use read::{Fetch, Glance, Keeps, Look};
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Reason, Source};
-pub(crate) use write_through::Passed;
+pub(crate) use write_through::WriteThroughEnd;
 pub(crate) use writeback::{Next, Run};
 
 /// A shard of the cache.
@@ -79,9 +81,9 @@ pub(crate) struct Shard {
     dirty: u32,
     zeroes: Zeroes,
     fills: Fills,
-    passes: Passes,
-    worth: Worth,
-    /// Written blocks that a pass has failed over since: see [`Shard::passed`].
+    write_through: WriteThroughQueue,
+    admission: Admission,
+    /// Written blocks that a pass has failed over since: see [`Shard::write_through_done`].
     doubtful: Vec<u64>,
     /// Some blocks of the closing list, sorted, the last one next.
     plan: Vec<(u64, u32)>,
@@ -113,8 +115,8 @@ impl Shard {
             dirty: 0,
             zeroes: Zeroes::new(extents),
             fills: Fills::new(geometry.fills, geometry.run_blocks),
-            passes: Passes::new(),
-            worth: Worth::default(),
+            write_through: WriteThroughQueue::new(),
+            admission: Admission::default(),
             doubtful: Vec::new(),
             plan: Vec::with_capacity(writeback::PLAN),
             counters: Counters::default(),

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 pub(crate) enum Keeps {
     Yes,
     /// The cache steps aside (C12).
-    Aside,
+    Bypass,
     /// The write mode says no.
     No,
 }
@@ -83,7 +83,7 @@ impl Shard {
                 _ => return Glance::Unknown,
             }
         }
-        self.worth.saw(true);
+        self.admission.saw(true);
         self.counters.read_hits += 1;
         self.counters.blocks_hit += u64::from(blocks);
         Glance::Hit
@@ -91,14 +91,14 @@ impl Shard {
 
     /// A miss of one block that nothing is held of: whether it goes past without being kept.
     fn decline(&mut self, gauges: &Gauges, settings: &Live, keeps: Keeps) -> Glance {
-        let pays = || self.worth.pays(&self.prospect(gauges, settings));
-        if keeps == Keeps::Yes && (pays() || self.worth.opens()) {
+        let pays = || self.admission.pays(&self.prospect(gauges, settings));
+        if keeps == Keeps::Yes && (pays() || self.admission.opens()) {
             return Glance::Unknown;
         }
-        self.worth.saw(false);
+        self.admission.saw(false);
         self.counters.read_misses += 1;
-        self.counters.bypass_not_worth += u64::from(keeps == Keeps::Yes);
-        self.counters.bypass_aside += u64::from(keeps == Keeps::Aside);
+        self.counters.bypass_not_admitted += u64::from(keeps == Keeps::Yes);
+        self.counters.bypass_guard += u64::from(keeps == Keeps::Bypass);
         Glance::Bypass
     }
 
@@ -163,7 +163,7 @@ impl Shard {
                 missing = Some((missing.map_or(block, |(from, _)| from), block));
             }
         }
-        self.worth.saw(missing.is_none());
+        self.admission.saw(missing.is_none());
         let Some((from, to)) = missing else {
             self.counters.read_hits += 1;
             self.counters.blocks_hit += u64::from(blocks);
@@ -174,10 +174,10 @@ impl Shard {
             self.counters.read_joins += 1;
             return Look::Wait;
         }
-        let pays = self.worth.pays(&self.prospect(gauges, settings)) || self.worth.opens();
+        let pays = self.admission.pays(&self.prospect(gauges, settings)) || self.admission.opens();
         // Large reads are copies and scans: keeping them costs what they take from everything else.
         let large = blocks > settings.absorb_blocks_max;
-        let keep = keeps == Keeps::Yes && pays && !large && !self.passes.meet(from, span);
+        let keep = keeps == Keeps::Yes && pays && !large && !self.write_through.meet(from, span);
         // Also what will not be kept is noted while it is under way: a change that is absorbed
         // meanwhile must mark it, or it could show a later change before this one was seen.
         if self.fills.is_full() {
@@ -185,9 +185,9 @@ impl Shard {
         }
         self.counters.read_misses += 1;
         self.counters.bypass_large += u64::from(large);
-        let aside = keeps == Keeps::Aside;
-        self.counters.bypass_not_worth += u64::from(!pays && !large && !aside);
-        self.counters.bypass_aside += u64::from(aside && !large);
+        let aside = keeps == Keeps::Bypass;
+        self.counters.bypass_not_admitted += u64::from(!pays && !large && !aside);
+        self.counters.bypass_guard += u64::from(aside && !large);
         let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {

@@ -19,12 +19,12 @@ pub(crate) enum Known {
 impl Shard {
     /// Whether nothing is known of any block.
     pub(crate) fn knows_nothing(&self) -> bool {
-        self.dirty == 0 && self.zeroes.is_empty() && self.passes.is_empty()
+        self.dirty == 0 && self.zeroes.is_empty() && self.write_through.is_empty()
     }
 
     /// What is known of a block. Clean slots decide nothing: the backing has the same.
     pub(crate) fn known(&self, block: u64) -> Known {
-        if self.passes.meet(block, 1) {
+        if self.write_through.meet(block, 1) {
             return Known::Data;
         }
         match self.current(block) {

@@ -36,7 +36,7 @@ pub(crate) enum Reason {
     Full,
     Late,
     /// The cache steps aside.
-    Aside,
+    Bypass,
 }
 
 /// A change that asks to be admitted. It touches one region.
@@ -55,14 +55,14 @@ pub(crate) struct Change<'a> {
 /// What becomes of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admit {
-    /// It is in the write buffer. `start`: the keeper should look, because this is the first change
+    /// It is in the write buffer. `start`: the flusher should look, because this is the first change
     /// of its epoch or because enough has gathered to begin writing out. `turns`: the buffer is nearly
     /// full, the answer waits for the turn of a change that brings so many new blocks; 0: it does not.
-    Absorbed { start: bool, turns: u32 },
+    Absorbed { start: bool, throttle_blocks: u32 },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
-    /// Send it to the backing, then report with [`Shard::passed`]. `worth_keeping`: a copy of it is.
-    Pass { worth_keeping: bool },
+    /// Send it to the backing, then report with [`Shard::write_through_done`]. `cache_copy`: a copy of it is.
+    WriteThrough { cache_copy: bool },
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,
     /// Wait until the shard changes: something of its blocks is on its way to the backing.
@@ -88,18 +88,18 @@ impl Shard {
     /// Decides about a change and, unless it passes or waits, takes it in.
     pub(crate) fn admit(&mut self, gauges: &Gauges, settings: &Settings, change: &Change) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
-        if self.passes.meet(first, blocks) && !planted(Bug::BypassInFlight) {
+        if self.write_through.meet(first, blocks) && !planted(Bug::BypassInFlight) {
             return Admit::Wait;
         }
-        let blind = change.barred == Some(Reason::Aside) && planted(Bug::AsideIgnoresDirty);
+        let blind = change.barred == Some(Reason::Bypass) && planted(Bug::AsideIgnoresDirty);
         let met = if blind { Met::default() } else { self.meet(&change.at) };
         if met.early && matches!(change.source, Source::Zeros { .. }) {
             return Admit::Wait;
         }
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
         let Some(reason) = barred else {
-            let turns = Shard::turns_for(gauges, settings, change, &met);
-            return self.absorb(gauges, settings, change, turns);
+            let throttle_blocks = Shard::throttle_blocks_for(gauges, settings, change, &met);
+            return self.absorb(gauges, settings, change, throttle_blocks);
         };
         if met.partly {
             return self.absorb_behind(gauges, settings, change, &met);
@@ -113,22 +113,22 @@ impl Shard {
                 _ => Admit::WaitForRoom { urgent: false },
             };
         }
-        let behind = met.writing || self.passes.is_behind(change.at, change.lined_up);
+        let behind = met.writing || self.write_through.is_behind(change.at, change.lined_up);
         if behind && !planted(Bug::BypassInFlight) {
             return Admit::Wait;
         }
-        self.count_pass(reason);
+        self.count_write_through(reason);
         // What processors are too busy to absorb, they are too busy to copy, unless a copy has been of use.
-        let held = self.begin_pass(gauges, &change.at);
-        Admit::Pass { worth_keeping: held || reason != Reason::Aside }
+        let held = self.begin_write_through(gauges, &change.at);
+        Admit::WriteThrough { cache_copy: held || reason != Reason::Bypass }
     }
 
     /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nobody passes
     /// it: it would else wait as long as others go on to write there. `lined_up`: whether it has waited before.
     pub(crate) fn line_up(&mut self, at: Extent, waits: bool, lined_up: &mut bool) {
         match (core::mem::replace(lined_up, waits), waits) {
-            (false, true) => self.passes.line_up(at),
-            (true, false) => self.passes.leave_line(at),
+            (false, true) => self.write_through.line_up(at),
+            (true, false) => self.write_through.leave_line(at),
             _ => {}
         }
     }
@@ -141,17 +141,22 @@ impl Shard {
         change: &Change,
     ) -> Option<Admit> {
         let (first, blocks) = blocks_of(&change.at);
-        if self.passes.meet(first, blocks) {
+        if self.write_through.meet(first, blocks) {
             return None;
         }
         let met = self.meet(&change.at);
         let waits = self.full(gauges, settings, change, &met).is_some()
-            || Shard::turns_for(gauges, settings, change, &met) > 0;
+            || Shard::throttle_blocks_for(gauges, settings, change, &met) > 0;
         (!waits).then(|| self.absorb(gauges, settings, change, 0))
     }
 
     /// How many turns a change takes in a buffer that is nearly full: one for each new block.
-    fn turns_for(gauges: &Gauges, settings: &Settings, change: &Change, met: &Met) -> u32 {
+    fn throttle_blocks_for(
+        gauges: &Gauges,
+        settings: &Settings,
+        change: &Change,
+        met: &Met,
+    ) -> u32 {
         match Level::of(gauges, settings).is_pressed() {
             true => Shard::slots_for(change).saturating_sub(met.open),
             false => 0,
@@ -181,17 +186,17 @@ impl Shard {
         self.counters.blocks_requested += u64::from(blocks_of(&change.at).1);
     }
 
-    fn count_pass(&mut self, reason: Reason) {
+    fn count_write_through(&mut self, reason: Reason) {
         let counters = &mut self.counters;
-        counters.passes += 1;
+        counters.writes_through += 1;
         *match reason {
-            Reason::Mode => &mut counters.passes_mode,
-            Reason::Unproven => &mut counters.passes_unproven,
-            Reason::Fua => &mut counters.passes_fua,
-            Reason::Large => &mut counters.passes_large,
-            Reason::Full => &mut counters.passes_full,
-            Reason::Late => &mut counters.passes_late,
-            Reason::Aside => &mut counters.passes_aside,
+            Reason::Mode => &mut counters.writes_through_mode,
+            Reason::Unproven => &mut counters.writes_through_unproven,
+            Reason::Fua => &mut counters.writes_through_fua,
+            Reason::Large => &mut counters.writes_through_large,
+            Reason::Full => &mut counters.writes_through_full,
+            Reason::Late => &mut counters.writes_through_late,
+            Reason::Bypass => &mut counters.writes_through_guard,
         } += 1;
     }
 
@@ -257,7 +262,7 @@ impl Shard {
                 || exceeds(gauges.open.load(Ordering::Relaxed), gauges.open_limit(settings)))
         {
             // Who found none once finds it again only when there is some: else a few would be absorbed in
-            // turns with those who pass, and the crew would never get the better of them.
+            // turns with those who pass, and the workers would never get the better of them.
             gauges.full.store(true, Ordering::Relaxed);
             return Some(Reason::Full);
         }
@@ -316,7 +321,7 @@ impl Shard {
         gauges: &Gauges,
         settings: &Settings,
         change: &Change,
-        turns: u32,
+        throttle_blocks: u32,
     ) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
         let sequence = gauges.sequence.fetch_add(1, Ordering::Relaxed);
@@ -346,10 +351,10 @@ impl Shard {
             debt_blocks: gauges.debt(),
             allowance_blocks: gauges.allowance.load(Ordering::Relaxed),
         });
-        // From its first change on, an epoch has an age that the keeper must watch.
+        // From its first change on, an epoch has an age that the flusher must watch.
         let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
         let start = woken || gauges.has_much_to_write(settings);
-        Admit::Absorbed { start, turns }
+        Admit::Absorbed { start, throttle_blocks }
     }
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 
 /// How a passing change ended.
 #[derive(Clone, Copy)]
-pub(crate) struct Passed {
+pub(crate) struct WriteThroughEnd {
     /// It succeeded.
     pub(crate) good: bool,
     /// A copy may be kept for reading.
@@ -25,10 +25,10 @@ fn is_careless() -> bool {
 
 impl Shard {
     /// Returns whether a copy of any of it was held.
-    pub(super) fn begin_pass(&mut self, gauges: &Gauges, at: &Extent) -> bool {
+    pub(super) fn begin_write_through(&mut self, gauges: &Gauges, at: &Extent) -> bool {
         let (first, blocks) = blocks_of(at);
         let mut held = false;
-        self.passes.begin(*at);
+        self.write_through.begin(*at);
         self.fills.forget(first, blocks);
         for block in first..first + u64::from(blocks) {
             // The backing may show the change before it is answered. Whoever has read it there must
@@ -46,7 +46,12 @@ impl Shard {
 
     /// A passing change has ended. What it overtook is dropped; a copy is kept where it may be.
     /// Returns whether the closing epoch lost a block that way.
-    pub(crate) fn passed(&mut self, gauges: &Gauges, change: &Change, end: Passed) -> bool {
+    pub(crate) fn write_through_done(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        end: WriteThroughEnd,
+    ) -> bool {
         let before = gauges.remaining.load(Ordering::SeqCst);
         let (first, blocks) = blocks_of(&change.at);
         for block in first..first + u64::from(blocks) {
@@ -58,7 +63,7 @@ impl Shard {
                 self.doubt(gauges, block);
             }
         }
-        self.passes.end(change.at);
+        self.write_through.end(change.at);
         gauges.remaining.load(Ordering::SeqCst) != before
     }
 
@@ -67,7 +72,7 @@ impl Shard {
     /// to be written settles it, and is next where somebody waits for that.
     fn doubt(&mut self, gauges: &Gauges, block: u64) {
         if self.is_due(block) {
-            self.passes.owe(block);
+            self.write_through.owe(block);
         }
         match self.current(block) {
             Some((slot, header)) if header.state == State::Clean => {

@@ -6,21 +6,21 @@ use block::Extent;
 
 /// The passing changes of a shard. A handful at a time: a list is searched faster than a table.
 #[derive(Default)]
-pub(crate) struct Passes {
+pub(crate) struct WriteThroughQueue {
     list: Vec<Extent>,
     /// Changes that wait until nothing of their blocks is on its way to the backing any more.
     line: Vec<Extent>,
-    /// Blocks that a pass has failed over while the crew was to write them: it goes first there. They would
+    /// Blocks that a pass has failed over while the workers was to write them: it goes first there. They would
     /// else wait as long as others go on to fail, and whoever waits for a flush with them.
     owed: Vec<u64>,
     /// As if one touched every block: nothing may begin here.
     closed: bool,
 }
 
-impl Passes {
-    pub(crate) fn new() -> Passes {
+impl WriteThroughQueue {
+    pub(crate) fn new() -> WriteThroughQueue {
         let (list, line) = (Vec::with_capacity(64), Vec::with_capacity(64));
-        Passes { list, line, owed: Vec::new(), closed: false }
+        WriteThroughQueue { list, line, owed: Vec::new(), closed: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -37,7 +37,7 @@ impl Passes {
     }
 
     pub(crate) fn end(&mut self, at: Extent) {
-        let position = self.list.iter().position(|pass| *pass == at);
+        let position = self.list.iter().position(|write_through| *write_through == at);
         self.list.swap_remove(position.expect("a pass ends once"));
     }
 
@@ -52,14 +52,14 @@ impl Passes {
         self.line.remove(position.expect("it has lined up"));
     }
 
-    /// A pass has failed over a block that the crew is to write: that is to be next.
+    /// A pass has failed over a block that the workers are to write: that is to be next.
     pub(crate) fn owe(&mut self, block: u64) {
         if !self.owed.contains(&block) {
             self.owed.push(block);
         }
     }
 
-    /// The crew has written it, or has failed to.
+    /// The workers have written it, or has failed to.
     pub(crate) fn pay(&mut self, block: u64) {
         self.owed.retain(|&owed| owed != block);
     }
@@ -70,7 +70,7 @@ impl Passes {
     }
 
     /// Whether somebody goes before this one at some of the same blocks: a change that waits there since before
-    /// it came, or the crew. `waits`: this one is in the line itself.
+    /// it came, or the workers. `waits`: this one is in the line itself.
     pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
         let before = match waits {
             true => self.line.iter().position(|other| *other == at).unwrap_or(0),
@@ -88,7 +88,7 @@ impl Passes {
     }
 
     /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a change waits
-    /// for what is under way, unless that waits for the crew itself. It would else wait as long as somebody goes
+    /// for what is under way, unless that waits for the workers itself. It would else wait as long as somebody goes
     /// on to write there.
     #[inline]
     pub(crate) fn hold_back(&self, block: u64) -> bool {
@@ -109,58 +109,66 @@ mod tests {
 
     #[test]
     fn a_pass_is_met_where_it_is_and_everywhere_while_nothing_may_begin() {
-        let mut passes = Passes::new();
-        assert!(passes.is_empty() && !passes.meet(0, 1000));
+        let mut write_through = WriteThroughQueue::new();
+        assert!(write_through.is_empty() && !write_through.meet(0, 1000));
         // The end of block 5, and a part of block 6.
         let at = Extent::new(47, 3);
-        passes.begin(at);
-        let met = [(0, 5), (5, 1), (6, 1), (7, 9), (4, 4)].map(|(first, n)| passes.meet(first, n));
+        write_through.begin(at);
+        let met =
+            [(0, 5), (5, 1), (6, 1), (7, 9), (4, 4)].map(|(first, n)| write_through.meet(first, n));
         assert_eq!(met, [false, true, true, false, true]);
-        assert!(!passes.is_empty());
-        passes.close(true);
-        assert!(passes.meet(7, 9));
-        passes.end(at);
-        assert!(!passes.is_empty() && passes.meet(900, 1));
-        passes.close(false);
-        assert!(passes.is_empty() && !passes.meet(5, 2));
+        assert!(!write_through.is_empty());
+        write_through.close(true);
+        assert!(write_through.meet(7, 9));
+        write_through.end(at);
+        assert!(!write_through.is_empty() && write_through.meet(900, 1));
+        write_through.close(false);
+        assert!(write_through.is_empty() && !write_through.meet(5, 2));
     }
 
     #[test]
     fn who_waits_goes_before_whoever_comes_later_and_nothing_is_sent_before_him() {
-        let mut passes = Passes::new();
+        let mut write_through = WriteThroughQueue::new();
         let (first, second) = (Extent::new(16, 8), Extent::new(8, 16));
-        assert!(!passes.is_behind(second, false) && !passes.hold_back(2));
-        passes.line_up(first);
-        assert!(passes.is_behind(second, false) && !passes.is_behind(first, true));
-        assert!(!passes.is_behind(Extent::new(24, 8), false), "it is beside it");
-        passes.line_up(second);
-        assert!(passes.is_behind(second, true) && !passes.is_behind(first, true));
-        assert_eq!([0, 1, 2, 3].map(|block| passes.hold_back(block)), [false, true, true, false]);
-        assert!(!passes.meet(0, 10) && passes.is_empty(), "nothing passes");
-        passes.leave_line(first);
-        assert!(!passes.is_behind(second, true) && passes.hold_back(2));
-        passes.leave_line(second);
-        assert!(!passes.hold_back(2));
+        assert!(!write_through.is_behind(second, false) && !write_through.hold_back(2));
+        write_through.line_up(first);
+        assert!(write_through.is_behind(second, false) && !write_through.is_behind(first, true));
+        assert!(!write_through.is_behind(Extent::new(24, 8), false), "it is beside it");
+        write_through.line_up(second);
+        assert!(write_through.is_behind(second, true) && !write_through.is_behind(first, true));
+        assert_eq!(
+            [0, 1, 2, 3].map(|block| write_through.hold_back(block)),
+            [false, true, true, false]
+        );
+        assert!(!write_through.meet(0, 10) && write_through.is_empty(), "nothing passes");
+        write_through.leave_line(first);
+        assert!(!write_through.is_behind(second, true) && write_through.hold_back(2));
+        write_through.leave_line(second);
+        assert!(!write_through.hold_back(2));
     }
 
     #[test]
     fn where_a_pass_has_failed_over_what_is_to_be_written_the_crew_goes_first() {
-        let mut passes = Passes::new();
+        let mut write_through = WriteThroughQueue::new();
         let at = Extent::new(16, 16);
-        passes.line_up(at);
-        (0..2).for_each(|_| passes.owe(3));
-        assert!(passes.is_behind(at, true) && !passes.is_behind(Extent::new(32, 8), false));
-        assert_eq!([2, 3].map(|block| passes.hold_back(block)), [true, false]);
-        passes.pay(2);
-        assert!(passes.is_behind(at, true));
-        passes.pay(3);
-        assert!(!passes.is_behind(at, true) && passes.hold_back(3));
-        passes.owe(2);
-        passes.pay_all();
-        assert!(!passes.is_behind(at, true));
-        passes.leave_line(at);
-        passes.owe(3);
-        let behind = [1, 2, 3, 4].map(|block| passes.is_behind(Extent::new(block * 8, 8), false));
+        write_through.line_up(at);
+        (0..2).for_each(|_| write_through.owe(3));
+        assert!(
+            write_through.is_behind(at, true)
+                && !write_through.is_behind(Extent::new(32, 8), false)
+        );
+        assert_eq!([2, 3].map(|block| write_through.hold_back(block)), [true, false]);
+        write_through.pay(2);
+        assert!(write_through.is_behind(at, true));
+        write_through.pay(3);
+        assert!(!write_through.is_behind(at, true) && write_through.hold_back(3));
+        write_through.owe(2);
+        write_through.pay_all();
+        assert!(!write_through.is_behind(at, true));
+        write_through.leave_line(at);
+        write_through.owe(3);
+        let behind =
+            [1, 2, 3, 4].map(|block| write_through.is_behind(Extent::new(block * 8, 8), false));
         assert_eq!(behind, [false, false, true, false]);
     }
 }

@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 /// Blocks that are sorted at a time: the sort is one short section, the sweep is long enough.
 pub(super) const PLAN: usize = 512;
 
-/// A run of blocks on its way to the backing. Each crew member has one and uses it again and again.
+/// A run of blocks on its way to the backing. Each worker has one and uses it again and again.
 pub(crate) struct Run {
     /// The slots, in the order of their blocks.
     slots: Vec<u32>,
@@ -85,7 +85,7 @@ impl Run {
     }
 }
 
-/// What a crew member finds to do.
+/// What a worker finds to do.
 pub(crate) enum Next {
     /// Nothing here.
     Nothing,
@@ -156,7 +156,7 @@ impl Shard {
         if self.zeroes.unwritten(closing) > 0 {
             // Slots of the same epoch are newer than its ranges: they wait for them.
             let Some(range) = self.zeroes.next_run(closing) else { return Next::Nothing };
-            if self.passes.meet(range.first, range.blocks) {
+            if self.write_through.meet(range.first, range.blocks) {
                 self.zeroes.run_done(&range, false);
                 return Next::Nothing;
             }
@@ -175,7 +175,7 @@ impl Shard {
     /// The parts of a range that its epoch does not overwrite. The others are left out not only to
     /// save the work: a recovered range may have been durable already, together with the slots over
     /// it, and then the backing must not show zeros there again. The same holds for a range that waits
-    /// again after a failed flush, while the crew has begun to write the slots over it again.
+    /// again after a failed flush, while the workers have begun to write the slots over it again.
     fn carve(&self, range: &ZeroRun, run: &mut Run) {
         run.clear(&self.arena);
         let sectors = u64::from(BLOCK_SECTORS);
@@ -226,9 +226,10 @@ impl Shard {
     }
 
     /// A block under a pass waits for it, one where a change waits to be sent for that, and one that is under
-    /// way for its end; the ends of all ring the crew.
+    /// way for its end; the ends of all ring the workers.
     fn is_held_back(&self, block: u64) -> bool {
-        self.passes.hold_back(block) || self.is_under_way(block) && !planted(Bug::WriteBeside)
+        self.write_through.hold_back(block)
+            || self.is_under_way(block) && !planted(Bug::WriteBeside)
     }
 
     /// Whether a version of this block waits to be written out with the closing epoch.
@@ -303,7 +304,7 @@ impl Shard {
         for &slot in &run.slots {
             let header = self.header(slot);
             assert_eq!(header.state, State::Writing, "a run's slot was changed under it");
-            self.passes.pay(header.block);
+            self.write_through.pay(header.block);
             let begun = self.is_closing(&header);
             let overtaken = self.is_overtaken(slot, &header) && !planted(Bug::KeepOvertaken);
             if !begun {
@@ -355,7 +356,7 @@ impl Shard {
         }
         for _ in 0..most {
             let Some(slot) = self.links.pop_front(&mut self.written) else {
-                self.doubtful.clear();
+                self.settle_doubts();
                 if planted(Bug::RangesLast) {
                     self.zeroes.release(&self.arena, self.closing_epoch);
                 }
@@ -364,6 +365,15 @@ impl Shard {
             self.release_one(gauges, slot);
         }
         true
+    }
+
+    /// Nothing of the epoch is left. What was written out early beside its release is not durable yet: doubts
+    /// about that stay.
+    fn settle_doubts(&mut self) {
+        let mut doubtful = core::mem::take(&mut self.doubtful);
+        let is_written = |header: Header| header.state == State::Written;
+        doubtful.retain(|&block| self.current(block).is_some_and(|(_, header)| is_written(header)));
+        self.doubtful = doubtful;
     }
 
     /// A version is durable, and in no list: it becomes clean, or goes if a newer one exists.
@@ -402,7 +412,7 @@ impl Shard {
         left
     }
 
-    /// Whether the crew may find something here.
+    /// Whether the workers may find something here.
     pub(crate) fn has_work(&self, gauges: &Gauges) -> bool {
         self.closing.length > 0
             || self.zeroes.unwritten(self.closing_epoch) > 0

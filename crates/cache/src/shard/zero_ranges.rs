@@ -31,7 +31,7 @@ impl Pending {
     }
 }
 
-/// A range that the crew is writing out.
+/// A range that the workers are writing out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ZeroRun {
     number: u32,

@@ -64,13 +64,13 @@ counters! {
     /// Blocks that a write changed while they were being fetched, and that were not kept.
     count fills_marked: "blocks",
     /// Misses not kept because keeping would have cost more than it brings.
-    count bypass_not_worth: "requests",
+    count bypass_not_admitted: "requests",
     /// Misses not kept because the request was large.
     count bypass_large: "requests",
     /// Blocks of misses not kept because no slot could be had.
     count bypass_no_slot: "blocks",
-    /// Misses not kept because the cache steps aside: see `asides`.
-    count bypass_aside: "requests",
+    /// Misses not kept because the cache steps aside: see `bypasses`.
+    count bypass_guard: "requests",
     /// Time saved by reads answered from memory: each counts as the backing's measured read latency
     /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited for
     /// another one's fetch saved nothing.
@@ -106,28 +106,28 @@ counters! {
     /// How long those waited, summed over all of them: of two that waited together each counts.
     count slowed_ns: "nanoseconds",
     /// Changes sent straight to the backing, for any reason.
-    count passes: "requests",
+    count writes_through: "requests",
     /// Changes sent straight to the backing because no client has proved by a flush that it knows a
     /// write buffer (C11).
-    count passes_unproven: "requests",
+    count writes_through_unproven: "requests",
     /// Changes sent straight to the backing because of the write mode.
-    count passes_mode: "requests",
+    count writes_through_mode: "requests",
     /// Changes sent straight to the backing because the request was FUA.
-    count passes_fua: "requests",
+    count writes_through_fua: "requests",
     /// Changes sent straight to the backing because the request was large.
-    count passes_large: "requests",
+    count writes_through_large: "requests",
     /// Changes sent straight to the backing because the write buffer was full (C6, C13).
-    count passes_full: "requests",
+    count writes_through_full: "requests",
     /// Changes sent straight to the backing because the oldest dirty block was older than
     /// `dirty_age` (C6).
-    count passes_late: "requests",
-    /// Changes sent straight to the backing because the cache steps aside: see `asides`.
-    count passes_aside: "requests",
+    count writes_through_late: "requests",
+    /// Changes sent straight to the backing because the cache steps aside: see `bypasses`.
+    count writes_through_guard: "requests",
     /// How often the guard has made the cache step aside, because keeping blocks or absorbing writes
     /// cost more than it brought (C12).
-    count asides: "times",
+    count bypasses: "times",
     /// How long the cache has stepped aside in all.
-    count aside_ns: "nanoseconds",
+    count bypass_ns: "nanoseconds",
     /// Blocks evicted.
     count evictions: "blocks",
     /// Flushes asked for, by clients and by the engine itself to move on.
@@ -170,7 +170,7 @@ counters! {
     /// `ordered` mode with a flush for each epoch.
     gauge flush_predicted_ns: "nanoseconds",
     /// 1 while the cache steps aside with what it would keep of reads, 2 with writes, 3 with both.
-    gauge aside: "flags",
+    gauge bypass_now: "flags",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",
 }

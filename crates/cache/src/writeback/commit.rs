@@ -1,9 +1,9 @@
-//! Writing out: the leader of an epoch. It closes the epoch, waits for the crew, flushes the backing, and
+//! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the backing, and
 //! releases what is durable then; so, too, without closing it, for what was written out early.
 
 use crate::backing::retry::{Pauses, TAINTED};
 use crate::dirty::gauges::Gauges;
-use crate::epochs::{Order, Start};
+use crate::epochs::{Epochs, Start};
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
 use crate::shard::Shard;
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use block::{Error, Result};
 use core::sync::atomic::Ordering;
 
-/// Leads the write-out of an epoch: close, wait for the crew, flush, release.
+/// Leads the write-out of an epoch: close, wait for the workers, flush, release.
 pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     let shared = &handle.shared;
     let begun = handle.lane.now();
@@ -28,7 +28,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     }
     let mut pauses = Pauses::new();
     loop {
-        shared.muster();
+        shared.wake_workers();
         if !written(shared).await {
             return give_up(handle).await;
         }
@@ -42,20 +42,20 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         shared.arena.note_durable(epoch);
     }
     handle.lane.turn().await;
-    shared.order.with(|order| {
-        order.durable(epoch);
-        shared.show_closed(order);
+    shared.epochs.with(|epochs| {
+        epochs.durable(epoch);
+        shared.show_closed(epochs);
     });
-    shared.epochs.fetch_add(1, Ordering::Relaxed);
+    shared.epochs_durable.fetch_add(1, Ordering::Relaxed);
     shared.latencies.write_out_ns.record(handle.lane.now() - begun);
-    shared.order_changed.notify();
+    shared.epochs_changed.notify();
     // The open epoch may be written out early again, beside the release.
     shared.kick.notify();
     slice_by_slice(handle, Shard::release).await;
     handle.lane.turn().await;
-    shared.order.with(Order::released);
-    shared.order_changed.notify();
-    // The keeper does nothing about the open epoch while another one is being written out.
+    shared.epochs.with(Epochs::released);
+    shared.epochs_changed.notify();
+    // The flusher does nothing about the open epoch while another one is being written out.
     shared.kick.notify();
     // Not before: who waits may have looked between two rooms' releases, and asks for no write-out.
     shared.freed.notify();
@@ -65,28 +65,28 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
 pub(crate) async fn settle(handle: &Handle) -> bool {
     let shared = &handle.shared;
     handle.lane.turn().await;
-    if !shared.order.with(Order::begin_settling) {
+    if !shared.epochs.with(Epochs::begin_settling) {
         return false;
     }
     if shared.rewrite.swap(false, Ordering::SeqCst) {
         taint(handle).await;
     }
-    for room in &shared.rooms {
+    for entry in &shared.shards {
         handle.lane.turn().await;
-        room.shard.with(|shard| shard.begin_settling());
+        entry.shard.with(|shard| shard.begin_settling());
     }
     match flush_until_well(handle).await {
         true => slice_by_slice(handle, Shard::settle_written).await,
         false => {
-            for room in &shared.rooms {
+            for entry in &shared.shards {
                 handle.lane.turn().await;
-                room.shard.with(|shard| shard.cancel_settling());
+                entry.shard.with(|shard| shard.cancel_settling());
             }
         }
     }
     handle.lane.turn().await;
-    shared.order.with(Order::settled);
-    shared.order_changed.notify();
+    shared.epochs.with(Epochs::settled);
+    shared.epochs_changed.notify();
     shared.freed.notify();
     true
 }
@@ -107,7 +107,7 @@ async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
     let begun = handle.lane.now();
     match flush_backing(handle).await {
         Ok(()) => {
-            handle.shared.drain.flushed(handle.lane.now() - begun);
+            handle.shared.estimator.flushed(handle.lane.now() - begun);
             true
         }
         Err(error) => {
@@ -118,11 +118,11 @@ async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
     }
 }
 
-/// The leader gives up: the volume has failed.
+/// The commit gives up: the volume has failed.
 async fn give_up(handle: &Handle) {
     handle.lane.turn().await;
-    handle.shared.order.with(Order::abandon);
-    handle.shared.order_changed.notify();
+    handle.shared.epochs.with(Epochs::abandon);
+    handle.shared.epochs_changed.notify();
 }
 
 /// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
@@ -141,9 +141,9 @@ async fn flush_first(handle: &Handle) -> bool {
 pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
     let shared = &handle.shared;
     shared.arena.note_epoch(epoch + 1);
-    for room in &shared.rooms {
+    for entry in &shared.shards {
         handle.lane.turn().await;
-        room.shard.with(|shard| {
+        entry.shard.with(|shard| {
             shard.close(&shared.gauges);
             if begins {
                 shard.begin(&shared.gauges);
@@ -151,31 +151,31 @@ pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
         });
     }
     handle.lane.turn().await;
-    shared.order.with(Order::walked);
-    shared.order_changed.notify();
+    shared.epochs.with(Epochs::walked);
+    shared.epochs_changed.notify();
     // The open epoch is empty: there is room in it.
     shared.freed.notify();
 }
 
 /// Walks the shards: the oldest closed epoch is the one to be written out.
 async fn begin(handle: &Handle) {
-    for room in &handle.shared.rooms {
+    for entry in &handle.shared.shards {
         handle.lane.turn().await;
-        room.shard.with(|shard| shard.begin(&handle.shared.gauges));
+        entry.shard.with(|shard| shard.begin(&handle.shared.gauges));
     }
 }
 
 /// Waits until everything of the closing epoch is on the backing. False: the volume has failed.
 async fn written(shared: &Shared) -> bool {
     loop {
-        let seen = shared.order_changed.seen();
+        let seen = shared.epochs_changed.seen();
         if shared.has_failed() {
             return false;
         }
         if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
             return true;
         }
-        shared.order_changed.after(seen).await;
+        shared.epochs_changed.after(seen).await;
     }
 }
 
@@ -219,36 +219,37 @@ async fn flush_failed(handle: &Handle, error: Error) {
         false => shared.settings.retry_time_ns(),
     };
     // First: what waits again then must not be sent if that is the end.
-    handle.trouble(error, 2, retry_time_ns).await;
+    handle.backing_failed(error, 2, retry_time_ns).await;
     taint(handle).await;
 }
 
 /// Everything written since the last good flush waits again.
 async fn taint(handle: &Handle) {
     let shared = &handle.shared;
-    for room in &shared.rooms {
+    for entry in &shared.shards {
         loop {
             handle.lane.turn().await;
-            if !room.shard.with(|shard| shard.taint(&shared.gauges, shared.geometry.slice_blocks)) {
+            if !entry.shard.with(|shard| shard.taint(&shared.gauges, shared.geometry.slice_blocks))
+            {
                 break;
             }
         }
-        room.has_work.store(true, Ordering::SeqCst);
+        entry.has_work.store(true, Ordering::SeqCst);
     }
 }
 
 /// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there are more.
 async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
     let shared = &handle.shared;
-    for room in &shared.rooms {
+    for entry in &shared.shards {
         loop {
             handle.lane.turn().await;
-            if !room.shard.with(|shard| slice(shard, &shared.gauges, shared.geometry.slice_blocks))
+            if !entry.shard.with(|shard| slice(shard, &shared.gauges, shared.geometry.slice_blocks))
             {
                 break;
             }
             handle.lane.rest().await;
         }
-        room.changed.notify();
+        entry.changed.notify();
     }
 }

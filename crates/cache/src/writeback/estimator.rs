@@ -30,7 +30,7 @@ const ALONE_ONE_IN: u32 = 256;
 
 /// What is measured of write-outs (C13).
 #[derive(Debug)]
-pub(crate) struct Drain {
+pub(crate) struct Estimator {
     /// Blocks a second; 0: not measured yet.
     pub(crate) blocks_per_second: AtomicU64,
     /// A flush of the backing, in nanoseconds.
@@ -62,9 +62,9 @@ const WANTED: u32 = 1;
 /// ... or is under way.
 const ALONE: u32 = 2;
 
-impl Default for Drain {
-    fn default() -> Drain {
-        Drain {
+impl Default for Estimator {
+    fn default() -> Estimator {
+        Estimator {
             blocks_per_second: AtomicU64::new(0),
             flush_ns: AtomicU64::new(0),
             least_ns: Default::default(),
@@ -83,7 +83,7 @@ impl Default for Drain {
 
 /// Who else wants the backing at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rivals {
+pub(crate) struct Foreground {
     /// So many reads are under way.
     pub(crate) reads: u32,
     /// Changes that went past the cache, or flushes, are under way.
@@ -107,14 +107,14 @@ fn ease(gauge: &AtomicU64, sample: u64) {
     gauge.store(now, Ordering::Relaxed);
 }
 
-impl Drain {
+impl Estimator {
     /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
-    pub(crate) fn may_begin(&self, now_ns: u64, rivals: Rivals) -> bool {
-        let wanted = !rivals.flush && self.alone.load(Ordering::SeqCst) != 0;
+    pub(crate) fn may_begin(&self, now_ns: u64, foreground: Foreground) -> bool {
+        let wanted = !foreground.flush && self.alone.load(Ordering::SeqCst) != 0;
         // Where others are served beside it, a run is as alone as it can be. It is not worth that a writer
         // waits for it.
-        let alone = wanted && !rivals.pressed && rivals.writers == 0;
-        let window = if alone { 1 } else { self.window(rivals) };
+        let alone = wanted && !foreground.pressed && foreground.writers == 0;
+        let window = if alone { 1 } else { self.window(foreground) };
         let begun = self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |runs| {
             (runs < window).then_some(runs + 1)
         });
@@ -132,16 +132,16 @@ impl Drain {
 
     /// How many runs may be under way: what the device likes, less where others wait for it; as many as
     /// writers wait for them, for those would else be in the device themselves.
-    pub(crate) fn window(&self, rivals: Rivals) -> u32 {
+    pub(crate) fn window(&self, foreground: Foreground) -> u32 {
         let liked = self.liked();
-        let window = match rivals {
-            Rivals { flush: true, .. } => liked.max(4),
-            Rivals { changes: true, .. } => 1,
-            Rivals { reads: 1.., pressed: false, .. } => (liked / 2).max(1),
-            Rivals { reads: 1.., .. } => liked.saturating_sub(rivals.reads).max(1),
+        let window = match foreground {
+            Foreground { flush: true, .. } => liked.max(4),
+            Foreground { changes: true, .. } => 1,
+            Foreground { reads: 1.., pressed: false, .. } => (liked / 2).max(1),
+            Foreground { reads: 1.., .. } => liked.saturating_sub(foreground.reads).max(1),
             _ => liked,
         };
-        window.max(rivals.writers)
+        window.max(foreground.writers)
     }
 
     /// How many runs under way the device likes.
@@ -150,22 +150,22 @@ impl Drain {
     }
 
     /// A change has gone past the cache: others will follow.
-    pub(crate) fn rival_passed(&self, now_ns: u64) {
+    pub(crate) fn foreground_wrote(&self, now_ns: u64) {
         self.passed_ns.store(now_ns.max(1), Ordering::Relaxed);
-        self.rival_served();
+        self.foreground_served();
     }
 
     /// Somebody else's request was served. Beside runs it counts as a block of theirs: what the backing can
     /// do is not told by what others leave of it.
     #[inline]
-    pub(crate) fn rival_served(&self) {
+    pub(crate) fn foreground_served(&self) {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
             self.sample_blocks.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Whether that was just now: no longer ago than the backing takes for a few.
-    pub(crate) fn has_just_passed(&self, now_ns: u64) -> bool {
+    pub(crate) fn has_just_written_through(&self, now_ns: u64) -> bool {
         let passed_ns = self.passed_ns.load(Ordering::Relaxed);
         let soon_ns = self.least_of(1).unwrap_or(0).saturating_mul(JUST);
         passed_ns > 0 && now_ns.saturating_sub(passed_ns) < soon_ns
@@ -205,10 +205,10 @@ impl Drain {
         start_ns: u64,
         blocks: u32,
         most: u32,
-        rivals: Rivals,
+        foreground: Foreground,
     ) -> bool {
         // Beside others, nobody knows whose queue it is.
-        let most = if rivals.reads > 0 || rivals.changes { 0 } else { most };
+        let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
         self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
@@ -305,8 +305,8 @@ impl Drain {
 
     /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is longer
     /// only makes others wait longer. Where readers would, and there is room, it may be less efficient.
-    pub(crate) fn run_blocks(&self, most: u32, rivals: Rivals) -> u32 {
-        let gently = rivals.reads > 0 && !rivals.pressed;
+    pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
+        let gently = foreground.reads > 0 && !foreground.pressed;
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         if number.is_multiple_of(LONG_ONE_IN) && !gently {
             return most;
@@ -346,7 +346,7 @@ mod tests {
     /// Runs of `blocks` blocks, as many at a time as the window allows, on a device of `servers`
     /// servers that take `service_ns` each, then `block_ns` for every block over one link.
     fn drive(
-        drain: &Drain,
+        drain: &Estimator,
         runs: u32,
         blocks: u32,
         servers: usize,
@@ -357,13 +357,13 @@ mod tests {
         let mut flights: Vec<(u64, u64)> = Vec::new();
         let mut now = 0;
         for _ in 0..runs {
-            while !drain.may_begin(now, Rivals::default()) {
+            while !drain.may_begin(now, Foreground::default()) {
                 flights.sort_unstable();
                 let (end, start) = flights.remove(0);
                 now = now.max(end);
-                drain.end(now, start, blocks, 64, Rivals::default());
+                drain.end(now, start, blocks, 64, Foreground::default());
             }
-            drain.run_blocks(blocks, Rivals::default());
+            drain.run_blocks(blocks, Foreground::default());
             link = link.max(now) + block_ns * u64::from(blocks);
             let server = free.iter_mut().min().expect("a server");
             *server = link.max(*server) + service_ns;
@@ -371,16 +371,16 @@ mod tests {
         }
         flights.sort_unstable();
         for (end, start) in flights {
-            drain.end(end, start, blocks, 64, Rivals::default());
+            drain.end(end, start, blocks, 64, Foreground::default());
         }
     }
 
     #[test]
     fn the_window_finds_the_servers_and_does_not_queue_behind_them() {
         for servers in [1, 3, 8, 32] {
-            let drain = Drain::default();
+            let drain = Estimator::default();
             drive(&drain, 4000, 1, servers, 44_000, 0);
-            let window = drain.window(Rivals::default());
+            let window = drain.window(Foreground::default());
             let most = servers as u32 * 3 + 1;
             assert!((servers as u32..=most).contains(&window), "{window} for {servers}");
             let rate = drain.blocks_per_second.load(Ordering::Relaxed);
@@ -391,8 +391,8 @@ mod tests {
 
     #[test]
     fn runs_are_as_long_as_the_device_likes() {
-        let drain = Drain::default();
-        let alone = Rivals::default();
+        let drain = Estimator::default();
+        let alone = Foreground::default();
         assert_eq!(drain.run_blocks(256, alone), 256, "nothing is known");
         for blocks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
             drive(&drain, 50, blocks, 3, 44_000, 7_900);
@@ -401,11 +401,11 @@ mod tests {
         let sizes: Vec<u32> = (0..10).map(|_| drain.run_blocks(256, alone)).collect();
         assert!(sizes.iter().all(|&size| size == 64), "{sizes:?}");
         // Readers wait for 16 at 10.6 us each, unless the buffer is nearly full; nor are longer ones tried.
-        let read = Rivals { reads: 1, ..alone };
-        let beside = |rivals| (0..200).map(|_| drain.run_blocks(256, rivals)).max();
+        let read = Foreground { reads: 1, ..alone };
+        let beside = |foreground| (0..200).map(|_| drain.run_blocks(256, foreground)).max();
         assert_eq!(beside(read), Some(16));
-        assert_eq!(beside(Rivals { pressed: true, ..read }), Some(256));
-        let even = Drain::default();
+        assert_eq!(beside(Foreground { pressed: true, ..read }), Some(256));
+        let even = Estimator::default();
         for blocks in [1, 2, 4, 8] {
             drive(&even, 50, blocks, 3, 1_000, 100_000);
         }
@@ -414,21 +414,21 @@ mod tests {
 
     #[test]
     fn others_come_first_unless_somebody_waits_for_a_flush() {
-        let drain = Drain::default();
-        let of = |rivals| drain.window(rivals);
-        assert_eq!(of(Rivals::default()), 4);
-        assert_eq!(of(Rivals { reads: 1, ..Rivals::default() }), 2);
-        let pressed = Rivals { pressed: true, ..Rivals::default() };
-        assert_eq!(of(Rivals { reads: 1, ..pressed }), 3);
-        assert_eq!(of(Rivals { reads: 30, ..pressed }), 1);
-        assert_eq!(of(Rivals { reads: 22, writers: 10, ..pressed }), 10, "in their places");
-        assert_eq!(of(Rivals { changes: true, pressed: true, ..Rivals::default() }), 1);
-        assert_eq!(of(Rivals { changes: true, flush: true, ..Rivals::default() }), 4);
+        let drain = Estimator::default();
+        let of = |foreground| drain.window(foreground);
+        assert_eq!(of(Foreground::default()), 4);
+        assert_eq!(of(Foreground { reads: 1, ..Foreground::default() }), 2);
+        let pressed = Foreground { pressed: true, ..Foreground::default() };
+        assert_eq!(of(Foreground { reads: 1, ..pressed }), 3);
+        assert_eq!(of(Foreground { reads: 30, ..pressed }), 1);
+        assert_eq!(of(Foreground { reads: 22, writers: 10, ..pressed }), 10, "in their places");
+        assert_eq!(of(Foreground { changes: true, pressed: true, ..Foreground::default() }), 1);
+        assert_eq!(of(Foreground { changes: true, flush: true, ..Foreground::default() }), 4);
     }
 
     #[test]
     fn a_device_that_becomes_slow_is_noticed() {
-        let drain = Drain::default();
+        let drain = Estimator::default();
         drive(&drain, 2000, 1, 3, 44_000, 0);
         let fast = drain.blocks_per_second.load(Ordering::Relaxed);
         drive(&drain, 2000, 1, 3, 176_000, 0);
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_runs_that_are_not_sent_any_more_does_not_overflow() {
-        let drain = Drain::default();
+        let drain = Estimator::default();
         for blocks in [128, 256] {
             drive(&drain, 10, blocks, 1, 100_000, 0);
         }
@@ -455,14 +455,14 @@ mod tests {
     #[test]
     fn the_time_of_zeros_alone_is_not_counted() {
         const SECOND_NS: u64 = 1_000_000_000;
-        let drain = Drain::default();
-        assert!(drain.may_begin(0, Rivals::default()), "zeros");
-        assert!(drain.may_begin(10 * SECOND_NS, Rivals::default()), "blocks");
+        let drain = Estimator::default();
+        assert!(drain.may_begin(0, Foreground::default()), "zeros");
+        assert!(drain.may_begin(10 * SECOND_NS, Foreground::default()), "blocks");
         drain.blocks_begin(10 * SECOND_NS, 1);
-        assert!(drain.may_begin(10 * SECOND_NS, Rivals::default()), "more of them");
+        assert!(drain.may_begin(10 * SECOND_NS, Foreground::default()), "more of them");
         drain.blocks_begin(10 * SECOND_NS + SECOND_NS / 2, 1);
         for _ in 0..2 {
-            drain.end(11 * SECOND_NS, 10 * SECOND_NS, 128, 64, Rivals::default());
+            drain.end(11 * SECOND_NS, 10 * SECOND_NS, 128, 64, Foreground::default());
         }
         assert_eq!(drain.blocks_per_second.load(Ordering::Relaxed), 256);
         drain.end_zeros(20 * SECOND_NS);

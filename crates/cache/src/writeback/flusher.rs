@@ -1,4 +1,4 @@
-//! The keeper, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold without
+//! The flusher, one task a volume: writes out in time, so that `dirty_age` and `dirty_bytes` hold without
 //! a client's flush (C6); in `ordered` mode, also what clients' flushes have closed.
 
 use crate::planted::{Bug, planted};
@@ -17,13 +17,13 @@ impl Shared {
     fn date_recovered(&self, now_ns: u64) {
         let since = &self.gauges.open_since;
         let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
-        self.order.with(|order| {
-            order.date_recovered(now_ns + 1);
-            self.show_closed(order);
+        self.epochs.with(|epochs| {
+            epochs.date_recovered(now_ns + 1);
+            self.show_closed(epochs);
         });
     }
 
-    /// What the keeper must do.
+    /// What the flusher must do.
     fn due(&self, now_ns: u64) -> Due {
         let gauges = &self.gauges;
         if self.has_failed() {
@@ -58,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// Lets the crew write out blocks of the open epoch while there are many: from three quarters of its limit
+    /// Lets the workers write out blocks of the open epoch while there are many: from three quarters of its limit
     /// on, down to a half. (What is rewritten until then is saved.)
     fn switch_early(&self, full: bool, may: bool, floor: u32) {
         let gauges = &self.gauges;
@@ -67,19 +67,19 @@ impl Shared {
         gauges.early_floor.store(floor, Ordering::Relaxed);
         gauges.early.store(on, Ordering::SeqCst);
         if on {
-            self.muster();
+            self.wake_workers();
         }
     }
 
-    /// Whether the crew has come to rest, and left something that is written but not durable.
+    /// Whether the workers have come to rest, and left something that is written but not durable.
     fn has_rest_to_settle(&self) -> bool {
         !self.gauges.early.load(Ordering::SeqCst)
-            && self.drain.in_flight() == 0
+            && self.estimator.in_flight() == 0
             && self.gauges.settling.load(Ordering::SeqCst) > 0
     }
 }
 
-/// What the keeper must do.
+/// What the flusher must do.
 enum Due {
     /// Write out everything.
     All,

@@ -54,7 +54,7 @@ pub(crate) fn tell(row: &Row, cached: &Found, bare: &mut Bare) -> Result<bool> {
 
 /// Blocks that reached the drive (of loads of single blocks).
 fn reached_drive(counters: Counters) -> u64 {
-    counters.blocks_written + counters.passes
+    counters.blocks_written + counters.writes_through
 }
 
 /// What is printed is what counts: three decimals.
@@ -169,7 +169,7 @@ fn tell_counters(counters: &Counters, cached: &Found) {
     );
     let mut passes = Vec::new();
     counters.each(|name, count| {
-        if let Some(reason) = name.strip_prefix("passes_")
+        if let Some(reason) = name.strip_prefix("writes_through_")
             && count > 0
         {
             passes.push(format!("{reason} {count}"));
@@ -177,7 +177,7 @@ fn tell_counters(counters: &Counters, cached: &Found) {
     });
     println!(
         "  passed {:.1} % of {} changes{}{}",
-        100.0 * per(counters.passes, counters.changes),
+        100.0 * per(counters.writes_through, counters.changes),
         counters.changes,
         if passes.is_empty() { "" } else { ": " },
         passes.join(", "),

@@ -30,7 +30,7 @@ pub(crate) fn of(site: &Site) -> Value {
             "reads_aside": why(standing.aside.reads),
             "writes_aside": why(standing.aside.writes),
             "times": standing.times,
-            "aside_ns": standing.aside_ns,
+            "bypass_ns": standing.bypass_ns,
         })
     });
     let members = site.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
@@ -67,7 +67,7 @@ fn backing(site: &Site, now_ns: u64) -> Value {
         let counted = site.shared().map(|shared| shared.counters(now_ns)).unwrap_or_default();
         return json!({
             "reads": counted.read_misses,
-            "changes": counted.passes + counted.runs_written + counted.zeroes_written,
+            "changes": counted.writes_through + counted.runs_written + counted.zeroes_written,
             "flushes": counted.flushes_backing,
             "errors": counted.errors_read + counted.errors_write + counted.errors_flush,
             "read_mean_ns": counted.backing_read_ns,

@@ -145,9 +145,14 @@ impl Arena {
     /// The epochs that are known to be durable.
     pub(crate) fn durable(&self) -> DurableEpochs {
         let (open, durable) = (self.epoch(), self.noted(DURABLE_AT));
-        // Epochs get new numbers at each recovery, which has forgotten the durable ones by then.
+        // The note is of another version's epochs, or of what has been discarded, if it is far from them.
         let is_near = (1..=CHAIN_MAX as u64 + 2).contains(&open.wrapping_sub(durable));
         DurableEpochs((durable != 0 && is_near).then_some(durable as u16))
+    }
+
+    /// Notes that none is: what was has been forgotten, and the epochs are about to get new numbers.
+    pub(crate) fn note_none_durable(&self) {
+        self.store(DURABLE_AT, 0);
     }
 
     /// Notes that every epoch up to this one is durable, before anything newer may reach the backing.

@@ -24,7 +24,7 @@ use crate::BLOCK_SECTORS;
 use crate::arena::superblock::{Condition, Found};
 use crate::arena::{Arena, Header};
 use crate::blocks::bits;
-use crate::recovery::{Cover, Epochs, Unrecoverable, merge};
+use crate::recovery::{Cover, RecoveredEpochs, Unrecoverable, merge};
 use crate::shared::Shared;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -98,14 +98,14 @@ impl Rescue {
             return Ok(rescue);
         }
         let ranges_max = geometry.shards * geometry.extents;
-        let epochs = Epochs::find(&rescue.arena, geometry.slots, ranges_max);
-        let cover = rescue.find_zeros(&epochs, ranges_max);
-        rescue.find_versions(&epochs, geometry.slots, &cover);
+        let recovered_epochs = RecoveredEpochs::find(&rescue.arena, geometry.slots, ranges_max);
+        let cover = rescue.find_zeros(&recovered_epochs, ranges_max);
+        rescue.find_versions(&recovered_epochs, geometry.slots, &cover);
         Ok(rescue)
     }
 
     /// Collects the ranges; returns them by their epochs, too.
-    fn find_zeros(&mut self, epochs: &Epochs, ranges_max: u32) -> Cover {
+    fn find_zeros(&mut self, recovered_epochs: &RecoveredEpochs, ranges_max: u32) -> Cover {
         let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
         let durable = self.arena.durable();
         let mut cover = Cover::default();
@@ -117,7 +117,7 @@ impl Rescue {
                     if blocks.is_empty() {
                         continue;
                     }
-                    cover.add(epochs.number(range.epoch as u16), blocks.clone());
+                    cover.add(recovered_epochs.number(range.epoch as u16), blocks.clone());
                     self.zeros.push(blocks);
                 }
                 Ok(_) => {}
@@ -130,19 +130,19 @@ impl Rescue {
     }
 
     /// Collects the newest version of every block in each epoch, unless a range overtakes it.
-    fn find_versions(&mut self, epochs: &Epochs, slots: u32, cover: &Cover) {
+    fn find_versions(&mut self, recovered_epochs: &RecoveredEpochs, slots: u32, cover: &Cover) {
         let durable = self.arena.durable();
         for slot in 0..slots {
             let Some(header) = self.header(slot) else {
                 self.rejected += 1;
                 continue;
             };
-            let epoch = epochs.number(header.epoch);
+            let epoch = recovered_epochs.number(header.epoch);
             let mask = header.mask & self.sectors_of(header.block);
             let overtaken = || cover.covers_after(epoch, header.block);
             let is_lost = header.state.is_dirty() && !durable.cover(header.epoch);
             if is_lost && mask != 0 && !overtaken() {
-                let rank = epochs.rank(header.sequence);
+                let rank = recovered_epochs.rank(header.sequence);
                 self.versions.push(Version { block: header.block, rank, slot, mask, epoch });
             }
         }

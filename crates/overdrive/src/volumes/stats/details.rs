@@ -142,7 +142,7 @@ fn guard(guard: &Value) -> String {
     .collect();
     let now = if sides.is_empty() { "does not step aside".to_owned() } else { sides.join("; ") };
     let number = |key: &str| guard[key].as_u64().unwrap_or(0);
-    format!("{now}; has {} times, for {}", number("times"), time(number("aside_ns")))
+    format!("{now}; has {} times, for {}", number("times"), time(number("bypass_ns")))
 }
 
 /// A modelled drive in a few lines; nothing for other backings.

@@ -109,11 +109,11 @@ impl Told<'_> {
         let reasons = [
             (self.counter("bypass_large"), "they are larger than 128 KiB, as copies and scans are"),
             (
-                self.counter("bypass_not_worth"),
+                self.counter("bypass_not_admitted"),
                 "keeping them would cost more than it brings: the backing is fast, or what was kept is \
                  not read again",
             ),
-            (self.counter("bypass_aside"), "the cache steps aside"),
+            (self.counter("bypass_guard"), "the cache steps aside"),
             (self.counter("bypass_no_slot"), "dirty data takes the memory"),
         ];
         if self.is("write", "none") && misses > 0 && !self.is("state", "paused") {
@@ -141,22 +141,22 @@ impl Told<'_> {
 
     /// Why changes went past the cache, where a good part of them did.
     fn not_absorbed(&self) -> Option<String> {
-        let (passes, changes) = (self.counter("passes"), self.counter("changes"));
+        let (passes, changes) = (self.counter("writes_through"), self.counter("changes"));
         if passes * 4 <= changes {
             return None;
         }
         let reasons = [
             (
-                self.counter("passes_unproven"),
+                self.counter("writes_through_unproven"),
                 "until a client that is connected has flushed, nothing is absorbed (--write back-now \
                  does not wait for that)",
             ),
-            (self.counter("passes_mode"), "the write mode absorbs nothing"),
-            (self.counter("passes_fua"), "their clients ask for each to be durable (FUA)"),
-            (self.counter("passes_large"), "they are large"),
-            (self.counter("passes_full"), "the write buffer was full"),
-            (self.counter("passes_late"), "dirty data was older than dirty_age"),
-            (self.counter("passes_aside"), "the cache stepped aside"),
+            (self.counter("writes_through_mode"), "the write mode absorbs nothing"),
+            (self.counter("writes_through_fua"), "their clients ask for each to be durable (FUA)"),
+            (self.counter("writes_through_large"), "they are large"),
+            (self.counter("writes_through_full"), "the write buffer was full"),
+            (self.counter("writes_through_late"), "dirty data was older than dirty_age"),
+            (self.counter("writes_through_guard"), "the cache stepped aside"),
         ];
         let (_, why) = most(&reasons)?;
         let word = if passes == changes { "All" } else { "Most" };
@@ -266,17 +266,16 @@ mod tests {
 
     #[test]
     fn why_nothing_is_kept_or_absorbed_is_said() {
-        let unproven =
-            json!({ "changes": 9, "passes": 9, "passes_unproven": 8, "passes_large": 1 });
+        let unproven = json!({ "changes": 9, "writes_through": 9, "writes_through_unproven": 8, "writes_through_large": 1 });
         has(
             &said(unproven, json!({})),
             &["All changes (9 of 9)", "has flushed, nothing is absorbed"],
         );
-        let through = json!({ "changes": 9, "passes": 9, "passes_mode": 9 });
+        let through = json!({ "changes": 9, "writes_through": 9, "writes_through_mode": 9 });
         has(&said(through, json!({})), &["the write mode absorbs nothing"]);
-        let few = json!({ "changes": 90, "passes": 9, "passes_large": 9 });
+        let few = json!({ "changes": 90, "writes_through": 9, "writes_through_large": 9 });
         assert!(!said(few, json!({})).contains("went straight"), "a tenth need no explanation");
-        let scans = json!({ "read_misses": 10, "bypass_large": 9, "bypass_not_worth": 1 });
+        let scans = json!({ "read_misses": 10, "bypass_large": 9, "bypass_not_admitted": 1 });
         has(&said(scans, json!({})), &["9 of 10 misses were not kept", "128 KiB"]);
         let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
         has(&none, &["the write mode is none"]);

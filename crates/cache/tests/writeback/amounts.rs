@@ -115,7 +115,7 @@ fn nothing_is_written_before_half_of_its_age_and_all_is_then() {
 fn from_three_quarters_on_it_is_written_early_down_to_a_half_and_settled_by_the_eighth() {
     // The open epoch may hold 700: 525, 350, 87.
     let settings =
-        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
     scene.fill(524);
     scene.pass_ns(1000 * MS);
@@ -136,7 +136,7 @@ fn from_three_quarters_on_it_is_written_early_down_to_a_half_and_settled_by_the_
 #[test]
 fn under_pending_zeros_nothing_is_written_early_but_the_whole_epoch() {
     let settings =
-        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
     let at = Extent::new(40_000, 64 * 8);
     assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: true }), Ok(()));
@@ -157,7 +157,7 @@ fn under_pending_zeros_nothing_is_written_early_but_the_whole_epoch() {
 #[test]
 fn zeros_that_come_while_it_is_written_early_do_not_keep_the_epoch_from_being_written_at_all() {
     let settings =
-        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+        Settings { dirty_blocks_max: 1600, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
     scene.fill(525);
     scene.pass_ns(20 * MS);
@@ -172,7 +172,11 @@ fn zeros_that_come_while_it_is_written_early_do_not_keep_the_epoch_from_being_wr
     }
     scene.pass_ns(1000 * MS);
     let counters = scene.counters();
-    assert_eq!((counters.epochs, counters.passes_full), (1, 0), "at three quarters of the room");
+    assert_eq!(
+        (counters.epochs, counters.writes_through_full),
+        (1, 0),
+        "at three quarters of the room"
+    );
 }
 
 #[test]
@@ -194,14 +198,14 @@ fn up_to_its_limit_the_buffer_takes_everything_and_nothing_beyond() {
     let settings = Settings { dirty_blocks_max: 64, dirty_age_ns: 100_000 * MS, ..settings() };
     let mut scene = begun(settings);
     scene.state.hangs.set(Some(is_write));
-    let passes = scene.counters().passes;
+    let passes = scene.counters().writes_through;
     // An epoch holds half of what may be dirty.
     for block in 0..32 {
         scene.begin(write(2 * block, false));
         scene.pass_ns(1000);
     }
-    assert_eq!((scene.shared.dirty_blocks(), scene.counters().passes - passes), (32, 0));
+    assert_eq!((scene.shared.dirty_blocks(), scene.counters().writes_through - passes), (32, 0));
     scene.begin(write(64, false));
     scene.pass_ns(1000);
-    assert_eq!((scene.shared.dirty_blocks(), scene.counters().passes - passes), (32, 1));
+    assert_eq!((scene.shared.dirty_blocks(), scene.counters().writes_through - passes), (32, 1));
 }

@@ -115,7 +115,7 @@ pub(crate) fn settings() -> Settings {
         flush_target_ns: 0,
         retry_time_ns: 100 * MS,
         stall_time_ns: 0,
-        crew: 16,
+        workers: 16,
         absorb_blocks_max: 32,
         fill_cost_ns: 0,
     }

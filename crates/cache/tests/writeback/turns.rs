@@ -144,7 +144,7 @@ fn the_debt_comes_down_when_the_backing_becomes_slower_though_clients_go_on() {
         before.allowance_blocks
     );
     assert!(after.blocks_dirty * 3 < before.blocks_dirty * 2, "{}", after.blocks_dirty);
-    assert_eq!(after.passes_full, before.passes_full, "nobody is turned away");
+    assert_eq!(after.writes_through_full, before.writes_through_full, "nobody is turned away");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn what_becomes_too_old_is_written_out_whoever_else_waits() {
 fn a_buffer_that_fills_up_is_emptied_whoever_reads() {
     let mut scene = scene(Settings { dirty_blocks_max: 128, ..settings() });
     scene.keep_reading();
-    // Half of it is for the open epoch; from three eighths of all on the crew writes early.
+    // Half of it is for the open epoch; from three eighths of all on the workers write early.
     for block in 0..64 {
         scene.begin(write(2 * block, false));
     }

@@ -20,7 +20,7 @@ fn what_is_cut_after_it_has_waited_is_counted_once() {
     scene.state.hangs.set(Some(is_low_write));
     scene.pass_ns(5 * MS);
     assert_eq!((pass.take(), waits.take()), (Some(Ok(())), Some(Ok(()))));
-    assert_eq!(scene.counters().passes_large, 1);
+    assert_eq!(scene.counters().writes_through_large, 1);
     assert_eq!(scene.counters().blocks_requested, before + 64 + 64 + 1);
 }
 

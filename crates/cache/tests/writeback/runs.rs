@@ -65,12 +65,12 @@ fn runs_end_at_the_border_of_a_region() {
     assert_eq!(written(&scene), (8, 2, 2));
 }
 
-/// The crew has planned blocks from `seed` on while its only member waits for an answer, and these become
+/// The workers have planned blocks from `seed` on while its only member waits for an answer, and these become
 /// dirty meanwhile.
 fn below_the_plan(seed: u64, late: std::ops::Range<u64>) -> (u64, u64) {
     // The open epoch may hold 32: early from 24 on, down to 16.
     let settings =
-        Settings { dirty_blocks_max: 73, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+        Settings { dirty_blocks_max: 73, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
     scene.state.hangs.set(Some(is_write));
     for block in [0, seed].into_iter().chain((0..22).map(|more| 200 + 2 * more)) {
@@ -98,7 +98,7 @@ fn a_run_takes_along_what_lies_before_it_too() {
 
 #[test]
 fn a_lane_is_told_how_many_tasks_it_must_have_room_for() {
-    let scene = scene(Settings { crew: 5, stall_time_ns: 1000 * MS, ..settings() });
+    let scene = scene(Settings { workers: 5, stall_time_ns: 1000 * MS, ..settings() });
     assert_eq!(scene.shared.tasks_a_lane(), scene.lane.tasks());
 }
 

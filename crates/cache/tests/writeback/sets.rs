@@ -29,7 +29,7 @@ fn who_waits_while_the_write_mode_changes_does_what_the_new_one_says() {
     scene.pass_ns(10 * MS);
     assert_eq!((pass.take(), waits.take()), (Some(Ok(())), Some(Ok(()))));
     // Nothing is absorbed after the answer of `set`.
-    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_mode), (0, 1));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().writes_through_mode), (0, 1));
 }
 
 #[test]

@@ -19,9 +19,9 @@ fn what_a_pass_held_back_is_written_out_while_a_member_of_the_crew_still_looks_e
         scene.state.fails.set(Some(is_write));
         scene.state.hangs.set(Some(is_write));
         let pass = scene.begin(write(5, true));
-        // (Or the crew is first, and it waits for that: then there is nothing to see.)
+        // (Or the workers are first, and it waits for that: then there is nothing to see.)
         let mut steps = 0..100;
-        while steps.next().is_some() && scene.counters().passes == 0 {
+        while steps.next().is_some() && scene.counters().writes_through == 0 {
             scene.world.step();
         }
         let (state, lane) = (scene.state.clone(), scene.lane.clone());

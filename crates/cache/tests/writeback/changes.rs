@@ -6,7 +6,7 @@ use crate::scene::*;
 fn a_large_write_is_absorbed_in_pieces_rather_than_to_wait_for_closed_epochs() {
     let mut scene = begun(Settings { durability: Durability::Ordered, ..settings() });
     assert_eq!(scene.ask(write_blocks(4096, 64)), Ok(()));
-    assert_eq!(scene.counters().passes_large, 1, "nothing is closed");
+    assert_eq!(scene.counters().writes_through_large, 1, "nothing is closed");
     scene.fill(3);
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.state.hangs.set(Some(is_write));
@@ -17,7 +17,7 @@ fn a_large_write_is_absorbed_in_pieces_rather_than_to_wait_for_closed_epochs() {
     let after = scene.counters();
     assert_eq!(after.blocks_absorbed, before.blocks_absorbed + 64);
     assert_eq!(after.changes, before.changes + 2, "in as few pieces as can be");
-    assert_eq!(scene.counters().passes_large, 1);
+    assert_eq!(scene.counters().writes_through_large, 1);
 }
 
 #[test]
@@ -35,14 +35,17 @@ fn passes_are_counted_by_their_reason() {
         assert_eq!(scene.ask(large(first, 33 * 8)), Ok(()));
     }
     let counters = scene.counters();
-    assert_eq!((counters.passes, counters.passes_fua, counters.passes_large), (5, 3, 2));
+    assert_eq!(
+        (counters.writes_through, counters.writes_through_fua, counters.writes_through_large),
+        (5, 3, 2)
+    );
     assert_eq!((counters.blocks_absorbed, counters.blocks_dirty), (32, 32));
     assert_eq!((counters.changes, counters.blocks_requested), (6, 3 + 32 + 2 * 33));
 }
 
 #[test]
 fn writers_are_slowed_down_before_the_buffer_is_full() {
-    let mut scene = scene(Settings { dirty_blocks_max: 256, crew: 1, ..settings() });
+    let mut scene = scene(Settings { dirty_blocks_max: 256, workers: 1, ..settings() });
     scene.fill(100);
     assert_eq!(scene.counters().changes_slowed, 0, "there is room");
     scene.fill(1000);
@@ -50,7 +53,11 @@ fn writers_are_slowed_down_before_the_buffer_is_full() {
     assert!(counters.changes_slowed > 100, "{}", counters.changes_slowed);
     assert!(counters.slowed_ns > 100 * MS, "{}", counters.slowed_ns);
     assert!(counters.slowed_ns <= scene.lane.now(), "one writes at a time");
-    assert!(counters.passes < 100, "{}: only where that is not enough", counters.passes);
+    assert!(
+        counters.writes_through < 100,
+        "{}: only where that is not enough",
+        counters.writes_through
+    );
     // What is rewritten needs no room.
     let slowed = counters.changes_slowed;
     for _ in 0..20 {
@@ -69,10 +76,10 @@ fn a_change_passes_what_is_clean_or_wholly_replaced_and_is_ordered_behind_the_re
     let (into, at) = (Buf::new(8, GRAIN), Extent::new(7 * 8, 8));
     assert_eq!(scene.ask(Request::Read { at, into }), Ok(()));
     assert_eq!(scene.ask(part(7, 1, true)), Ok(()));
-    assert_eq!(scene.counters().passes_fua, 1, "past a clean block");
+    assert_eq!(scene.counters().writes_through_fua, 1, "past a clean block");
     assert_eq!(scene.ask(write(8, false)), Ok(()));
     assert_eq!(scene.ask(write(8, true)), Ok(()));
-    assert_eq!(scene.counters().passes_fua, 2, "past a dirty block that it replaces");
+    assert_eq!(scene.counters().writes_through_fua, 2, "past a dirty block that it replaces");
     assert_eq!(scene.shared.dirty_blocks(), 0);
     let flushes = scene.counters().epochs;
     let two = Request::Write { at: Extent::new(98, 14), from: Buf::new(14, GRAIN), fua: true };
@@ -83,7 +90,7 @@ fn a_change_passes_what_is_clean_or_wholly_replaced_and_is_ordered_behind_the_re
     ] {
         assert_eq!(scene.ask(held), Ok(()));
         assert_eq!(scene.ask(change), Ok(()));
-        assert_eq!((scene.counters().passes_fua, scene.shared.dirty_blocks()), (2, 0));
+        assert_eq!((scene.counters().writes_through_fua, scene.shared.dirty_blocks()), (2, 0));
     }
     assert_eq!(scene.counters().epochs, flushes + 3, "written out with what was there");
     assert_eq!(scene.counters().writes_urgent, 0, "there was room");
@@ -98,15 +105,15 @@ fn zeros_take_the_place_of_what_is_dirty_at_once() {
     scene.pass_ns(MS / 2);
     assert_eq!(answer.take(), Some(Ok(())));
     let counters = scene.counters();
-    assert_eq!((counters.blocks_saved, counters.passes), (4, 0));
+    assert_eq!((counters.blocks_saved, counters.writes_through), (4, 0));
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     assert_eq!((scene.counters().zeroes_written, scene.counters().blocks_written), (1, 0));
 }
 
-/// A scene in which whatever the crew begins with gets no answer: four dirty blocks are the most.
+/// A scene in which whatever the workers begin with gets no answer: four dirty blocks are the most.
 fn stuck() -> Scene {
     let settings =
-        Settings { dirty_blocks_max: 8, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+        Settings { dirty_blocks_max: 8, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let scene = scene(settings);
     scene.state.hangs.set(Some(is_low_write));
     scene
@@ -120,7 +127,7 @@ fn is_low_write(request: &Request) -> bool {
 fn a_full_buffer_still_takes_what_is_dirty_already() {
     let mut scene = stuck();
     scene.fill(3);
-    while scene.counters().passes_full == 0 {
+    while scene.counters().writes_through_full == 0 {
         let next = 100 + 2 * scene.counters().blocks_dirty;
         assert_eq!(scene.ask(write(next, false)), Ok(()));
     }
@@ -128,7 +135,7 @@ fn a_full_buffer_still_takes_what_is_dirty_already() {
     assert_eq!(dirty, 4, "half of eight");
     for _ in 0..5 {
         assert_eq!(scene.ask(write(98 + 2 * dirty, false)), Ok(()));
-        assert_eq!((scene.counters().passes, scene.counters().blocks_dirty), (1, dirty));
+        assert_eq!((scene.counters().writes_through, scene.counters().blocks_dirty), (1, dirty));
     }
 }
 
@@ -146,7 +153,11 @@ fn zeros_take_slots_only_for_parts_of_blocks() {
         let at = Extent::new(first, sectors);
         assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: false }), Ok(()));
         let counters = scene.counters();
-        assert_eq!((counters.blocks_dirty, counters.passes), (dirty, passes), "{first} {sectors}");
+        assert_eq!(
+            (counters.blocks_dirty, counters.writes_through),
+            (dirty, passes),
+            "{first} {sectors}"
+        );
     }
 }
 
@@ -160,20 +171,20 @@ fn behind_what_is_too_old_nothing_is_absorbed() {
     scene.fill(1);
     scene.pass_ns(1900 * MS);
     assert_eq!(scene.ask(write(700, false)), Ok(()));
-    assert_eq!((scene.counters().passes, scene.counters().blocks_absorbed), (0, 2));
+    assert_eq!((scene.counters().writes_through, scene.counters().blocks_absorbed), (0, 2));
     scene.pass_ns(200 * MS);
     assert_eq!(scene.ask(write(702, false)), Ok(()));
-    assert_eq!((scene.counters().passes_late, scene.counters().blocks_absorbed), (1, 2));
+    assert_eq!((scene.counters().writes_through_late, scene.counters().blocks_absorbed), (1, 2));
 }
 
 #[test]
 fn once_it_was_full_changes_pass_until_a_quarter_is_free() {
     let settings =
-        Settings { dirty_blocks_max: 64, dirty_age_ns: 100_000 * MS, crew: 1, ..settings() };
+        Settings { dirty_blocks_max: 64, dirty_age_ns: 100_000 * MS, workers: 1, ..settings() };
     let mut scene = scene(settings);
     scene.state.hangs.set(Some(is_low_write));
     let mut block = 0;
-    while scene.counters().passes_full == 0 {
+    while scene.counters().writes_through_full == 0 {
         // The last of them are in the buffer, but wait for something to be written out.
         scene.begin(write(block, false));
         scene.pass_ns(MS / 10);
@@ -182,18 +193,18 @@ fn once_it_was_full_changes_pass_until_a_quarter_is_free() {
     assert!((28..=30).contains(&scene.counters().blocks_dirty));
     scene.state.hangs.set(None);
     let mut passes = 0;
-    while scene.counters().passes_full > passes {
-        passes = scene.counters().passes_full;
+    while scene.counters().writes_through_full > passes {
+        passes = scene.counters().writes_through_full;
         assert_eq!(scene.ask(write(block, false)), Ok(()));
         block += 2;
     }
-    // Beside those that pass, which take a millisecond each, the crew has one run under way.
+    // Beside those that pass, which take a millisecond each, the workers have one run under way.
     assert!((6..=20).contains(&passes), "{passes}");
     for _ in 0..4 {
         assert_eq!(scene.ask(write(block, false)), Ok(()));
         block += 2;
     }
-    assert_eq!(scene.counters().passes_full, passes, "there is room");
+    assert_eq!(scene.counters().writes_through_full, passes, "there is room");
 }
 
 #[test]
@@ -201,7 +212,7 @@ fn a_sixteenth_of_the_slots_is_kept_for_reading() {
     let settings = Settings {
         dirty_blocks_max: 1 << 20,
         dirty_age_ns: 100_000 * MS,
-        crew: 1,
+        workers: 1,
         absorb_blocks_max: 64,
         ..settings()
     };
@@ -211,11 +222,11 @@ fn a_sixteenth_of_the_slots_is_kept_for_reading() {
         let at = Extent::new(first * 8, 64 * 8);
         assert_eq!(scene.ask(Request::Write { at, from, fua: false }), Ok(()));
     }
-    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes), (15_360, 0));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().writes_through), (15_360, 0));
     assert_eq!(scene.ask(write(16_000, false)), Ok(()));
-    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_full), (15_360, 1));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().writes_through_full), (15_360, 1));
     assert_eq!(scene.ask(write(7, false)), Ok(()), "what is there needs no more");
-    assert_eq!((scene.counters().blocks_dirty, scene.counters().passes_full), (15_360, 1));
+    assert_eq!((scene.counters().blocks_dirty, scene.counters().writes_through_full), (15_360, 1));
 }
 
 #[test]
@@ -319,7 +330,7 @@ fn what_has_passed_is_read_from_memory_and_what_it_replaced_is_not() {
             Ok(())
         );
     }
-    assert_eq!(scene.counters().passes_fua, 3);
+    assert_eq!(scene.counters().writes_through_fua, 3);
     let expected = |sector: u64| match sector {
         163..165 => 3,
         168..171 => 4,
@@ -353,7 +364,7 @@ fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
     assert_eq!(scene.ask(write(5, false)), Ok(()));
     scene.state.fails.set(Some(is_write));
     assert!(scene.ask(write(5, true)).is_err());
-    assert_eq!(scene.counters().passes_fua, 1);
+    assert_eq!(scene.counters().writes_through_fua, 1);
     assert_eq!(scene.counters().blocks_dirty, 1, "it settles what is there");
     scene.state.fails.set(None);
     let written = scene.counters().blocks_written;
@@ -403,22 +414,22 @@ fn in_order_a_write_that_is_larger_than_the_room_is_absorbed_in_pieces() {
 fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_held() {
     let mut scene = scene(settings());
     // What is written first is not probed; reads are kept as ever.
-    scene.shared.step_aside(false, true, 0);
+    scene.shared.force_bypass(false, true, 0);
     let held = |scene: &mut Scene, block: u64| {
         let hits = scene.counters().read_hits;
         assert_eq!(scene.ask(read(block)), Ok(()));
         scene.counters().read_hits > hits
     };
     assert_eq!(scene.ask(write(1, false)), Ok(()));
-    assert_eq!(scene.counters().passes_aside, 1);
+    assert_eq!(scene.counters().writes_through_guard, 1);
     assert!(!held(&mut scene, 1), "nobody has read it");
     assert!(held(&mut scene, 1));
     assert_eq!(scene.ask(write(1, false)), Ok(()));
     assert!(held(&mut scene, 1), "somebody reads it");
     // A change that passes for another reason is copied: readers may come.
-    scene.shared.step_aside(false, false, 0);
+    scene.shared.force_bypass(false, false, 0);
     assert_eq!(scene.ask(write(2, true)), Ok(()));
-    assert_eq!(scene.counters().passes_fua, 1);
+    assert_eq!(scene.counters().writes_through_fua, 1);
     assert!(held(&mut scene, 2));
 }
 
@@ -445,7 +456,7 @@ fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) 
     let passed = |(number, &blocks): (usize, &u32)| {
         scene.begin(write_blocks(4096 + number as u64 * 64, blocks));
         scene.pass_ns(MS);
-        scene.counters().passes_large
+        scene.counters().writes_through_large
     };
     blocks.iter().enumerate().map(passed).collect()
 }
@@ -466,7 +477,7 @@ fn while_there_is_room_half_the_largest_is_absorbed_whoever_passes() {
     scene.keep_passing();
     assert_eq!(scene.ask(write_blocks(0, 16)), Ok(()));
     let counters = scene.counters();
-    assert_eq!((counters.blocks_absorbed, counters.passes_large), (16, 0));
+    assert_eq!((counters.blocks_absorbed, counters.writes_through_large), (16, 0));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn errors_of_the_backing_are_counted_by_their_kind() {
 
 #[test]
 fn a_backing_that_fails_is_asked_again_and_again_but_ever_less_often() {
-    let mut scene = scene(Settings { retry_time_ns: 20_000 * MS, crew: 1, ..settings() });
+    let mut scene = scene(Settings { retry_time_ns: 20_000 * MS, workers: 1, ..settings() });
     scene.fill(1);
     for fails in [is_write as fn(&Request) -> bool, |it| matches!(it, Request::Flush)] {
         scene.state.fails.set(Some(fails));
@@ -52,7 +52,7 @@ fn the_flush_for_what_was_written_early_is_tried_again_ever_less_often_and_nothi
         dirty_blocks_max: 64,
         dirty_age_ns: 100_000 * MS,
         retry_time_ns: 20_000 * MS,
-        crew: 1,
+        workers: 1,
         ..settings()
     };
     let mut scene = scene(settings);
@@ -125,7 +125,7 @@ fn what_was_taken_over_is_not_sent_once_the_flush_has_failed_that_belongs_before
         before.fill(4);
         drop(before);
         let mut scene = scene_over_by(!seed, settings(), 1, memory);
-        // Before its flush is done nothing of it is sent, whoever rings for the crew meanwhile.
+        // Before its flush is done nothing of it is sent, whoever rings for the workers meanwhile.
         SENT.set(0);
         scene.state.hangs.set(Some(sent_of_the_first));
         scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));
@@ -168,7 +168,7 @@ fn zeros_that_were_under_way_while_a_flush_failed_are_written_again() {
     assert!(flush.take().is_some_and(|answer| answer.is_err()) && scene.shared.has_failed());
     scene.state.fails.set(None);
     scene.shared.clear_error();
-    // The leader looks for what is to be written again while the zeros are still under way.
+    // The commit looks for what is to be written again while the zeros are still under way.
     scene.pass_ns(50 * MS);
     assert_eq!(scene.state.zeros.get(), 0);
     scene.state.hangs.set(None);
