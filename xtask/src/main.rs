@@ -5,6 +5,7 @@
 mod cargo;
 mod clock;
 mod deny;
+mod figures;
 mod install;
 mod mutants;
 mod packages;
@@ -51,6 +52,8 @@ enum Command {
     /// Run a benchmark by its name.
     #[command(disable_help_flag = true)]
     Bench(Passed),
+    /// Measure again what a program can, and write it into the table of docs/FIGURES.md.
+    Figures(figures::Options),
     /// Change the engine in hundreds of small ways, and count which of them nobody notices.
     Mutants(mutants::Options),
     /// Check dependencies with cargo-deny, as deny.toml says.
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Kills(passed) => kills(&passed.arguments),
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
+        Command::Figures(options) => figures::run(&options),
         Command::Mutants(options) => mutants::run(&options),
         Command::Deny => deny::run(),
     };

@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
-    /// Serve the volumes of this file (TOML; see the README).
+    /// Serve the volumes of this file (TOML; see docs/OPTIONS.md).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 

@@ -3,6 +3,7 @@
 
 mod arrows;
 mod clock;
+mod commits;
 mod hygiene;
 mod licences;
 mod metadata;

@@ -66,9 +66,10 @@ impl Shared {
         }
     }
 
-    /// Whether no flush has failed since `flush_failures` was this. One that failed while something was under
-    /// way may have taken it along; whoever saw to that did not find it written yet. To be asked in the
-    /// section that notes the end, or after the end was noted: either that finds it, or this finds that.
+    /// Whether no flush has failed since `flush_failures` was this. One that failed while a write was in
+    /// flight may have taken it along, and did not find it written yet. To be asked in the section that notes the
+    /// write's end, or after the end was noted. Either the failed flush marks the blocks dirty again, or this
+    /// check sees the failure.
     pub(crate) fn has_kept(&self, failures: u64) -> bool {
         self.flush_failures.load(Ordering::SeqCst) == failures
     }

@@ -26,9 +26,9 @@ const CLEARED: Error = Error::new(
 );
 
 impl Shared {
-    /// Whether no error was cleared since this was [`Shared::times_cleared`]. Else the volume had failed, and
-    /// everybody who waited for a flush has, too, also if nobody came to tell him: what had gone past the
-    /// cache may be lost, and with it the newest version of what he waits for.
+    /// Whether no error was cleared since this was [`Shared::times_cleared`]. Else the volume had failed:
+    /// what had gone past the cache may be lost, and with it the newest version of what a waiter waits for.
+    /// Waiters report an error even if they never saw the failure.
     pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
         match self.times_cleared() == cleared {
             true => Ok(()),

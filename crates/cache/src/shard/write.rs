@@ -61,7 +61,8 @@ pub(crate) enum Admit {
     Absorbed { start: bool, throttle_blocks: u32 },
     /// It is in the write buffer, but must be durable before it is answered: flush.
     AbsorbedAndFlush,
-    /// Send it to the backing, then report with [`Shard::write_through_done`]. `cache_copy`: a copy of it is.
+    /// Send it to the backing, then report with [`Shard::write_through_done`]. `cache_copy`: whether
+    /// to cache a copy.
     WriteThrough { cache_copy: bool },
     /// It may neither pass nor be absorbed as a whole: cut it.
     Cut,

@@ -55,7 +55,7 @@ pub(crate) struct Estimator {
     passed_ns: AtomicU64,
 }
 
-/// What went past the cache was just now, if it was within so many times of what the backing takes for one.
+/// A write-through counts as recent within so many service times of the backing.
 const JUST: u64 = 8;
 /// A run is to be sent alone ...
 const WANTED: u32 = 1;

@@ -12,8 +12,8 @@ use core::task::Poll;
 use lane::first;
 
 impl Shared {
-    /// Nobody knows how old it is what was recovered. It is written out at once; that writers wait for
-    /// all of it, as for what is too old, would be a wall.
+    /// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for too old,
+    /// writers would wait for all of it.
     fn date_recovered(&self, now_ns: u64) {
         let since = &self.gauges.open_since;
         let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);

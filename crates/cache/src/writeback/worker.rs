@@ -128,8 +128,8 @@ impl Shared {
 
     /// A writer is about to wait for the workers, which may have one more run under way for that.
     pub(crate) fn wake_worker_for_writer(&self, now_ns: u64) {
-        // Also where the window has no room: whoever has a place in it may have looked there already, and looks
-        // again before he rests. First: either he sees this, or we see that he has left his place.
+        // Also where the window has no room: a busy worker checks again before it sleeps, so the wake-up cannot
+        // be lost. The note comes first: either the worker sees it, or we see that it has left the window.
         self.work.note();
         if self.estimator.in_flight() < self.estimator.window(self.foreground(now_ns)) {
             self.work.notify_one();
