@@ -2,12 +2,12 @@
 //! why each is there.
 
 mod arrows;
+mod circles;
 mod clock;
 mod commits;
 mod hygiene;
 mod licences;
 mod metadata;
-mod modules;
 mod semantics;
 mod source;
 mod unsafety;
