@@ -6,9 +6,9 @@ mod place;
 
 use crate::tools::{self, Need, TOOLS};
 use serde_json::{Value, json};
+use stack::Exit;
 use std::fmt::Write;
 use std::process::ExitCode;
-use volume::Exit;
 
 /// What this machine supports, and what is missing for the rest.
 ///
@@ -102,9 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let checks = look();
     let works = can_serve(&checks);
     if arguments.json {
-        volume::say!("{}", as_json(&checks, works));
+        daemon::say!("{}", as_json(&checks, works));
     } else {
-        volume::console::output(format_args!("{}", as_text(&checks, works)));
+        daemon::console::output(format_args!("{}", as_text(&checks, works)));
     }
     if works { ExitCode::SUCCESS } else { ExitCode::from(Exit::Negative as u8) }
 }

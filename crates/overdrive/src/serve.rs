@@ -5,16 +5,14 @@ mod options;
 use crate::progress::Bytes;
 use block::{Size, Spec, WriteMode};
 use cache::Counters;
+use daemon::config::{self, Config, ConfigVolume};
+use daemon::{DaemonPlan, Listening, Place, Planned, Served, units as sizes};
 use options::Options;
+use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use volume::config::{self, Config, ConfigVolume};
-use volume::{
-    DaemonPlan, Exit, Failure, Keep, Listening, OpenFlags, Place, Planned, Served, Volume,
-    units as sizes,
-};
 
 /// Serve a volume over NBD, with its hot blocks and small writes in memory.
 ///
@@ -85,7 +83,7 @@ impl Arguments {
         let name = self.name.clone().unwrap_or_else(|| name_of(backing));
         let nbd = match &self.nbd {
             Some(place) => Place::parse(place, self.insecure_tcp)?,
-            None => Place::Unix(volume::runtime_directory().join(file_name(&name))),
+            None => Place::Unix(daemon::runtime_directory().join(file_name(&name))),
         };
         let volume = ConfigVolume { nbd: Some(nbd), ..ConfigVolume::new(&name, backing) };
         Ok(Config { nbd: None, poll: None, volumes: vec![volume] })
@@ -123,7 +121,7 @@ impl Arguments {
         }
         if config.nbd.is_none() && config.volumes.iter().any(|volume| volume.nbd.is_none()) {
             let stem = name_of(&path.to_string_lossy());
-            config.nbd = Some(Place::Unix(volume::runtime_directory().join(file_name(&stem))));
+            config.nbd = Some(Place::Unix(daemon::runtime_directory().join(file_name(&stem))));
         }
         Ok(config)
     }
@@ -188,7 +186,7 @@ fn program() -> Option<PathBuf> {
 fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
     // Whatever becomes of the path, this link leads to the program that runs.
     let keep =
-        Keep { runtime: volume::runtime_directory(), program: PathBuf::from("/proc/self/exe") };
+        Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") };
     let mut planned = Vec::new();
     for wanted in volumes {
         let spec = wanted.spec()?;
@@ -196,10 +194,10 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let keep = holder.then(|| keep.clone());
         let flags = OpenFlags { name: name.clone(), raw, read_only, lanes: 1, keep };
         let bar = Bytes::new("memory");
-        let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
+        let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
         if !quiet {
-            volume.notes().iter().for_each(|note| volume::tell!("overdrive: {note}"));
+            volume.notes().iter().for_each(|note| daemon::tell!("overdrive: {note}"));
         }
         planned.push(Planned { name, backing, volume });
     }
@@ -219,7 +217,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
     if let Err(error) = uring::lock_process()
         && !quiet
     {
-        volume::tell!("overdrive: {error}");
+        daemon::tell!("overdrive: {error}");
     }
 }
 
@@ -228,14 +226,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let poll = arguments.poll(&config)?;
     let quiet = arguments.quiet;
     let listeners = listeners(&config);
-    volume::allow_descriptors(config.volumes.len(), listeners.len())?;
+    daemon::allow_descriptors(config.volumes.len(), listeners.len())?;
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout is its own.
     let (captive, json) = (arguments.run.is_some(), arguments.json);
     let ready = move |uris: &[String]| match captive {
         false if json && quiet => {}
-        false if json => uris.iter().for_each(|uri| volume::tell!("{uri}")),
+        false if json => uris.iter().for_each(|uri| daemon::tell!("{uri}")),
         false => print(uris),
         true => {}
     };
@@ -243,21 +241,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         volumes,
         listeners,
         run: arguments.run,
-        runtime: volume::runtime_directory(),
+        runtime: daemon::runtime_directory(),
         poll,
         quiet,
         program: program(),
         ready: Box::new(ready),
     };
-    let served = volume::serve(plan)?;
+    let served = daemon::serve(plan)?;
     if arguments.json {
-        volume::say!("{}", json_of(&served));
+        daemon::say!("{}", json_of(&served));
     } else if !quiet {
         let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));
         for (volume, counters) in counted {
             let name =
                 if served.volumes.len() > 1 { format!("{}: ", volume.name) } else { "".into() };
-            volume::tell!("overdrive: {name}{}", summary(&counters));
+            daemon::tell!("overdrive: {name}{}", summary(&counters));
         }
     }
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))

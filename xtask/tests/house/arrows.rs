@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("allocations", &[]),
     ("lane", &[]),
     ("block", &["lane"]),
@@ -20,21 +20,22 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("load", &["lane", "block", "layers"]),
     ("suites", &["lane", "block", "cache", "layers", "drives", "modelled", "load"]),
     ("crash", &["lane", "block", "cache", "layers", "pool"]),
-    ("volume", VOLUME),
+    ("stack", STACK),
+    ("daemon", DAEMON),
     ("overdrive", OVERDRIVE),
     ("figures", FIGURES),
     ("kills", KILLS),
     ("xtask", &[]),
 ];
 
-const VOLUME: &[&str] = &[
-    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "nbd", "holder",
-    "crash",
-];
+const STACK: &[&str] =
+    &["lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "holder"];
+const DAEMON: &[&str] =
+    &["lane", "block", "cache", "pool", "drives", "modelled", "uring", "nbd", "holder", "stack"];
 // Of `kills` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
     "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "nbd", "holder",
-    "crash", "volume", "load", "suites", "kills",
+    "crash", "stack", "daemon", "load", "suites", "kills",
 ];
 const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[
@@ -48,7 +49,8 @@ const FIGURES: &[&str] = &[
     "nbd",
     "holder",
     "crash",
-    "volume",
+    "stack",
+    "daemon",
     "load",
     "suites",
     "overdrive",

@@ -7,8 +7,8 @@ use drives::{
     predicted,
 };
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::fmt::Write;
-use volume::{Exit, Failure};
 
 /// What came of it.
 pub(super) struct Aged {

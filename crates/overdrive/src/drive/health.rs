@@ -6,11 +6,11 @@ use crate::tools;
 use block::Size;
 use drives::Attribute;
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::fmt::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use volume::{Exit, Failure};
 
 /// What a drive says of its health, as smartctl reads it, or as its model knows it.
 ///
@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let report = ask(&device)?;
     let place = device.display().to_string();
     if options.json {
-        volume::say!("{}", as_json(&place, &report));
+        daemon::say!("{}", as_json(&place, &report));
     } else {
-        volume::console::output(format_args!("{}", as_text(&place, &report)));
+        daemon::console::output(format_args!("{}", as_text(&place, &report)));
     }
     let fails = report.passed == Some(false);
     Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })

@@ -12,8 +12,8 @@ mod smartctl;
 mod sysfs;
 
 use clap::Subcommand;
+use stack::Failure;
 use std::process::ExitCode;
-use volume::Failure;
 
 /// List drives, see how they are, and look into the models of drives.
 ///

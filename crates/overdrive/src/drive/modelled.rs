@@ -4,11 +4,11 @@
 use super::health::{as_json, as_text};
 use super::smartctl::{Line, Report};
 use block::Size;
+use daemon::control::words::Row;
 use drives::{Predicted, Victims, predicted};
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::fmt::Write;
-use volume::control::words::Row;
-use volume::{Exit, Failure};
 
 /// What the closed forms are about.
 const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full drive, in steady state";
@@ -38,15 +38,15 @@ pub(super) fn print(row: &Row, model: &Value, as_object: bool) -> Result<(), Fai
             object[key] = model[key].clone();
         }
         object["lately"] = lately.map_or(Value::Null, |lately| lately.as_json());
-        volume::say!("{object}");
+        daemon::say!("{object}");
         return Ok(());
     }
-    volume::console::output(format_args!("{}", as_text(&row.backing, &report)));
+    daemon::console::output(format_args!("{}", as_text(&row.backing, &report)));
     let [least, mean, most, free] = FLASH.map(|key| model[key].as_u64().unwrap_or(0));
-    volume::say!("\n{:<20} least {least}, mean {mean}, most {most}", "erases of a block");
-    volume::say!("{:<20} {free}", "free superblocks");
+    daemon::say!("\n{:<20} least {least}, mean {mean}, most {most}", "erases of a block");
+    daemon::say!("{:<20} {free}", "free superblocks");
     if let Some(lately) = lately {
-        volume::console::output(format_args!("{}", lately.as_text()));
+        daemon::console::output(format_args!("{}", lately.as_text()));
     }
     Ok(())
 }
