@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("allocations", &[]),
     ("lane", &[]),
     ("block", &["lane"]),
@@ -20,6 +20,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("load", &["lane", "block", "layers"]),
     ("suites", &["lane", "block", "cache", "layers", "drives", "modelled", "load"]),
     ("crash", &["lane", "block", "cache", "layers", "pool"]),
+    ("devices", &["lane", "block", "drives"]),
     ("stack", STACK),
     ("daemon", DAEMON),
     ("overdrive", OVERDRIVE),
@@ -35,7 +36,7 @@ const DAEMON: &[&str] =
 // Of `kills` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
     "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "nbd", "holder",
-    "crash", "stack", "daemon", "load", "suites", "kills",
+    "crash", "stack", "daemon", "devices", "load", "suites", "kills",
 ];
 const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[

@@ -1,9 +1,9 @@
 //! `overdrive drive list`: the machine's block devices.
 
 use super::columns::{self, Cell, Column, Style};
-use super::sysfs::{Device, Roots, devices};
 use clap::ValueEnum;
 use daemon::control::call_roll;
+use devices::{Device, Roots, devices};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::process::ExitCode;

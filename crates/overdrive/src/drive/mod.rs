@@ -8,8 +8,6 @@ mod modelled;
 mod models;
 mod served;
 mod show;
-mod smartctl;
-mod sysfs;
 
 use clap::Subcommand;
 use stack::Failure;

@@ -115,12 +115,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let aged = options.age.then(|| age::run(&model)).transpose()?;
     if options.style.json {
         let mut object = show::as_json(&model);
-        object["aged"] = aged.map_or(Value::Null, |aged| aged.as_json());
+        object["aged"] = aged.map_or(Value::Null, |aged| age::as_json(&aged));
         daemon::say!("{object}");
         return Ok(ExitCode::SUCCESS);
     }
     match aged {
-        Some(aged) => daemon::console::output(format_args!("{}", aged.as_text(&model))),
+        Some(aged) => daemon::console::output(format_args!("{}", age::as_text(&aged, &model))),
         None => daemon::console::output(format_args!(
             "{}",
             show::as_text(&model, options.check.is_some())

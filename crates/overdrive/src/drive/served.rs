@@ -3,10 +3,10 @@
 
 use super::health::{as_json, as_text, ask};
 use super::modelled;
-use super::smartctl::Report;
 use block::Spec;
 use daemon::control::words::{Ask, Row};
 use daemon::control::{Daemon, call_roll};
+use devices::Report;
 use serde_json::{Value, json};
 use stack::{Exit, Failure, Plan};
 use std::fmt::Write;

@@ -4,53 +4,84 @@
 //! standard. What a drive does not tell stays empty.
 
 use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
 
 /// An attribute as its vendor numbers it; NVMe's have no numbers.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Line {
-    pub(super) id: u64,
-    pub(super) name: String,
-    pub(super) normalized: Option<u64>,
-    pub(super) raw: String,
+pub struct Line {
+    /// Its number; 0: it has none.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its value as its vendor scales it.
+    pub normalized: Option<u64>,
+    /// Its value as it is counted.
+    pub raw: String,
 }
 
 /// A drive's health.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub(super) struct Report {
-    pub(super) model: String,
-    pub(super) firmware: String,
+pub struct Report {
+    /// What it calls itself.
+    pub model: String,
+    /// Its firmware.
+    pub firmware: String,
     /// What the drive itself makes of it all.
-    pub(super) passed: Option<bool>,
-    pub(super) host_written_bytes: Option<u64>,
-    pub(super) host_read_bytes: Option<u64>,
-    pub(super) nand_written_bytes: Option<u64>,
-    pub(super) write_amplification: Option<f64>,
+    pub passed: Option<bool>,
+    /// Bytes that the host wrote.
+    pub host_written_bytes: Option<u64>,
+    /// Bytes that the host read.
+    pub host_read_bytes: Option<u64>,
+    /// Bytes that went to the flash.
+    pub nand_written_bytes: Option<u64>,
+    /// The flash writes over the host's.
+    pub write_amplification: Option<f64>,
     /// Of what the flash is made for, in percent.
-    pub(super) worn_percent: Option<u64>,
+    pub worn_percent: Option<u64>,
     /// What is left of the spare blocks, in percent of what it was.
-    pub(super) spare_percent: Option<u64>,
-    pub(super) temperature_c: Option<i64>,
-    pub(super) power_on_hours: Option<u64>,
+    pub spare_percent: Option<u64>,
+    /// Its temperature, in degrees Celsius.
+    pub temperature_c: Option<i64>,
+    /// Hours that it was on.
+    pub power_on_hours: Option<u64>,
     /// Reads or writes that could not be mended.
-    pub(super) media_errors: Option<u64>,
+    pub media_errors: Option<u64>,
     /// Sectors or blocks that were replaced.
-    pub(super) reallocated: Option<u64>,
-    pub(super) attributes: Vec<Line>,
+    pub reallocated: Option<u64>,
+    /// Its vendor's attributes.
+    pub attributes: Vec<Line>,
 }
 
 /// Why there is no report.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Nothing {
+pub enum Nothing {
+    /// smartctl did not start: the system's words.
+    Unstarted(String),
+    /// smartctl printed no JSON, as versions before 7.0: the reader's words.
+    Garbled(String),
     /// The device could not be opened: smartctl's words.
     Closed(String),
     /// It has no SMART, or does not tell: smartctl's words, if any.
     None(String),
 }
 
+/// Asks the program `smartctl` about a device.
+///
+/// # Errors
+/// The program did not work, or there is no health in what it printed.
+pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
+    let output = Command::new(smartctl).args(["-j", "-a"]).arg(device).output();
+    let output = output.map_err(|error| Nothing::Unstarted(error.to_string()))?;
+    let told = serde_json::from_slice(&output.stdout);
+    report(&told.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
+}
+
 /// Reads what smartctl printed.
 ///
-/// Errors: there is no health in it.
-pub(super) fn report(told: &Value) -> Result<Report, Nothing> {
+/// # Errors
+/// There is no health in it.
+pub fn report(told: &Value) -> Result<Report, Nothing> {
     let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
     let messages = told["smartctl"]["messages"].as_array().into_iter().flatten();
     let messages: Vec<&str> = messages.filter_map(|one| one["string"].as_str()).collect();

@@ -6,9 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where the kernel's files are.
-pub(super) struct Roots {
-    pub(super) sys: PathBuf,
-    pub(super) proc: PathBuf,
+pub struct Roots {
+    /// Usually /sys.
+    pub sys: PathBuf,
+    /// Usually /proc.
+    pub proc: PathBuf,
 }
 
 impl Default for Roots {
@@ -19,25 +21,32 @@ impl Default for Roots {
 
 /// A whole block device.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Device {
-    pub(super) name: String,
-    pub(super) size_bytes: u64,
+pub struct Device {
+    /// Its name in /dev.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
     /// What it calls itself; of a loop device its file, of a mapped one its name there.
-    pub(super) model: String,
-    pub(super) rotational: bool,
-    pub(super) logical_bytes: u64,
-    pub(super) physical_bytes: u64,
+    pub model: String,
+    /// Whether it is a hard disk.
+    pub rotational: bool,
+    /// Bytes of a logical block.
+    pub logical_bytes: u64,
+    /// Bytes of a physical block.
+    pub physical_bytes: u64,
     /// The most that one discard takes; 0: it takes none.
-    pub(super) discard_bytes: u64,
-    pub(super) read_only: bool,
+    pub discard_bytes: u64,
+    /// Whether it refuses writes.
+    pub read_only: bool,
     /// What uses it or a part of it: mount points, swap, devices above.
-    pub(super) uses: Vec<String>,
+    pub uses: Vec<String>,
 }
 
 /// The machine's block devices, by name; none where there is no /sys/block.
 ///
-/// Errors: /sys/block exists and cannot be read.
-pub(super) fn devices(roots: &Roots) -> io::Result<Vec<Device>> {
+/// # Errors
+/// /sys/block exists and cannot be read.
+pub fn devices(roots: &Roots) -> io::Result<Vec<Device>> {
     let block = roots.sys.join("block");
     let entries = match read_dir(&block) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
