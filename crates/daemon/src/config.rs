@@ -209,7 +209,7 @@ fn volume(
 
 /// The mend for an unknown key.
 pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
-    match stack::near(name, known.iter().copied()) {
+    match models::near(name, known.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("known are {}", known.join(", ")),
     }

@@ -22,7 +22,6 @@ mod volume;
 pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
 pub use keep::Keep;
-pub use model::{model, near, options};
 pub use opening::{SCRATCH, check_dirty};
 pub use pools::create_pool;
 pub use target::{Plan, target};

@@ -1,140 +1,34 @@
-//! `model:NAME[?KEY=VALUE&...]`: modelled drives as people write them, and as they are opened.
+//! Modelled drives as they are opened.
 
 use crate::failure::{Exit, Failure};
 use block::{DriveState, ModelSpec, Size};
-use drives::{Model, Options, SLOT_BYTES};
+use drives::{Model, SLOT_BYTES};
 use modelled::{Keep, Shared};
-use std::io::{ErrorKind, Read};
+use models::Refusal;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// What may stand behind the `?`.
-const KEYS: [&str; 3] = ["size", "seed", "state"];
-/// The largest file that is read as a drive's.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of the mapping table for each slot: where it is.
 const ENTRY_BYTES: u64 = 4;
 
-fn usage(message: String) -> Failure {
-    Failure::new(Exit::Usage, message)
-}
-
-/// The one of `known` that was meant, if one is near.
-pub fn near<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distances = known.map(|known| (strsim::damerau_levenshtein(wrong, known), known));
-    let (distance, known) = distances.min()?;
-    (distance <= known.len().div_ceil(3)).then_some(known)
-}
-
-/// The drive that a backing beginning with `model:` names.
-///
-/// # Errors
-/// Usage, with the mend: a name that no model has, a key that is not known or stands there twice, a
-/// value that cannot be; and what is wrong with a drive's file.
-pub(crate) fn parse(backing: &str) -> Result<ModelSpec, Failure> {
-    let rest = backing.strip_prefix("model:").unwrap_or(backing);
-    let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut spec = ModelSpec::new(name);
-    let mut seen = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let wrong = |message: &str| usage(format!("{backing}: {message}"));
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| wrong(&format!("'{pair}': write KEY=VALUE")))?;
-        if seen.contains(&key) {
-            return Err(wrong(&format!("'{key}' stands there twice; give it once")));
-        }
-        seen.push(key);
-        match key {
-            "size" => spec.size = Some(size(value).map_err(|message| wrong(&message))?),
-            "seed" => {
-                let message = format!("seed '{value}' is not a whole number from 0 on");
-                spec.seed = value.parse().map_err(|_| wrong(&message))?;
-            }
-            "state" => {
-                let state: Result<DriveState, String> = value.parse();
-                spec.state = state.map_err(|message| wrong(&message))?;
-            }
-            _ => {
-                let mend = match near(key, KEYS.into_iter()) {
-                    Some(near) => format!("did you mean '{near}'?"),
-                    None => format!("known are {}", KEYS.join(", ")),
-                };
-                return Err(wrong(&format!("'{key}' is not known; {mend}")));
-            }
-        }
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        let exit = match refusal.unread {
+            None | Some(ErrorKind::InvalidData) => Exit::Usage,
+            Some(ErrorKind::PermissionDenied) => Exit::Permission,
+            Some(_) => Exit::Negative,
+        };
+        Failure::new(exit, refusal.to_string())
     }
-    let model = model(&spec)?;
-    let bytes = spec.size.map_or(0, |size| size.0);
-    if matches!(model.kind, drives::Kind::Disk(_)) && bytes > model.user_bytes() {
-        let most = Size(model.user_bytes());
-        return Err(usage(format!("{backing}: the disk has {most}; give a smaller size")));
-    }
-    Ok(spec)
-}
-
-fn size(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse()?;
-    if size.0 < 1 << 20 || !size.0.is_multiple_of(SLOT_BYTES) {
-        return Err(format!("size {text}: give a multiple of 4 KiB, 1 MiB or more"));
-    }
-    Ok(size)
-}
-
-/// The description of the drive that a spec names: a preset, or a file of the same form.
-///
-/// # Errors
-/// Usage: there is no such model (with the ones that are near), or what is wrong with the file.
-/// Negative or permission: the file cannot be read.
-pub fn model(spec: &ModelSpec) -> Result<Model, Failure> {
-    let name = spec.drive.as_str();
-    if name.contains('/') || name.ends_with(".toml") {
-        let text = read(name).map_err(|error| {
-            let exit = match error.kind() {
-                ErrorKind::PermissionDenied => Exit::Permission,
-                ErrorKind::InvalidData => Exit::Usage,
-                _ => Exit::Negative,
-            };
-            Failure::new(exit, format!("{name}: cannot be read as a drive's file: {error}"))
-        })?;
-        return Model::parse(name, &text).map_err(|error| usage(error.to_string()));
-    }
-    Model::preset(name).ok_or_else(|| usage(unknown(name)))
-}
-
-/// A file's text; a drive's takes a few KiB, and one that has no end is none.
-fn read(path: &str) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(std::io::Error::new(ErrorKind::InvalidData, "it is larger than 1 MiB"));
-    }
-    Ok(text)
-}
-
-/// The sentence for a name that no model has.
-fn unknown(name: &str) -> String {
-    let mend = match near(name, Model::names()) {
-        Some(near) => format!("did you mean {near}?"),
-        None => {
-            let names: Vec<_> = Model::names().collect();
-            format!("there are {}; or name a drive's file with its path", names.join(", "))
-        }
-    };
-    format!("model:{name}: there is no such model; {mend}")
-}
-
-/// The options of the drive that a spec names.
-pub fn options(spec: &ModelSpec) -> Options {
-    let user_bytes = spec.size.map(|size| size.0);
-    Options { seed: spec.seed, user_bytes, ..Options::default() }
 }
 
 /// A drive that keeps its data, in the state that the spec says, and what an operator should know of it.
 pub(crate) fn open(spec: &ModelSpec) -> Result<(Arc<Shared>, String), Failure> {
-    let broken = |error| usage(format!("model:{}: {error}", spec.drive));
-    let model = model(spec)?;
+    let broken = |error| Failure::new(Exit::Usage, format!("model:{}: {error}", spec.drive));
+    let model = models::model(spec)?;
     let bytes = spec.size.map_or(model.user_bytes(), |size| size.0);
     check_memory(spec, &model, bytes)?;
-    let shared = Shared::new(&model, &options(spec), Keep::Data).map_err(broken)?;
+    let shared = Shared::new(&model, &models::options(spec), Keep::Data).map_err(broken)?;
     if spec.state != DriveState::Purged {
         shared.age(spec.state).map_err(broken)?;
     }
@@ -164,45 +58,16 @@ fn check_memory(spec: &ModelSpec, model: &Model, bytes: u64) -> Result<(), Failu
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     match kib.map(|kib| kib.saturating_mul(1024)) {
-        Some(free) if table > free => Err(usage(format!(
-            "model:{}: its mapping table would take {}, and {} of memory are free; give a smaller \
+        Some(free) if table > free => Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "model:{}: its mapping table would take {}, and {} of memory are free; give a smaller \
              ?size=",
-            spec.drive,
-            Size(table),
-            Size(free)
-        ))),
+                spec.drive,
+                Size(table),
+                Size(free)
+            ),
+        )),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drives_are_understood_or_refused_with_a_mend() {
-        let spec = parse("model:samsung-840-evo-250?size=1G&seed=7&state=used").expect("good");
-        let (size, seed) = (Some(Size(1 << 30)), 7);
-        let drive = "samsung-840-evo-250".to_owned();
-        assert_eq!(spec, ModelSpec { drive, size, seed, state: DriveState::Used });
-        for (bad, words) in [
-            ("", "there is no such model"),
-            ("samsung-840-evo-256", "did you mean samsung-840-evo-250?"),
-            ("floppy", "intel-x25-e-32"),
-            ("samsung-840-evo-250?sede=1", "'sede' is not known; did you mean 'seed'?"),
-            ("samsung-840-evo-250?colour=1", "known are size, seed, state"),
-            ("samsung-840-evo-250?seed", "write KEY=VALUE"),
-            ("samsung-840-evo-250?seed=-1", "seed '-1'"),
-            ("samsung-840-evo-250?seed=1&seed=2", "twice"),
-            ("samsung-840-evo-250?size=100", "multiple of 4 KiB"),
-            ("samsung-840-evo-250?size=x", "is not a size"),
-            ("samsung-840-evo-250?state=old", "purged, filled, used, steady, trimmed"),
-            ("wd-velociraptor-1000?size=2T", "give a smaller size"),
-            ("/no/such/file.toml", "cannot be read"),
-            ("/dev/zero", "larger than 1 MiB"),
-        ] {
-            let failure = parse(&format!("model:{bad}")).expect_err(bad);
-            assert!(failure.message.contains(words), "{bad}: {}", failure.message);
-        }
     }
 }

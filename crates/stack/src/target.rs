@@ -1,7 +1,6 @@
 //! BACKING as people write it.
 
 use crate::failure::{Exit, Failure};
-use crate::model;
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use std::path::PathBuf;
 
@@ -74,7 +73,7 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
             let message = "--read-only and --buffered are for images and devices";
             return Err(usage(format!("{backing}: {message}")));
         }
-        Spec::Model { model: model::parse(backing)? }
+        Spec::Model { model: models::parse(backing)? }
     } else if backing.is_empty() {
         return Err(usage("the backing is empty; name an image, a device, or ram:SIZE".into()));
     } else {
