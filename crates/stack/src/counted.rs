@@ -1,6 +1,6 @@
 //! Counts what a backing is asked where no cache does: the top of a volume without one.
 
-use block::{Block, Extent, Limits, Request, Result, SECTOR, Stack, Stall, Stretch};
+use block::{Layer, Padding, Request, Result, SECTOR, Stack};
 use lane::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,9 +76,9 @@ impl Counted {
     }
 }
 
-impl Block for Counted {
-    fn limits(&self) -> &Limits {
-        self.below.limits()
+impl Layer for Counted {
+    fn below(&self) -> &Stack {
+        &self.below
     }
 
     #[inline]
@@ -88,23 +88,11 @@ impl Block for Counted {
         Some(result)
     }
 
-    fn prefetch(&self, requests: &[Request]) {
-        self.below.prefetch(requests);
-    }
-
-    async fn run(&self, request: Request) -> Result {
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
         let (kind, bytes, start_ns) =
             (self.counts.of(&request), bytes_of(&request), self.lane.now());
-        let result = self.below.run(request).await;
+        let result = self.below.serve(request, padding).await;
         kind.count(bytes, &result, self.lane.now().saturating_sub(start_ns));
         result
-    }
-
-    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below.stall()
     }
 }

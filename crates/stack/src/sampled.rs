@@ -1,6 +1,6 @@
 //! Times a hit now and then. The engine has no clock; this has.
 
-use block::{Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Layer, Request, Result, Stack};
 use cache::Shared;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
@@ -27,9 +27,9 @@ impl Sampled {
     }
 }
 
-impl Block for Sampled {
-    fn limits(&self) -> &Limits {
-        self.below.limits()
+impl Layer for Sampled {
+    fn below(&self) -> &Stack {
+        &self.below
     }
 
     #[inline]
@@ -48,21 +48,5 @@ impl Block for Sampled {
             self.shared.hit_sampled(now_ns() - start);
         }
         answer
-    }
-
-    fn prefetch(&self, requests: &[Request]) {
-        self.below.prefetch(requests);
-    }
-
-    async fn run(&self, request: Request) -> Result {
-        self.below.run(request).await
-    }
-
-    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below.stall()
     }
 }
