@@ -11,6 +11,7 @@
 
 mod counted;
 mod failure;
+mod half;
 mod keep;
 mod model;
 mod opening;

@@ -2,10 +2,11 @@
 //! left behind.
 
 use crate::failure::{Exit, Failure};
+use crate::half::{CacheHalf, Half};
 use crate::keep::{self, Left};
 use crate::model;
 use crate::pools;
-use crate::volume::{Half, OpenFlags};
+use crate::volume::OpenFlags;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
@@ -41,27 +42,22 @@ pub(crate) struct Opening<'a> {
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
-/// The file at the bottom of a stack.
-fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
-    match spec {
-        Spec::File { path, read_only, buffered } => {
-            let options = OpenOptions { read_only: *read_only, buffered: *buffered };
-            Some((path, options))
-        }
-        Spec::Ram { .. }
-        | Spec::Null { .. }
-        | Spec::Model { .. }
-        | Spec::Pool { .. }
-        | Spec::Stripe { .. } => None,
-        Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Cache { below, .. } => {
-            file_of(below)
-        }
-    }
+fn options_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
+    let Spec::File { path, read_only, buffered } = spec else { return None };
+    Some((path, OpenOptions { read_only: *read_only, buffered: *buffered }))
 }
 
-/// Whether the memory of this stack's cache may ever hold what its backing does not.
+/// The file at the bottom of a stack.
+fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
+    spec.chain().find_map(options_of)
+}
+
+/// The cache of this stack, if its memory may ever hold what its backing does not.
 fn may_be_dirty(spec: &Spec) -> Option<&CacheSpec> {
-    let Spec::Cache { cache, .. } = spec else { return None };
+    let cache = spec.chain().find_map(|part| match part {
+        Spec::Cache { cache, .. } => Some(cache),
+        _ => None,
+    })?;
     let writable = file_of(spec).is_some_and(|(_, options)| !options.read_only);
     let writes = matches!(cache.write, WriteMode::Back | WriteMode::BackNow);
     (writable && writes).then_some(cache)
@@ -120,7 +116,7 @@ impl<'a> Opening<'a> {
     pub(crate) fn open(&mut self, spec: &Spec) -> Result<Half, Failure> {
         Ok(match spec {
             Spec::File { path, .. } => {
-                let (_, options) = file_of(spec).expect("a file is at its own bottom");
+                let (_, options) = options_of(spec).expect("it is a file");
                 Half::File(self.open_file(path, options)?)
             }
             Spec::Ram { size } => {
@@ -208,7 +204,7 @@ impl<'a> Opening<'a> {
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
         shared.set_guard(spec.guard, 0);
         self.note_recovered(&shared);
-        Ok(Half::Cache { shared, memory, fence, below: Box::new(below) })
+        Ok(Half::Cache(Box::new(CacheHalf { shared, memory, fence, below })))
     }
 
     /// The memory that was kept, or a fresh one, which is kept from now on.

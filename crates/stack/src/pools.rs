@@ -3,7 +3,7 @@
 //! A pool's map is read on a lane of its own, before anything is served.
 
 use crate::failure::{Exit, Failure};
-use crate::volume::Half;
+use crate::half::Half;
 use block::{Size, Stack};
 use lane::Lane;
 use pool::{Gone, Layout, Reason, Refusal};

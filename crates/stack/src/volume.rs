@@ -2,36 +2,20 @@
 
 use crate::counted::{Counted, Counts};
 use crate::failure::{Exit, Failure};
+use crate::half::Half;
 use crate::keep::Keep;
 use crate::opening::Opening;
-use crate::pools;
 use crate::sampled::Sampled;
-use block::{Limits, Null, Ram, Size, Spec, Stack, WriteMode};
+use block::{Size, Spec, Stack, WriteMode};
 use cache::{Cache, Shared};
 use holder::Keeper;
 use lane::TASKS_MAX;
-use layers::{
-    Delay, DelayShared, Faults, FaultsShared, Unaligned, UnalignedShared, Valve, ValveShared,
-};
-use modelled::Modelled;
+use layers::{Unaligned, UnalignedShared, Valve, ValveShared};
 use pool::PoolShared;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::sync::Arc;
-use uring::{Fence, FileBackend, FileVolume, Ring, SharedMemory};
-
-/// The shared halves of a stack, top first.
-pub(crate) enum Half {
-    File(Arc<FileVolume>),
-    Ram(Ram),
-    Null(Null),
-    Model(Arc<modelled::Shared>),
-    Pool { shared: Arc<PoolShared>, members: Vec<Option<Half>> },
-    Stripe { limits: Limits, chunk_bytes: u32, members: Vec<Half> },
-    Delay(Arc<DelayShared>, Box<Half>),
-    Faults(Arc<FaultsShared>, Box<Half>),
-    Cache { shared: Arc<Shared>, memory: SharedMemory, fence: Option<Fence>, below: Box<Half> },
-}
+use uring::{Fence, FileVolume, Ring, SharedMemory};
 
 /// How to open what a spec names.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +70,7 @@ impl Volume {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Volume, Failure> {
         check_name(&flags.name)?;
+        check_one_cache(&spec)?;
         let mut opening = Opening::new(&flags, progress);
         opening.find_left(&spec)?;
         let half = opening.open(&spec)?;
@@ -122,10 +107,7 @@ impl Volume {
 
     /// The shared half of the cache, if there is one.
     pub fn cache(&self) -> Option<&Arc<Shared>> {
-        match &self.half {
-            Half::Cache { shared, .. } => Some(shared),
-            _ => None,
-        }
+        self.half.cache().map(|cache| &cache.shared)
     }
 
     /// What was asked of the backing, where there is no cache: with one that counts it itself.
@@ -140,24 +122,17 @@ impl Volume {
 
     /// Whether the cache lies in huge pages; None without a cache.
     pub fn has_huge_pages(&self) -> Option<bool> {
-        match &self.half {
-            Half::Cache { memory, .. } => Some(memory.has_huge_pages()),
-            _ => None,
-        }
+        self.memory().map(SharedMemory::has_huge_pages)
     }
 
     /// What has become of the backing while it was served: None if all is well, else a sentence.
     pub fn damage(&self) -> Option<String> {
-        let mut damage = None;
-        self.half.each_file(&mut |file| damage = damage.take().or_else(|| damage_of(file)));
-        damage
+        self.half.files().find_map(|file| damage_of(file))
     }
 
     /// The identities of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
-        let mut keys = Vec::new();
-        self.half.each_file(&mut |file| keys.push(file.key()));
-        keys
+        self.half.files().map(|file| file.key()).collect()
     }
 
     /// The shared half of the pool, if there is one.
@@ -172,10 +147,7 @@ impl Volume {
 
     /// The memory of the cache, to hand to whoever rescues what is dirty in it.
     pub fn memory(&self) -> Option<&SharedMemory> {
-        match &self.half {
-            Half::Cache { memory, .. } => Some(memory),
-            _ => None,
-        }
+        self.half.cache().map(|cache| &cache.memory)
     }
 
     /// Whether somebody keeps the memory should this process die.
@@ -262,7 +234,7 @@ impl Volume {
         if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
             return Err(Failure::new(Exit::Usage, TOO_MANY));
         }
-        if let Half::Cache { fence: Some(fence), .. } = &self.half {
+        if let Some(fence) = self.half.cache().and_then(|cache| cache.fence.as_ref()) {
             ring.hold(fence).map_err(broken)?;
         }
         let Attached { stack, cache } = self.half.attach(ring);
@@ -282,121 +254,6 @@ const TASKS_FREE: usize = 512;
 const TOO_MANY: &str =
     "serve: these are too many volumes for one daemon: serve some by another one";
 
-impl Half {
-    pub(crate) fn limits(&self) -> block::Limits {
-        match self {
-            Half::File(file) => file.limits().clone(),
-            Half::Ram(ram) => block::Block::limits(ram).clone(),
-            Half::Null(null) => block::Block::limits(null).clone(),
-            Half::Model(model) => model.limits().clone(),
-            Half::Pool { shared, .. } => shared.limits().clone(),
-            Half::Stripe { limits, .. } => limits.clone(),
-            // These layers show what is below them.
-            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
-                below.limits()
-            }
-        }
-    }
-
-    /// The file at the bottom.
-    pub(crate) fn file(&self) -> Option<&Arc<FileVolume>> {
-        match self {
-            Half::File(file) => Some(file),
-            Half::Ram(_)
-            | Half::Null(_)
-            | Half::Model(_)
-            | Half::Pool { .. }
-            | Half::Stripe { .. } => None,
-            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
-                below.file()
-            }
-        }
-    }
-
-    /// The modelled drive at the bottom.
-    fn model(&self) -> Option<&Arc<modelled::Shared>> {
-        match self {
-            Half::Model(model) => Some(model),
-            Half::File(_)
-            | Half::Ram(_)
-            | Half::Null(_)
-            | Half::Pool { .. }
-            | Half::Stripe { .. } => None,
-            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
-                below.model()
-            }
-        }
-    }
-
-    /// Calls `each` with every file that it uses.
-    fn each_file(&self, each: &mut dyn FnMut(&FileVolume)) {
-        match self {
-            Half::File(file) => each(file),
-            Half::Ram(_) | Half::Null(_) | Half::Model(_) => (),
-            Half::Pool { members, .. } => {
-                members.iter().flatten().for_each(|member| member.each_file(each));
-            }
-            Half::Stripe { members, .. } => members.iter().for_each(|it| it.each_file(each)),
-            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
-                below.each_file(each);
-            }
-        }
-    }
-
-    /// Whether it lies on several devices.
-    pub(crate) fn is_of_several(&self) -> bool {
-        match self {
-            Half::Pool { .. } | Half::Stripe { .. } => true,
-            Half::File(_) | Half::Ram(_) | Half::Null(_) | Half::Model(_) => false,
-            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
-                below.is_of_several()
-            }
-        }
-    }
-
-    fn pool(&self) -> Option<&Arc<PoolShared>> {
-        match self {
-            Half::Pool { shared, .. } => Some(shared),
-            Half::Delay(_, below) | Half::Faults(_, below) | Half::Cache { below, .. } => {
-                below.pool()
-            }
-            _ => None,
-        }
-    }
-
-    pub(crate) fn attach(&self, ring: &Ring) -> Attached {
-        let lane = ring.lane();
-        let plain = |stack| Attached { stack, cache: None };
-        match self {
-            Half::File(file) => plain(Stack::new(lane, FileBackend::attach(file, ring))),
-            Half::Ram(ram) => plain(Stack::new(lane, ram.clone())),
-            Half::Null(null) => plain(Stack::new(lane, null.clone())),
-            Half::Model(model) => plain(Stack::new(lane, Modelled::attach(model, lane))),
-            Half::Pool { shared, members } => {
-                let members = pools::attach(members, ring);
-                plain(Stack::new(lane, pool::Pool::attach(shared, lane, members)))
-            }
-            Half::Stripe { chunk_bytes, members, .. } => {
-                let members = members.iter().map(|member| member.attach(ring).stack).collect();
-                let stripe = pool::Stripe::attach(members, *chunk_bytes);
-                plain(Stack::new(lane, stripe.expect("its limits were found")))
-            }
-            Half::Delay(shared, below) => {
-                let below = below.attach(ring).stack;
-                plain(Stack::new(lane, Delay::attach(shared.clone(), lane, below)))
-            }
-            Half::Faults(shared, below) => {
-                let below = below.attach(ring).stack;
-                plain(Stack::new(lane, Faults::attach(shared.clone(), below)))
-            }
-            Half::Cache { shared, below, .. } => {
-                let cache = Cache::attach(shared, lane, below.attach(ring).stack);
-                Attached { stack: Stack::new(lane, cache.clone()), cache: Some(cache) }
-            }
-        }
-    }
-}
-
 /// The longest name, in bytes: what a holder keeps. The protocol would allow 4096.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -404,6 +261,18 @@ const NAME_BYTES_MAX: usize = 255;
 fn check_name(name: &str) -> Result<(), Failure> {
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {
         let message = format!("--name: at most {NAME_BYTES_MAX} bytes, none of them zero");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
+/// Refuses more caches than one: only one has its memory kept, its statistics told and its settings
+/// changed.
+fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
+    let caches = spec.walk().filter(|part| matches!(part, Spec::Cache { .. })).count();
+    let below_members = spec.chain().all(|part| !matches!(part, Spec::Cache { .. }));
+    if caches > 1 || caches == 1 && below_members {
+        let message = "a volume has one cache at most, above all members of a pool or stripe";
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(())
@@ -433,4 +302,54 @@ fn is_alive(keeper: &Keeper) -> bool {
     let mut polled = [PollFd::new(&socket, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{CacheSpec, DelaySpec, FaultsSpec};
+    use lane::Lane;
+
+    fn open(spec: Spec) -> Result<Volume, Failure> {
+        Volume::open(spec, OpenFlags { lanes: 1, ..OpenFlags::default() }, &mut |_, _| ())
+    }
+
+    fn cached(below: Spec) -> Spec {
+        let cache = CacheSpec { memory: Size(1 << 20), ..CacheSpec::default() };
+        Spec::Cache { cache, below: Box::new(below) }
+    }
+
+    fn delayed(below: Spec) -> Spec {
+        Spec::Delay { delay: DelaySpec::default(), below: Box::new(below) }
+    }
+
+    #[test]
+    fn the_cache_is_found_wherever_it_stands() {
+        let failing = Spec::Faults {
+            faults: FaultsSpec::default(),
+            below: Box::new(cached(delayed(Spec::Ram { size: Size(4 << 20) }))),
+        };
+        let volume = open(delayed(failing)).expect("a stack of memory");
+        assert!(volume.cache().is_some() && volume.memory().is_some());
+        assert!(volume.has_huge_pages().is_some() && volume.counts().is_none());
+        let lane = Lane::new();
+        let ring = Ring::new(&lane).expect("a ring");
+        let attached = volume.attach(&ring).expect("few tasks");
+        let attached_to = attached.cache.as_ref().expect("found on the lane, too").shared();
+        assert!(Arc::ptr_eq(attached_to, volume.cache().expect("found")));
+        attached_to.stop();
+        lane.abandon();
+    }
+
+    #[test]
+    fn a_volume_has_one_cache_at_most() {
+        let ram = || Spec::Ram { size: Size(4 << 20) };
+        let members = vec![cached(ram()), ram()];
+        for spec in
+            [cached(delayed(cached(ram()))), Spec::Stripe { members, chunk: Size(64 << 10) }]
+        {
+            let failure = open(spec).err().expect("refused");
+            assert_eq!(failure.exit, Exit::Usage, "{failure}");
+        }
+    }
 }
