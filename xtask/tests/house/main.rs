@@ -6,6 +6,7 @@ mod clock;
 mod hygiene;
 mod licences;
 mod metadata;
+mod modules;
 mod semantics;
 mod source;
 mod unsafety;
