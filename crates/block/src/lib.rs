@@ -8,6 +8,7 @@
 
 mod buffer;
 mod error;
+mod layer;
 mod limits;
 mod memory;
 mod null;
@@ -21,6 +22,7 @@ mod status;
 
 pub use buffer::{Buf, Pieces};
 pub use error::{Error, Kind, Result};
+pub use layer::Layer;
 pub use limits::{Discard, Fua, Limits};
 pub use memory::{Memory, Part, prefetch};
 pub use null::Null;

@@ -317,6 +317,41 @@ pub enum Spec {
     },
 }
 
+impl Spec {
+    /// What it stands on, in order. Members that are gone are left out.
+    pub fn children(&self) -> Vec<&Spec> {
+        match self {
+            Spec::File { .. } | Spec::Ram { .. } | Spec::Null { .. } | Spec::Model { .. } => {
+                Vec::new()
+            }
+            Spec::Pool { members } => members.iter().flatten().collect(),
+            Spec::Stripe { members, .. } => members.iter().collect(),
+            Spec::Delay { below, .. } | Spec::Faults { below, .. } | Spec::Cache { below, .. } => {
+                vec![below]
+            }
+        }
+    }
+
+    /// This one and all below it, top first.
+    pub fn walk(&self) -> impl Iterator<Item = &Spec> {
+        let mut left = vec![self];
+        std::iter::from_fn(move || {
+            let next = left.pop()?;
+            left.extend(next.children().into_iter().rev());
+            Some(next)
+        })
+    }
+
+    /// This one and those below it down to the backing: a pool or a stripe is one, whatever its members
+    /// are.
+    pub fn chain(&self) -> impl Iterator<Item = &Spec> {
+        std::iter::successors(Some(self), |spec| match spec {
+            Spec::Pool { .. } | Spec::Stripe { .. } => None,
+            spec => spec.children().into_iter().next(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,5 +382,16 @@ mod tests {
         assert_eq!(serde_json::from_str::<Spec>(&text_of_model).expect("what was written"), model);
         let typo = text.replace("dirty_age_ms", "dirty_age");
         assert!(serde_json::from_str::<Spec>(&typo).is_err(), "an unknown key is an error");
+    }
+
+    #[test]
+    fn a_stack_is_walked_from_its_top() {
+        let ram = |mib: u64| Spec::Ram { size: Size(mib << 20) };
+        let delayed = |below| Spec::Delay { delay: DelaySpec::default(), below: Box::new(below) };
+        let pool = Spec::Pool { members: vec![None, Some(delayed(ram(1))), Some(ram(2))] };
+        let spec = delayed(pool.clone());
+        assert_eq!(spec.chain().collect::<Vec<_>>(), [&spec, &pool], "a pool is one backing");
+        let all: Vec<Spec> = spec.walk().cloned().collect();
+        assert_eq!(all, [spec.clone(), pool, delayed(ram(1)), ram(1), ram(2)]);
     }
 }

@@ -156,6 +156,14 @@ impl Stack {
         self.top.clone().run_padded(&self.lane, request, padding)
     }
 
+    /// A request with the padding that it has, or with none.
+    pub fn serve(&self, request: Request, padding: Padding) -> Pooled<Result> {
+        match padding {
+            Padding::NONE => self.run(request),
+            padding => self.run_padded(request, padding),
+        }
+    }
+
     /// [`Block::run`] for exports: also ends, with an error, once the backing has stalled. What was
     /// begun goes on behind it, with the buffer that it uses, so that nothing it was ordered before
     /// overtakes it.

@@ -2,10 +2,7 @@
 
 use crate::device::Device;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use block::{
-    Block, DelaySpec, Extent, Fua, Limits, Request, Result, SECTOR, Stack, Stall, Stretch,
-};
+use block::{DelaySpec, Extent, Fua, Layer, Padding, Request, Result, SECTOR, Stack};
 use lane::{Event, Lane, Lock};
 
 /// The half of a delay that all lanes share: one link and one set of servers.
@@ -60,22 +57,22 @@ impl Delay {
         decided
     }
 
-    async fn read(&self, at: Extent, request: Request) -> Result {
+    async fn read(&self, at: Extent, request: Request, padding: Padding) -> Result {
         let admit =
             |device: &mut Device| device.admit(self.lane.now(), bytes_of(at), self.shared.read_ns);
         let end = self.section(admit).await;
-        let result = self.below.run(request).await;
+        let result = self.below.serve(request, padding).await;
         self.lane.sleep_until(end).await;
         result
     }
 
-    async fn change(&self, bytes: u64, fua: bool, request: Request) -> Result {
+    async fn change(&self, bytes: u64, fua: bool, request: Request, padding: Padding) -> Result {
         let admit = |device: &mut Device| {
             let end = device.admit(self.lane.now(), bytes, self.shared.write_ns);
             (end, device.begun())
         };
         let (end, generation) = self.section(admit).await;
-        let result = self.below.run(request).await;
+        let result = self.below.serve(request, padding).await;
         self.lane.sleep_until(end).await;
         if self.section(|device| device.ended(generation)).await {
             self.shared.quiet.notify();
@@ -107,26 +104,25 @@ fn bytes_of(at: Extent) -> u64 {
     u64::from(at.count) * SECTOR
 }
 
-impl Block for Delay {
-    fn limits(&self) -> &Limits {
-        self.below.limits()
+impl Layer for Delay {
+    fn below(&self) -> &Stack {
+        &self.below
     }
 
-    async fn run(&self, request: Request) -> Result {
+    /// Nothing is answered before its time.
+    fn try_now(&self, _request: &Request) -> Option<Result> {
+        None
+    }
+
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
         match request {
-            Request::Read { at, .. } => self.read(at, request).await,
-            Request::Write { at, fua, .. } => self.change(bytes_of(at), fua, request).await,
-            Request::Zero { fua, .. } => self.change(0, fua, request).await,
-            Request::Discard { .. } => self.change(0, false, request).await,
+            Request::Read { at, .. } => self.read(at, request, padding).await,
+            Request::Write { at, fua, .. } => {
+                self.change(bytes_of(at), fua, request, padding).await
+            }
+            Request::Zero { fua, .. } => self.change(0, fua, request, padding).await,
+            Request::Discard { .. } => self.change(0, false, request, padding).await,
             Request::Flush => self.flush().await,
         }
-    }
-
-    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below.stall()
     }
 }

@@ -1,8 +1,7 @@
 //! The layer `faults`: operations that fail by their number.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use block::{Block, Error, Extent, FaultsSpec, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Error, FaultsSpec, Layer, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Linux's number for an input/output error.
@@ -68,28 +67,25 @@ impl Faults {
     }
 }
 
-impl Block for Faults {
-    fn limits(&self) -> &Limits {
-        self.below.limits()
+impl Layer for Faults {
+    fn below(&self) -> &Stack {
+        &self.below
     }
 
-    async fn run(&self, request: Request) -> Result {
+    /// Each is counted, and it may hang.
+    fn try_now(&self, _request: &Request) -> Option<Result> {
+        None
+    }
+
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
         let counted = self.shared.count(&request);
         let hang_ms = self.shared.spec.hang_ms;
         if counted.is_err() && hang_ms > 0 {
             let lane = self.below.lane();
             lane.sleep_until(lane.now().saturating_add(hang_ms.saturating_mul(1_000_000))).await;
-            return self.below.run(request).await;
+            return self.below.serve(request, padding).await;
         }
         counted?;
-        self.below.run(request).await
-    }
-
-    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below.stall()
+        self.below.serve(request, padding).await
     }
 }

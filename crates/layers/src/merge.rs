@@ -85,7 +85,7 @@ impl Unaligned {
         }
         for edge in edges.iter().flatten() {
             let read = Request::Read { at: edge.at, into: edge.block.clone() };
-            let result = self.serve(read).await;
+            let result = self.serve_whole(read).await;
             if !planted(Bug::MergeFailedRead) {
                 result?;
             }
@@ -129,7 +129,7 @@ impl Unaligned {
             if request.is_change() {
                 self.still_wanted(since)?;
             }
-            self.serve(piece(request, done, next)).await?;
+            self.serve_whole(piece(request, done, next)).await?;
             done += next;
         }
         Ok(())

@@ -12,8 +12,7 @@
 use crate::planted::{Bug, planted};
 use crate::ranges::{PLACES, Place, Ranges};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use block::{Block, Buf, Extent, Limits, Padding, Request, Result, Stack, Stall, Stretch};
+use block::{Buf, Extent, Layer, Limits, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicU64, Ordering};
 use lane::{Event, Lock};
 
@@ -109,7 +108,7 @@ impl Unaligned {
     }
 
     /// Serves a request of whole blocks below.
-    pub(crate) async fn serve(&self, request: Request) -> Result {
+    pub(crate) async fn serve_whole(&self, request: Request) -> Result {
         self.below.lane().turn().await;
         if let Some(result) = self.below.try_now(&request) {
             return result;
@@ -153,7 +152,7 @@ impl Unaligned {
     /// A change of whole blocks, while somebody changes parts of blocks.
     async fn change_listed(&self, at: Extent, request: Request) -> Result {
         let place = self.take(at, false, self.now()).await?;
-        let result = self.serve(request).await;
+        let result = self.serve_whole(request).await;
         self.give(place).await;
         result
     }
@@ -168,7 +167,11 @@ impl Unaligned {
     }
 }
 
-impl Block for Unaligned {
+impl Layer for Unaligned {
+    fn below(&self) -> &Stack {
+        &self.below
+    }
+
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -186,39 +189,24 @@ impl Block for Unaligned {
         answer
     }
 
-    fn prefetch(&self, requests: &[Request]) {
-        self.below.prefetch(requests);
-    }
-
-    async fn run(&self, request: Request) -> Result {
-        let Some(at) = request.extent().filter(|_| request.is_change()) else {
-            return self.below.run(request).await;
-        };
-        if !self.shared.enter() {
-            return self.change_listed(at, request).await;
-        }
-        let result = self.below.run(request).await;
-        self.shared.leave();
-        result
-    }
-
-    async fn run_padded(&self, request: Request, padding: Padding) -> Result {
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
+        let is_whole = padding == Padding::NONE;
         let at = match request.extent() {
-            None => return self.below.run(request).await,
-            Some(_) if !request.is_change() => return self.send(&request, self.now()).await,
-            Some(at) => at,
+            Some(at) if request.is_change() => at,
+            Some(_) if !is_whole => return self.send(&request, self.now()).await,
+            _ => return self.below.run(request).await,
         };
+        if is_whole {
+            if !self.shared.enter() {
+                return self.change_listed(at, request).await;
+            }
+            let result = self.below.run(request).await;
+            self.shared.leave();
+            return result;
+        }
         self.shared.announced.fetch_add(1, Ordering::SeqCst);
         let result = self.change_part(at, request, padding).await;
         self.shared.announced.fetch_sub(1, Ordering::SeqCst);
         result
-    }
-
-    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below.stall()
     }
 }

@@ -5,8 +5,7 @@
 //! flushes go on.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use block::{Block, Error, Extent, Kind, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Error, Kind, Layer, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::Event;
 
@@ -120,9 +119,9 @@ impl Valve {
     }
 }
 
-impl Block for Valve {
-    fn limits(&self) -> &Limits {
-        self.below.limits()
+impl Layer for Valve {
+    fn below(&self) -> &Stack {
+        &self.below
     }
 
     #[inline]
@@ -138,13 +137,9 @@ impl Block for Valve {
         answer
     }
 
-    fn prefetch(&self, requests: &[Request]) {
-        self.below.prefetch(requests);
-    }
-
-    async fn run(&self, request: Request) -> Result {
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
         if !request.is_change() {
-            return self.below.run(request).await;
+            return self.below.serve(request, padding).await;
         }
         loop {
             let seen = self.shared.opened.seen();
@@ -158,16 +153,8 @@ impl Block for Valve {
             self.shared.opened.after(seen).await;
             self.shared.held.fetch_sub(1, Ordering::Relaxed);
         }
-        let result = self.below.run(request).await;
+        let result = self.below.serve(request, padding).await;
         self.shared.leave();
         result
-    }
-
-    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<Stall>> {
-        self.below.stall()
     }
 }

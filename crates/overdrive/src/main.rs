@@ -11,8 +11,8 @@ mod tools;
 mod volumes;
 
 use clap::{Parser, Subcommand};
+use stack::Failure;
 use std::process::ExitCode;
-use volume::Failure;
 
 /// A DRAM cache for block storage, and the lab that proves when it helps.
 ///
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Command::Hold => Ok(holder::hold()),
     };
     let status = result.unwrap_or_else(|failure| tell(&failure));
-    match volume::console::lost() {
+    match daemon::console::lost() {
         Err(failure) if status == ExitCode::SUCCESS => tell(&failure),
         _ => status,
     }
@@ -62,6 +62,6 @@ fn main() -> ExitCode {
 
 /// The sentence goes to stderr, the status to the caller.
 fn tell(failure: &Failure) -> ExitCode {
-    volume::tell!("overdrive: {failure}");
+    daemon::tell!("overdrive: {failure}");
     ExitCode::from(failure.exit as u8)
 }

@@ -1,9 +1,9 @@
 //! `overdrive pool`: several devices as one.
 
 use clap::Subcommand;
+use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use volume::Failure;
 
 /// Several devices as one, without stripes.
 ///
@@ -37,8 +37,8 @@ enum What {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let What::Create { members, overwrite } = &arguments.what;
-    let size = volume::create_pool(members, *overwrite)?;
+    let size = stack::create_pool(members, *overwrite)?;
     let names: Vec<_> = members.iter().map(|member| member.display().to_string()).collect();
-    volume::say!("pool of {size}; serve it as pool:{}", names.join(","));
+    daemon::say!("pool of {size}; serve it as pool:{}", names.join(","));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
-//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER]`.
+//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER]`, read by the crate `models`.
 
-use block::{SECTOR, Size};
+use block::DriveState;
 use drives::{Model, Options};
 use std::fmt;
 use std::path::Path;
@@ -36,28 +36,17 @@ impl Target {
     /// What is wrong, and what would do.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let wrong = |what: String| TargetError(format!("{text}: {what}"));
-        let Some(rest) = text.strip_prefix("model:") else {
+        if !text.starts_with("model:") {
             return Err(wrong("suites run on modelled drives so far; write model:NAME".into()));
-        };
-        let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let model = if name.contains('/') || name.ends_with(".toml") {
-            from_file(name).map_err(wrong)?
-        } else {
-            Model::preset(name).ok_or_else(|| wrong(unknown(name)))?
-        };
-        let mut options = Options::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            match key {
-                "size" => options.user_bytes = Some(size(value).map_err(wrong)?),
-                "seed" => {
-                    let number = value.parse();
-                    options.seed =
-                        number.map_err(|_| wrong(format!("seed={value}: not a number")))?;
-                }
-                _ => return Err(wrong(format!("'{key}' is not known; write size=… or seed=…"))),
-            }
         }
+        let refused = |refusal: models::Refusal| told(text, refusal.to_string());
+        let spec = models::parse(text).map_err(refused)?;
+        if spec.state != DriveState::Purged {
+            let state = spec.state;
+            return Err(wrong(format!("state={state}: a suite makes its drive's state itself")));
+        }
+        let model = called(models::model(&spec).map_err(refused)?);
+        let options = models::options(&spec);
         let target = Target { text: text.to_owned(), model, options };
         // Built once to see that the size fits: its memory is taken only as it is used.
         target.model.drive(&options).map_err(|error| wrong(error.to_string()))?;
@@ -70,31 +59,21 @@ impl Target {
     }
 }
 
-fn from_file(path: &str) -> Result<Model, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    Model::parse(&stem.unwrap_or_default(), &text).map_err(|error| error.to_string())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let Size(bytes) = text.parse()?;
-    match bytes {
-        0 => Err("size=0: there must be something to test".into()),
-        bytes if bytes % SECTOR != 0 => Err(format!("size={text}: not a multiple of 512 bytes")),
-        bytes => Ok(bytes),
+/// The sentence, which begins with the target as it was written.
+fn told(text: &str, sentence: String) -> TargetError {
+    match sentence.starts_with(text) {
+        true => TargetError(sentence),
+        false => TargetError(format!("{text}: {sentence}")),
     }
 }
 
-/// The presets whose names are nearest come first.
-fn unknown(name: &str) -> String {
-    let common = |known: &str| {
-        let words = known.split('-').filter(|word| name.split('-').any(|given| given == *word));
-        words.count()
-    };
-    let mut names: Vec<&str> = Model::names().collect();
-    names.sort_by_key(|known| std::cmp::Reverse(common(known)));
-    names.truncate(4);
-    format!("no model of this name; there are {} and others", names.join(", "))
+/// A drive of a file is called as the file, without its place.
+fn called(model: Model) -> Model {
+    let stem = Path::new(&model.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    match model.name.contains('/') || model.name.ends_with(".toml") {
+        true => Model { name: stem.unwrap_or_default(), ..model },
+        false => model,
+    }
 }
 
 #[cfg(test)]
@@ -110,9 +89,10 @@ mod tests {
         for (bad, says) in [
             ("disk.img", "write model:NAME"),
             ("model:samsung-840-evo", "samsung-840-evo-"),
-            ("model:", "no model of this name"),
-            ("model:samsung-840-evo-250?seed=x", "not a number"),
-            ("model:samsung-840-evo-250?size=0", "something to test"),
+            ("model:", "there is no such model"),
+            ("model:samsung-840-evo-250?seed=x", "not a whole number"),
+            ("model:samsung-840-evo-250?size=0", "multiple of 4 KiB, 1 MiB or more"),
+            ("model:samsung-840-evo-250?state=used", "makes its drive's state itself"),
             ("model:samsung-840-evo-250?size=9T", "9T"),
             ("model:samsung-840-evo-250?colour=red", "'colour' is not known"),
             ("model:./no/such.toml", "No such file"),

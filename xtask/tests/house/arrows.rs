@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("allocations", &[]),
     ("lane", &[]),
     ("block", &["lane"]),
@@ -13,28 +13,36 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
     ("modelled", &["lane", "block", "cache", "drives"]),
+    ("models", &["lane", "block", "drives"]),
     ("uring", &["lane", "block"]),
     // Its tests serve parts of blocks, which a layer does.
     ("nbd", &["lane", "block", "layers"]),
     ("holder", &["lane", "block", "cache", "uring"]),
     ("load", &["lane", "block", "layers"]),
-    ("suites", &["lane", "block", "cache", "layers", "drives", "modelled", "load"]),
+    ("suites", SUITES),
     ("crash", &["lane", "block", "cache", "layers", "pool"]),
-    ("volume", VOLUME),
+    ("devices", &["lane", "block", "drives"]),
+    ("stack", STACK),
+    ("daemon", DAEMON),
     ("overdrive", OVERDRIVE),
     ("figures", FIGURES),
     ("kills", KILLS),
     ("xtask", &[]),
 ];
 
-const VOLUME: &[&str] = &[
-    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "nbd", "holder",
-    "crash",
+const SUITES: &[&str] =
+    &["lane", "block", "cache", "layers", "drives", "modelled", "models", "load"];
+const STACK: &[&str] = &[
+    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "models", "uring", "holder",
+];
+const DAEMON: &[&str] = &[
+    "lane", "block", "cache", "pool", "drives", "modelled", "models", "uring", "nbd", "holder",
+    "stack",
 ];
 // Of `kills` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
     "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "nbd", "holder",
-    "crash", "volume", "load", "suites", "kills",
+    "crash", "models", "stack", "daemon", "devices", "load", "suites", "kills",
 ];
 const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[
@@ -44,11 +52,13 @@ const FIGURES: &[&str] = &[
     "layers",
     "drives",
     "modelled",
+    "models",
     "uring",
     "nbd",
     "holder",
     "crash",
-    "volume",
+    "stack",
+    "daemon",
     "load",
     "suites",
     "overdrive",

@@ -8,6 +8,7 @@ mod commits;
 mod hygiene;
 mod licences;
 mod metadata;
+mod modules;
 mod semantics;
 mod source;
 mod unsafety;

@@ -3,5 +3,6 @@
 mod common;
 mod delay;
 mod faults;
+mod plain;
 mod unaligned;
 mod valve;

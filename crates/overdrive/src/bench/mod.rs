@@ -6,12 +6,13 @@ mod watch;
 
 use block::{CacheSpec, Size, WriteMode};
 use clap::ValueEnum;
+use daemon::units;
 use lane::Prices;
 use modelled::State;
+use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use suites::{Halt, Plan, Target};
-use volume::{Exit, Failure, units};
 
 /// Run a test suite on a modelled drive, in virtual time, bare or behind the cache.
 ///

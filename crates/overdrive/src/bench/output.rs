@@ -1,10 +1,10 @@
 //! Where an outcome goes.
 
+use stack::{Exit, Failure};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use suites::{Outcome, report};
-use volume::{Exit, Failure};
 
 /// A page to be written at the end; opened at the start, so that a path that cannot be written costs
 /// nobody a run.

@@ -3,9 +3,9 @@
 use lane::Prices;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use suites::prices;
-use volume::{Exit, Failure};
 
 /// The prices: from the file that was named, or of this machine.
 pub(super) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
@@ -44,11 +44,11 @@ fn measure() -> Prices {
     });
     let list = prices::to_json(&measured);
     match kept {
-        Some(path) => volume::tell!(
+        Some(path) => daemon::tell!(
             "overdrive: measured what the cache's work costs here, {list}; kept in {}",
             path.display()
         ),
-        None => volume::tell!("overdrive: measured what the cache's work costs here, {list}"),
+        None => daemon::tell!("overdrive: measured what the cache's work costs here, {list}"),
     }
     measured
 }

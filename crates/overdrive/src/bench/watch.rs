@@ -2,7 +2,7 @@
 
 use crate::progress::Stages;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use volume::{Exit, Failure};
+use stack::{Exit, Failure};
 
 /// Shows progress, and notices signals that end the suite.
 pub(super) struct Watch {

@@ -9,9 +9,9 @@ use super::server::{Counted, Server};
 use super::verify;
 use crate::tools;
 use rustix::time::{ClockId, clock_gettime};
+use stack::Failure;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use volume::Failure;
 
 /// What stands between a client and the slow disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,11 +6,11 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use stack::{Exit, Failure};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use volume::{Exit, Failure};
 
 /// How often a wait lets its caller look at something, in milliseconds.
 const TICK_MS: i64 = 20;

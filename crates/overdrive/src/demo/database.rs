@@ -8,10 +8,10 @@
 use super::children::Children;
 use super::scale::Scale;
 use serde_json::Value;
+use stack::{Exit, Failure};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use volume::{Exit, Failure};
 
 /// Where fio works.
 pub(super) enum Place<'a> {

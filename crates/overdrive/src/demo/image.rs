@@ -3,11 +3,11 @@
 use super::children::Children;
 use super::scale::{MIB, Scale};
 use crate::tools;
+use stack::{Exit, Failure};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use volume::{Exit, Failure};
 
 /// Where every Linux has files that all users may read, and the share of each in percent.
 const ROOTS: [(&str, u64); 3] = [("/usr/lib", 40), ("/usr/share", 75), ("/usr/include", 100)];

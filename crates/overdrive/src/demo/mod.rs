@@ -26,9 +26,9 @@ use children::Children;
 use page_cache::PageCache;
 use report::Report;
 use scale::{ROUNDS_END_NS, ROUNDS_MIN, Scale};
+use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use volume::{Exit, Failure};
 
 /// Show on this machine, in about a minute, where the cache helps and that it does not hurt.
 ///
@@ -60,7 +60,7 @@ struct Steps(u64);
 impl Steps {
     fn say(&self, what: &str) {
         let seconds = (now_ns() - self.0) as f64 / 1e9;
-        volume::tell!("[{seconds:5.1} s] {what}");
+        daemon::tell!("[{seconds:5.1} s] {what}");
     }
 }
 
@@ -82,9 +82,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let children = Children::new(&path)?;
     let report = measure(&path, &children, scale, &steps)?;
     if arguments.json {
-        volume::say!("{}", report.json(now_ns() - steps.0));
+        daemon::say!("{}", report.json(now_ns() - steps.0));
     } else {
-        volume::console::output(format_args!("{}", report.text()));
+        daemon::console::output(format_args!("{}", report.text()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,10 +8,10 @@
 use super::cgroup::Cgroup;
 use super::children::{Children, Running};
 use crate::tools;
+use stack::{Exit, Failure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use volume::{Exit, Failure};
 
 /// How long nbdfuse may take until its file is there, in milliseconds.
 const MOUNT_MS: i64 = 5_000;

@@ -1,10 +1,10 @@
 //! One side's server: `overdrive serve` itself, the same program as everywhere.
 
 use super::children::{Children, Running};
+use stack::Failure;
 use std::io::Read;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
-use volume::Failure;
 
 /// The slow backing: a network volume or a good SATA drive under load, 0.5 ms an operation and
 /// four at a time.

@@ -2,11 +2,11 @@
 
 use super::children::Children;
 use crate::tools;
+use stack::{Exit, Failure};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::Command;
-use volume::{Exit, Failure};
 
 const CHUNK: usize = 1 << 20;
 

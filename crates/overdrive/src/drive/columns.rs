@@ -2,7 +2,7 @@
 
 use block::Size;
 use clap::ValueEnum;
-use volume::{Exit, Failure};
+use stack::{Exit, Failure};
 
 /// How a list is printed.
 #[derive(clap::Args)]
@@ -88,7 +88,7 @@ pub(super) fn print<Row, C: Column<Row>>(
     if columns.is_empty() {
         return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
     }
-    lines(rows, columns, style).iter().for_each(|line| volume::say!("{line}"));
+    lines(rows, columns, style).iter().for_each(|line| daemon::say!("{line}"));
     Ok(())
 }
 

@@ -1,16 +1,16 @@
 //! `overdrive drive health`: what a drive says of itself.
 
 use super::served::{self, Under};
-use super::smartctl::{self, Line, Nothing, Report};
 use crate::tools;
 use block::Size;
+use devices::{Line, Nothing, Report, smartctl};
 use drives::Attribute;
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::fmt::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use volume::{Exit, Failure};
+use std::process::ExitCode;
 
 /// What a drive says of its health, as smartctl reads it, or as its model knows it.
 ///
@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let report = ask(&device)?;
     let place = device.display().to_string();
     if options.json {
-        volume::say!("{}", as_json(&place, &report));
+        daemon::say!("{}", as_json(&place, &report));
     } else {
-        volume::console::output(format_args!("{}", as_text(&place, &report)));
+        daemon::console::output(format_args!("{}", as_text(&place, &report)));
     }
     let fails = report.passed == Some(false);
     Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
@@ -65,28 +65,28 @@ fn under(name: &Path) -> Result<Under, Failure> {
 /// Asks smartctl.
 pub(super) fn ask(device: &Path) -> Result<Report, Failure> {
     let place = device.display();
-    let Some(smartctl) = tools::find("smartctl") else {
+    let Some(program) = tools::find("smartctl") else {
         let install = tools::install(&["smartmontools"]);
         let message =
             format!("{place}: smartctl, which reads SMART, is not installed; run '{install}'");
         return Err(Failure::new(Exit::Negative, message));
     };
-    let output = Command::new(smartctl).args(["-j", "-a"]).arg(device).output();
-    let output = output.map_err(|error| {
-        Failure::new(Exit::Io, format!("{place}: smartctl did not start ({error}); reinstall it"))
-    })?;
-    let told: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
-        let message = format!(
-            "{place}: smartctl printed no JSON ({error}); install smartmontools 7.0 or later"
-        );
-        Failure::new(Exit::Io, message)
-    })?;
-    smartctl::report(&told).map_err(|nothing| refused(device, nothing))
+    smartctl::ask(&program, device).map_err(|nothing| refused(device, nothing))
 }
 
 fn refused(device: &Path, nothing: Nothing) -> Failure {
     let place = device.display();
     match nothing {
+        Nothing::Unstarted(words) => {
+            let message = format!("{place}: smartctl did not start ({words}); reinstall it");
+            Failure::new(Exit::Io, message)
+        }
+        Nothing::Garbled(words) => {
+            let message = format!(
+                "{place}: smartctl printed no JSON ({words}); install smartmontools 7.0 or later"
+            );
+            Failure::new(Exit::Io, message)
+        }
         Nothing::Closed(words) if words.contains("Permission denied") => {
             let message = format!("{place}: only root may read its SMART; run this with sudo");
             Failure::new(Exit::Permission, message)

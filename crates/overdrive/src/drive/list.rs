@@ -1,12 +1,12 @@
 //! `overdrive drive list`: the machine's block devices.
 
 use super::columns::{self, Cell, Column, Style};
-use super::sysfs::{Device, Roots, devices};
 use clap::ValueEnum;
+use daemon::control::call_roll;
+use devices::{Device, Roots, devices};
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::process::ExitCode;
-use volume::control::call_roll;
-use volume::{Exit, Failure};
 
 #[derive(clap::Args)]
 pub(super) struct Options {
@@ -65,7 +65,7 @@ impl Column<Device> for Heading {
 
 /// Adds the volumes of this user that are served from a device.
 fn add_volumes(devices: &mut [Device]) {
-    for (_, rows) in call_roll(&volume::runtime_directory()).answered {
+    for (_, rows) in call_roll(&daemon::runtime_directory()).answered {
         for row in rows {
             let path = std::fs::canonicalize(&row.backing).unwrap_or_default();
             let device = devices.iter_mut().find(|device| {
@@ -102,11 +102,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     add_volumes(&mut found);
     if options.style.json {
         let drives: Vec<Value> = found.iter().map(as_json).collect();
-        volume::say!("{}", json!({ "schema": "overdrive.drive.list/1", "drives": drives }));
+        daemon::say!("{}", json!({ "schema": "overdrive.drive.list/1", "drives": drives }));
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
-        volume::tell!("overdrive: no block devices are seen here, as in most containers");
+        daemon::tell!("overdrive: no block devices are seen here, as in most containers");
     }
     columns::print(&found, &options.output, &options.style)?;
     Ok(ExitCode::SUCCESS)

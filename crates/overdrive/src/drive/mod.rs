@@ -8,12 +8,10 @@ mod modelled;
 mod models;
 mod served;
 mod show;
-mod smartctl;
-mod sysfs;
 
 use clap::Subcommand;
+use stack::Failure;
 use std::process::ExitCode;
-use volume::Failure;
 
 /// List drives, see how they are, and look into the models of drives.
 ///

@@ -5,10 +5,10 @@ use super::{age, show};
 use clap::ValueEnum;
 use drives::{Derived, Kind, Model};
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use volume::{Exit, Failure};
 
 #[derive(clap::Args)]
 pub(super) struct Options {
@@ -115,13 +115,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let aged = options.age.then(|| age::run(&model)).transpose()?;
     if options.style.json {
         let mut object = show::as_json(&model);
-        object["aged"] = aged.map_or(Value::Null, |aged| aged.as_json());
-        volume::say!("{object}");
+        object["aged"] = aged.map_or(Value::Null, |aged| age::as_json(&aged));
+        daemon::say!("{object}");
         return Ok(ExitCode::SUCCESS);
     }
     match aged {
-        Some(aged) => volume::console::output(format_args!("{}", aged.as_text(&model))),
-        None => volume::console::output(format_args!(
+        Some(aged) => daemon::console::output(format_args!("{}", age::as_text(&aged, &model))),
+        None => daemon::console::output(format_args!(
             "{}",
             show::as_text(&model, options.check.is_some())
         )),
@@ -133,7 +133,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     let models: Vec<Model> = Model::names().filter_map(Model::preset).collect();
     if options.style.json {
         let models: Vec<Value> = models.iter().map(show::summary).collect();
-        volume::say!("{}", json!({ "schema": "overdrive.drive.models/1", "models": models }));
+        daemon::say!("{}", json!({ "schema": "overdrive.drive.models/1", "models": models }));
     } else {
         columns::print(&models, &options.output, &options.style)?;
     }

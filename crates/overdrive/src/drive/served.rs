@@ -3,16 +3,16 @@
 
 use super::health::{as_json, as_text, ask};
 use super::modelled;
-use super::smartctl::Report;
 use block::Spec;
+use daemon::control::words::{Ask, Row};
+use daemon::control::{Daemon, call_roll};
+use devices::Report;
 use serde_json::{Value, json};
+use stack::{Exit, Failure, Plan};
 use std::fmt::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use volume::control::words::{Ask, Row};
-use volume::control::{Daemon, call_roll};
-use volume::{Exit, Failure, Plan};
 
 /// A volume and the daemon that serves it.
 pub(super) struct Served {
@@ -36,7 +36,7 @@ pub(super) enum Under {
 pub(super) fn find(name: &Path) -> Result<Under, Failure> {
     let text = name.display();
     let negative = |message: String| Err(Failure::new(Exit::Negative, message));
-    let roll = call_roll(&volume::runtime_directory());
+    let roll = call_roll(&daemon::runtime_directory());
     let found = roll.answered.into_iter().find_map(|(daemon, rows)| {
         let row = rows.into_iter().find(|row| Path::new(&row.name) == name)?;
         Some(Served { daemon, row })
@@ -55,7 +55,7 @@ pub(super) fn find(name: &Path) -> Result<Under, Failure> {
         Spec::File { path, .. } => Some(served.place(&path)),
         _ => None,
     };
-    let members = match volume::target(backing, &Plan::default()) {
+    let members = match stack::target(backing, &Plan::default()) {
         Ok(Spec::Pool { members }) => {
             members.into_iter().map(|member| member.and_then(path_of)).collect()
         }
@@ -200,11 +200,11 @@ pub(super) fn run_members(
             "backing": served.row.backing,
             "members": list,
         });
-        volume::say!("{object}");
+        daemon::say!("{object}");
     } else {
         let texts: Vec<String> =
             (1..).zip(&members).map(|(number, member)| member.as_text(number)).collect();
-        volume::console::output(format_args!("{}", texts.join("\n")));
+        daemon::console::output(format_args!("{}", texts.join("\n")));
     }
     let refused = members.iter().find_map(|member| match &member.health {
         Known::Refused(failure) => Some(failure.exit),

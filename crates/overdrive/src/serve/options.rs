@@ -3,8 +3,8 @@
 
 use block::{DelaySpec, FaultsSpec, Size, WriteMode};
 use clap::ValueEnum;
-use volume::config::ConfigVolume;
-use volume::units as sizes;
+use daemon::config::ConfigVolume;
+use daemon::units as sizes;
 
 #[derive(clap::Args)]
 pub(super) struct Options {

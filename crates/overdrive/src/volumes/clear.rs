@@ -3,12 +3,13 @@
 use super::Target;
 use super::meant::{Meant, meant};
 use block::Size;
+use daemon::control::words::{Ask, State};
+use daemon::{Rescued, check_rescue_place, rescue, runtime_directory};
 use holder::{Busy, Keeper, Status};
+use stack::{Exit, Failure};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use volume::control::words::{Ask, State};
-use volume::{Exit, Failure, Rescued, check_rescue_place, rescue, runtime_directory};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -135,7 +136,7 @@ fn save(
     check_rescue_place(path, keys)?;
     let rescued = rescue(memory, path, unchanged)?;
     if rescued.rejected > 0 {
-        volume::tell!(
+        daemon::tell!(
             "overdrive: {} damaged headers: what they stood for could not be saved",
             rescued.rejected
         );
@@ -158,7 +159,7 @@ fn tell(
             "schema": "overdrive.volume-cleared/1",
             "volume": name, "rescued": rescued, "done": done, "kept": done.is_none(),
         });
-        volume::say!("{said}");
+        daemon::say!("{said}");
         return ExitCode::SUCCESS;
     }
     if let (Some(rescued), Some(path)) = (rescued, &options.way.rescue) {
@@ -168,7 +169,7 @@ fn tell(
                 "and still kept here, until --retry writes it out or --discard-dirty gives it up"
             }
         };
-        volume::say!(
+        daemon::say!(
             "{name}: {} saved to {}, {fate}; put it onto a mended copy with: ddrescue --force \
              --domain-mapfile={} {} COPY new.map",
             Size(rescued.bytes),
@@ -177,9 +178,9 @@ fn tell(
             path.display(),
         );
     } else if options.way.retry {
-        volume::say!("{name}: {} written; the volume is well again", bytes("written_bytes"));
+        daemon::say!("{name}: {} written; the volume is well again", bytes("written_bytes"));
     } else {
-        volume::say!("{name}: {} given up", bytes("discarded_bytes"));
+        daemon::say!("{name}: {} given up", bytes("discarded_bytes"));
     }
     ExitCode::SUCCESS
 }

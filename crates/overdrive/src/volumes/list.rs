@@ -4,11 +4,11 @@ use super::meant::silent_holder;
 use super::{no_daemon, roll};
 use block::Size;
 use clap::ValueEnum;
+use daemon::control::Silent;
+use daemon::control::words::{Row, State};
+use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use volume::control::Silent;
-use volume::control::words::{Row, State};
-use volume::{Exit, Failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -129,7 +129,7 @@ fn gather(control: Option<&PathBuf>) -> Result<(Vec<Row>, Vec<Failure>), Failure
     if control.is_some() {
         return Ok((rows, Vec::new()));
     }
-    let holders = holder::Keeper::roll(&volume::runtime_directory()).unwrap_or_default();
+    let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
     let mut failures: Vec<Failure> = daemons.silent.iter().map(Silent::failure).collect();
     rows.extend(daemons.silent.iter().flat_map(|silent| rows_of_silent(silent, &holders)));
     let orphans = holders.answered.iter().filter(|held| held.is_orphaned());
@@ -150,17 +150,17 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         return Err(Failure::new(Exit::Usage, "--output: name at least one column"));
     }
     if control.is_none() {
-        volume::sweep(&volume::runtime_directory());
+        daemon::sweep(&daemon::runtime_directory());
     }
     let (mut rows, failures) = gather(control)?;
     rows.sort_by(|one, two| one.name.cmp(&two.name));
     if options.json {
         let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": rows });
-        volume::say!("{all}");
+        daemon::say!("{all}");
     } else {
         print(&rows, options);
     }
-    failures.iter().for_each(|failure| volume::tell!("overdrive: {failure}"));
+    failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
 }
 
@@ -183,6 +183,6 @@ fn print(rows: &[Row], options: &Options) {
                 false => text.push_str(&format!("{cell:<width$} ")),
             }
         }
-        volume::say!("{}", text.trim_end());
+        daemon::say!("{}", text.trim_end());
     }
 }

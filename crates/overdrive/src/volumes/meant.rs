@@ -1,12 +1,13 @@
 //! Which volume `clear-error` means: one that is served, or what a holder keeps of one that is not.
 
 use super::{Target, call_roll, find};
+use daemon::control::pause;
+use daemon::control::words::{Row, State};
+use daemon::runtime_directory;
 use holder::{Keeper, Status};
+use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use volume::control::pause;
-use volume::control::words::{Row, State};
-use volume::{Exit, Failure, runtime_directory};
 
 /// How long a process that is just ending is waited for.
 const ENDING: Duration = Duration::from_secs(10);

@@ -10,11 +10,11 @@ mod stats;
 mod waiting;
 
 use clap::Subcommand;
+use daemon::control::words::{Ask, Row};
+use daemon::control::{Daemon, Roll, call_roll};
+use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use volume::control::words::{Ask, Row};
-use volume::control::{Daemon, Roll, call_roll};
-use volume::{Exit, Failure};
 
 /// List, show and steer the volumes that are served.
 ///
@@ -83,14 +83,14 @@ pub(crate) struct UpgradeArguments {
 
 /// What all daemons of this user say, or the one at a control socket, which must answer.
 fn roll(control: Option<&PathBuf>) -> Result<Roll, Failure> {
-    let Some(path) = control else { return Ok(call_roll(&volume::runtime_directory())) };
+    let Some(path) = control else { return Ok(call_roll(&daemon::runtime_directory())) };
     let mut daemon = Daemon::connect(path)?;
     let rows = daemon.rows()?;
     Ok(Roll { answered: vec![(daemon, rows)], silent: Vec::new() })
 }
 
 fn no_daemon() -> Failure {
-    let runtime = volume::runtime_directory();
+    let runtime = daemon::runtime_directory();
     let message = format!(
         "no daemon of this user runs ({}); start one with 'overdrive serve', or ask as its user",
         runtime.join("daemons").display()
@@ -129,7 +129,7 @@ fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure
         let message = format!(
             "which one? {}; name it, or its daemon by --control {}/daemons/PID.sock",
             names.join(", "),
-            volume::runtime_directory().display()
+            daemon::runtime_directory().display()
         );
         return Err(Failure::new(Exit::Usage, message));
     }
@@ -155,9 +155,9 @@ fn simple(
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": target.row.name, "done": done,
         });
-        volume::say!("{said}");
+        daemon::say!("{said}");
     } else {
-        volume::say!("{} {done}", target.row.name);
+        daemon::say!("{} {done}", target.row.name);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,11 @@
 
 use super::find;
 use block::Size;
+use daemon::control::words::Ask;
+use daemon::units as sizes;
+use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use volume::control::words::Ask;
-use volume::{Failure, units as sizes};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -34,10 +35,10 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         if let (Some(said), Some(told)) = (said.as_object_mut(), told.as_object()) {
             said.extend(told.clone());
         }
-        volume::say!("{said}");
+        daemon::say!("{said}");
     } else {
         let lost = Size(told["lost_bytes"].as_u64().unwrap_or(0));
-        volume::say!("{volume} power cut; {lost} of its drive fell back to an older version");
+        daemon::say!("{volume} power cut; {lost} of its drive fell back to an older version");
     }
     Ok(ExitCode::SUCCESS)
 }

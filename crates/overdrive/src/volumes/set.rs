@@ -1,10 +1,10 @@
 //! `overdrive volume set`: settings that change while the volume is served.
 
 use super::find;
+use daemon::control::words::Ask;
+use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use volume::Failure;
-use volume::control::words::Ask;
 
 /// Change settings while the volume is served, all that are given or none.
 ///
@@ -43,16 +43,16 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let ask = Ask::Set { volume: volume.clone(), changes: changes.to_vec() };
     let notes = target.daemon.ask(&ask)?;
     for note in notes.as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
-        volume::tell!("overdrive: {volume}: {note}");
+        daemon::tell!("overdrive: {volume}: {note}");
     }
     if options.json {
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": volume, "done": "set",
             "changes": changes, "notes": notes, "until": "the daemon ends",
         });
-        volume::say!("{said}");
+        daemon::say!("{said}");
     } else {
-        volume::say!("{volume} set, until its daemon ends: {}", changes.join(" "));
+        daemon::say!("{volume} set, until its daemon ends: {}", changes.join(" "));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,24 +3,24 @@
 use super::stats::time;
 use super::{Name, find};
 use block::Size;
+use daemon::control::words::Ask;
 use serde_json::Value;
+use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use volume::Failure;
-use volume::control::words::Ask;
 
 pub(super) fn run(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
     let mut target = find(control, name.name.as_deref())?;
     let shown = target.daemon.ask(&Ask::Show { volume: target.row.name })?;
     if name.json {
-        volume::say!("{shown}");
+        daemon::say!("{shown}");
         return Ok(ExitCode::SUCCESS);
     }
     for (key, value) in volume_lines(&shown).into_iter().chain(cache_lines(&shown["cache"])) {
-        volume::say!("{key:<13} {value}");
+        daemon::say!("{key:<13} {value}");
     }
     for note in shown["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        volume::say!("{:<13} {note}", "note");
+        daemon::say!("{:<13} {note}", "note");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,13 +4,13 @@ use super::Target;
 use super::stats::time;
 use crate::progress::Stages;
 use block::Size;
+use daemon::control::Daemon;
+use daemon::control::words::Ask;
 use serde_json::Value;
+use stack::Failure;
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use volume::Failure;
-use volume::control::Daemon;
-use volume::control::words::Ask;
 
 /// Most is done by then, and nothing need be said of it.
 const FIRST: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ impl Watch {
             let (words, share) = self.words(&stats);
             match terminal {
                 true => bar.set(&words, share),
-                false => volume::tell!("overdrive: {words}"),
+                false => daemon::tell!("overdrive: {words}"),
             }
             if is_answered(if terminal { LOOKS } else { LINES }) {
                 break;

@@ -12,7 +12,7 @@ pub(super) fn print(stats: &Value, all: bool) {
         _ => print_backing(&stats["backing"]),
     }
     print_members(stats);
-    volume::say!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
+    daemon::say!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
     print_model(&stats["model"]);
     if stats["latencies"].as_object().is_some_and(|latencies| !latencies.is_empty()) {
         print_latencies(&stats["latencies"]);
@@ -26,19 +26,19 @@ fn print_cache(stats: &Value) {
     let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
     let reads = counter("read_hits") + counter("read_misses") + counter("read_joins");
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-    volume::say!(
+    daemon::say!(
         "reads     {reads}, {:.1} % from memory; time saved {} (estimated, summed over reads)",
         percent(counter("read_hits"), reads),
         time(counter("time_saved_ns")),
     );
-    volume::say!(
+    daemon::say!(
         "writes    {} asked, {} absorbed, {} saved, {} written out",
         Size(counter("asked_write_bytes")),
         Size(counter("blocks_absorbed") * 4096),
         Size(counter("blocks_saved") * 4096),
         Size(counter("blocks_written") * 4096),
     );
-    volume::say!(
+    daemon::say!(
         "dirty     {} of at most {}, for {}; writing it out would take about {}",
         Size(counter("blocks_dirty") * 4096),
         Size(counter("dirty_blocks_max").min(counter("allowance_blocks")) * 4096),
@@ -46,7 +46,7 @@ fn print_cache(stats: &Value) {
         time(counter("flush_predicted_ns")),
     );
     let backing = |key: &str| stats["backing"][key].as_u64().unwrap_or(0);
-    volume::say!(
+    daemon::say!(
         "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {} errors",
         backing("reads"),
         time(backing("read_mean_ns")),
@@ -54,20 +54,20 @@ fn print_cache(stats: &Value) {
         backing("flushes"),
         backing("errors"),
     );
-    volume::say!("guard     {}", guard(&stats["guard"]));
+    daemon::say!("guard     {}", guard(&stats["guard"]));
 }
 
 /// Without a cache all that is asked is asked of the backing.
 fn print_backing(backing: &Value) {
     let count = |key: &str| backing[key].as_u64().unwrap_or(0);
     let mean = |key: &str| time(count(key));
-    volume::say!(
+    daemon::say!(
         "reads     {}, {}, mean {}",
         count("reads"),
         Size(count("read_bytes")),
         mean("read_mean_ns")
     );
-    volume::say!(
+    daemon::say!(
         "changes   {}, {} written, {} zeroed, {} discarded; writes mean {}",
         count("changes"),
         Size(count("write_bytes")),
@@ -75,8 +75,8 @@ fn print_backing(backing: &Value) {
         Size(count("discard_bytes")),
         mean("write_mean_ns"),
     );
-    volume::say!("flushes   {}, mean {}", count("flushes"), mean("flush_mean_ns"));
-    volume::say!("errors    {}", count("errors"));
+    daemon::say!("flushes   {}, mean {}", count("flushes"), mean("flush_mean_ns"));
+    daemon::say!("errors    {}", count("errors"));
 }
 
 /// What is sampled, or starts and ends elsewhere than one would think.
@@ -92,11 +92,11 @@ fn label(histogram: &str) -> &'static str {
 }
 
 fn print_latencies(latencies: &Value) {
-    volume::say!("");
+    daemon::say!("");
     let row = |cells: [&str; 6]| {
         let [name, cells @ ..] = cells;
         let cells = cells.map(|cell| format!("{cell:>10}"));
-        volume::say!("{name:<22} {}", cells.join(" "));
+        daemon::say!("{name:<22} {}", cells.join(" "));
     };
     row(["latency", "count", "p50", "p99", "p99.9", "max"]);
     for (name, _) in Histograms::explained() {
@@ -113,7 +113,7 @@ fn print_latencies(latencies: &Value) {
 }
 
 fn print_counters(counters: &Value) {
-    volume::say!("");
+    daemon::say!("");
     for (name, unit, gauge, _) in Counters::explained() {
         let kind = match name {
             "time_saved_ns" => ", estimated, summed over reads",
@@ -123,7 +123,7 @@ fn print_counters(counters: &Value) {
             _ => "",
         };
         let value = counters[name].as_u64().unwrap_or(0);
-        volume::say!("{name:<28} {value:>16} {unit}{kind}");
+        daemon::say!("{name:<28} {value:>16} {unit}{kind}");
     }
 }
 
@@ -150,13 +150,13 @@ fn print_model(model: &Value) {
     let Some(title) = model["title"].as_str() else { return };
     let number = |key: &str| model[key].as_u64().unwrap_or(0);
     let power = model["power"].as_str().unwrap_or("unknown");
-    volume::say!(
+    daemon::say!(
         "drive     {title}, modelled; power {power}, cut {} times, {} lost by that",
         number("power_cuts"),
         Size(number("lost_bytes")),
     );
     if let Some(amplification) = model["write_amplification"].as_f64() {
-        volume::say!(
+        daemon::say!(
             "flash     {} written by the host, {} to the flash: write amplification {:.2}",
             Size(number("host_written_bytes")),
             Size(number("nand_written_bytes")),
@@ -164,7 +164,7 @@ fn print_model(model: &Value) {
         );
     }
     let late = |key: &str| time(model["lateness"][key].as_u64().unwrap_or(0));
-    volume::say!(
+    daemon::say!(
         "lateness  of its answers behind the model: p50 {}, p99 {}, max {}",
         late("p50_ns"),
         late("p99_ns"),
@@ -177,7 +177,7 @@ fn print_members(stats: &Value) {
     let members = stats["members"].as_array().map_or(&[][..], Vec::as_slice);
     for (number, member) in (1..).zip(members) {
         let count = |key: &str| member[key].as_u64().unwrap_or(0);
-        volume::say!(
+        daemon::say!(
             "member {number}  {}: {} written, {} free, {} reads, {} writes, {} trims, {} errors, {} in \
              flight, {} each",
             member["state"].as_str().unwrap_or("unknown"),

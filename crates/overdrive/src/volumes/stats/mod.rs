@@ -6,13 +6,14 @@ mod watch;
 
 use super::{find, no_daemon, roll};
 use cache::{Counters, Histograms};
+use daemon::control::words::Ask;
+use daemon::control::{Daemon, Roll};
+use daemon::units;
 use serde_json::{Value, json};
+use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use volume::control::words::Ask;
-use volume::control::{Daemon, Roll};
-use volume::{Exit, Failure, units};
 
 /// What a volume has counted and measured: a verdict in words, then lines, with --all every counter.
 ///
@@ -62,9 +63,9 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     }
     let all = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
     match (options.json, &all[..]) {
-        (true, [one]) => volume::say!("{one}"),
+        (true, [one]) => daemon::say!("{one}"),
         (true, all) => {
-            volume::say!("{}", json!({ "schema": "overdrive.volumes-stats/1", "volumes": all }));
+            daemon::say!("{}", json!({ "schema": "overdrive.volumes-stats/1", "volumes": all }));
         }
         (false, all) => all.iter().for_each(|stats| print(stats, options.all)),
     }
@@ -118,21 +119,21 @@ fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, 
 fn explain() {
     for (name, unit, gauge, meaning) in Counters::explained() {
         let kind = if gauge { "now" } else { "since the start" };
-        volume::say!("{name} ({unit}, {kind}): {meaning}");
+        daemon::say!("{name} ({unit}, {kind}): {meaning}");
     }
     for (name, meaning) in Histograms::explained() {
-        volume::say!("{name} (latencies): {meaning}");
+        daemon::say!("{name} (latencies): {meaning}");
     }
 }
 
 fn print(stats: &Value, all: bool) {
-    volume::say!("{}", stats["volume"].as_str().unwrap_or("volume"));
+    daemon::say!("{}", stats["volume"].as_str().unwrap_or("volume"));
     for sentence in verdict::of(stats) {
-        volume::say!("  {sentence}");
+        daemon::say!("  {sentence}");
     }
-    volume::say!("");
+    daemon::say!("");
     details::print(stats, all);
-    volume::say!("");
+    daemon::say!("");
 }
 
 /// Nanoseconds for people.

@@ -3,8 +3,8 @@
 use super::{Chosen, time};
 use block::Size;
 use serde_json::{Map, Value, json};
+use stack::Failure;
 use std::time::Duration;
-use volume::Failure;
 
 /// Lines between two headings.
 const PAGE: usize = 20;
@@ -104,7 +104,7 @@ const HEADING: [&str; 10] = [
 fn print(cells: [&str; 10]) {
     let [name, cells @ ..] = cells;
     let cells = cells.map(|cell| format!("{cell:>11}"));
-    volume::say!("{name:<12} {}", cells.join(" "));
+    daemon::say!("{name:<12} {}", cells.join(" "));
 }
 
 #[allow(clippy::disallowed_methods, reason = "a command waits: there is no lane here")]
@@ -127,7 +127,7 @@ struct Printer {
 impl Printer {
     fn print(&mut self, interval: &Interval) {
         if self.as_json {
-            volume::say!("{}", interval.json());
+            daemon::say!("{}", interval.json());
             return;
         }
         if self.lines.is_multiple_of(PAGE) {
@@ -150,7 +150,7 @@ pub(super) fn run(chosen: Vec<Chosen>, time: Duration, as_json: bool) -> Result<
         watched.push(Watched { chosen, before });
     }
     let mut printer = Printer { as_json, lines: 0 };
-    while !volume::console::has_ended() {
+    while !daemon::console::has_ended() {
         pause(time);
         let mut gone = Vec::new();
         watched.retain_mut(|one| match one.chosen.ask() {
@@ -165,7 +165,7 @@ pub(super) fn run(chosen: Vec<Chosen>, time: Duration, as_json: bool) -> Result<
             }
         });
         let last = if watched.is_empty() { gone.pop() } else { None };
-        gone.iter().for_each(|failure| volume::tell!("overdrive: {failure}"));
+        gone.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
         if let Some(failure) = last {
             return Err(failure);
         }

@@ -1,0 +1,95 @@
+//! A device that stands on one other: it forwards what it does not change.
+
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::padding::Padding;
+use crate::request::{Extent, Request};
+use crate::stack::{Block, Stack};
+use crate::stall::Stall;
+use crate::status::Stretch;
+use std::future::Future;
+use std::sync::Arc;
+
+/// A [`Block`] on top of one stack. Everything goes through to that by default, so a layer writes down
+/// what it changes and loses nothing else.
+///
+/// A request comes by [`Layer::try_now`] first, and if that says `None` by [`Layer::serve`]: a layer
+/// that must see every request overrides both.
+pub trait Layer: 'static {
+    /// What it stands on.
+    fn below(&self) -> &Stack;
+
+    /// See [`Block::limits`].
+    #[inline]
+    fn limits(&self) -> &Limits {
+        self.below().limits()
+    }
+
+    /// See [`Block::try_now`].
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        self.below().try_now(request)
+    }
+
+    /// See [`Block::prefetch`].
+    #[inline]
+    fn prefetch(&self, requests: &[Request]) {
+        self.below().prefetch(requests);
+    }
+
+    /// Serves a request: [`Block::run`] where there is no padding, else [`Block::run_padded`].
+    ///
+    /// # Errors
+    /// Those of the two.
+    fn serve(&self, request: Request, padding: Padding) -> impl Future<Output = Result> {
+        self.below().serve(request, padding)
+    }
+
+    /// See [`Block::status`].
+    ///
+    /// # Errors
+    /// What the device answers.
+    fn status(&self, at: Extent) -> impl Future<Output = Result<Vec<Stretch>>> {
+        self.below().status(at)
+    }
+
+    /// See [`Block::stall`].
+    #[inline]
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        self.below().stall()
+    }
+}
+
+impl<L: Layer> Block for L {
+    #[inline]
+    fn limits(&self) -> &Limits {
+        Layer::limits(self)
+    }
+
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        Layer::try_now(self, request)
+    }
+
+    #[inline]
+    fn prefetch(&self, requests: &[Request]) {
+        Layer::prefetch(self, requests);
+    }
+
+    fn run(&self, request: Request) -> impl Future<Output = Result> {
+        self.serve(request, Padding::NONE)
+    }
+
+    fn run_padded(&self, request: Request, padding: Padding) -> impl Future<Output = Result> {
+        self.serve(request, padding)
+    }
+
+    fn status(&self, at: Extent) -> impl Future<Output = Result<Vec<Stretch>>> {
+        Layer::status(self, at)
+    }
+
+    #[inline]
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        Layer::stall(self)
+    }
+}

@@ -1,0 +1,375 @@
+//! The config file of a daemon: several volumes, by name.
+//!
+//! ```toml
+//! nbd = "unix:/run/overdrive/nbd.sock"   # for volumes that name no address of their own
+//! insecure_tcp = false
+//!
+//! [volume.db]
+//! backing = "/dev/sdb"
+//! memory = "2G"
+//! ```
+
+use crate::serve::Place;
+use crate::units;
+use block::{CacheSpec, DelaySpec, Durability, FaultsSpec, Size, Spec, WriteMode};
+use stack::{Exit, Failure};
+use stack::{Plan, target};
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The keys beside the volumes.
+const TOP: [&str; 4] = ["nbd", "insecure_tcp", "poll", "volume"];
+/// The keys of a volume: those of `overdrive serve`, with `_` for `-`.
+const VOLUME: [&str; 16] = [
+    "backing",
+    "memory",
+    "write",
+    "durability",
+    "nbd",
+    "raw",
+    "read_only",
+    "buffered",
+    "dirty_bytes",
+    "dirty_age",
+    "flush_target",
+    "retry_time",
+    "delay",
+    "faults",
+    "holder",
+    "guard",
+];
+
+/// A volume as it is to be served: by a config file, and what the command line says beside that.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConfigVolume {
+    /// Its name.
+    pub name: String,
+    /// Its backing, as it is written.
+    pub backing: String,
+    /// Its cache; with no memory it has none.
+    pub cache: CacheSpec,
+    /// Make the backing slower, for tests and demonstrations.
+    pub delay: Option<DelaySpec>,
+    /// Make the backing fail, for tests.
+    pub faults: Option<FaultsSpec>,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Use the host's page cache under the volume.
+    pub buffered: bool,
+    /// Serve a file that looks like an image format byte by byte all the same.
+    pub raw: bool,
+    /// An address of its own.
+    pub nbd: Option<Place>,
+    /// Whether a holder keeps its memory.
+    pub holder: bool,
+}
+
+impl ConfigVolume {
+    /// A volume of which nothing is said but its name and its backing.
+    pub fn new(name: &str, backing: &str) -> ConfigVolume {
+        ConfigVolume {
+            name: name.to_owned(),
+            backing: backing.to_owned(),
+            cache: CacheSpec::default(),
+            delay: None,
+            faults: None,
+            read_only: false,
+            buffered: false,
+            raw: false,
+            nbd: None,
+            holder: true,
+        }
+    }
+
+    /// Its stack.
+    ///
+    /// # Errors
+    /// As [`target`].
+    pub fn spec(&self) -> Result<Spec, Failure> {
+        let plan = Plan {
+            cache: (self.cache.memory > Size(0)).then(|| self.cache.clone()),
+            delay: self.delay.clone(),
+            faults: self.faults.clone(),
+            read_only: self.read_only,
+            buffered: self.buffered,
+        };
+        target(&self.backing, &plan)
+    }
+}
+
+/// A config file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Where volumes without an address of their own are served.
+    pub nbd: Option<Place>,
+    /// Look for work without sleeping until there was none for so long.
+    pub poll: Option<Duration>,
+    /// The volumes, in the order of their names.
+    pub volumes: Vec<ConfigVolume>,
+}
+
+/// Reads a config file.
+///
+/// # Errors
+/// One sentence with the file, the line, the key and the mend.
+pub fn read(path: &Path) -> Result<Config, Failure> {
+    let text = read_text(path, "config file")?;
+    parse(&text).map_err(|(at, message)| {
+        let line = text[..at.start.min(text.len())].matches('\n').count() + 1;
+        Failure::new(Exit::Usage, format!("{}:{line}: {message}", path.display()))
+    })
+}
+
+/// The most that a file may hold that people write: what is larger is something else.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads a file that people write, of this kind.
+///
+/// # Errors
+/// It cannot be read, or is too large for its kind: one sentence that names it.
+pub(crate) fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    // A pipe may be meant, so its size says nothing: what is read does.
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text));
+    if read.is_ok() && text.len() as u64 > TEXT_BYTES_MAX {
+        let message = format!("{}: is no {kind}: those have at most 1 MiB", path.display());
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    read.map(|_| text).map_err(|error| {
+        let exit = match error.kind() {
+            std::io::ErrorKind::NotFound => Exit::Negative,
+            std::io::ErrorKind::PermissionDenied => Exit::Permission,
+            _ => Exit::Usage,
+        };
+        Failure::new(exit, format!("{}: cannot be read: {error}", path.display()))
+    })
+}
+
+type Wrong = (Range<usize>, String);
+
+fn parse(text: &str) -> Result<Config, Wrong> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().unwrap_or(0..0);
+        (at, error.message().to_owned())
+    })?;
+    let top = Section { name: String::new(), table: table.get_ref() };
+    top.check_keys(&TOP)?;
+    let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
+    let nbd = top.place("nbd", insecure_tcp)?;
+    let poll = top.text("poll", units::time_us)?.map(Duration::from_micros);
+    let nothing =
+        || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
+    let Some(named) = table.get_ref().get("volume") else { return Err(nothing()) };
+    let DeValue::Table(named) = named.get_ref() else {
+        return Err((named.span(), "volume: write [volume.NAME] with backing = ...".to_owned()));
+    };
+    let volumes = named
+        .iter()
+        .map(|(name, value)| volume(name.get_ref(), value, insecure_tcp))
+        .collect::<Result<Vec<_>, Wrong>>()?;
+    if volumes.is_empty() {
+        return Err(nothing());
+    }
+    Ok(Config { nbd, poll, volumes })
+}
+
+fn volume(
+    name: &str,
+    value: &Spanned<DeValue<'_>>,
+    insecure_tcp: bool,
+) -> Result<ConfigVolume, Wrong> {
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err((value.span(), format!("volume.{name}: write [volume.{name}]")));
+    };
+    let section = Section { name: name.to_owned(), table };
+    section.check_keys(&VOLUME)?;
+    let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
+        (value.span(), format!("[volume.{name}] has no backing; name an image or a device"))
+    })?;
+    let volume = ConfigVolume {
+        cache: section.cache()?,
+        delay: section.text("delay", units::delay)?,
+        faults: section.text("faults", units::faults)?,
+        read_only: section.flag("read_only")?.unwrap_or(false),
+        buffered: section.flag("buffered")?.unwrap_or(false),
+        raw: section.flag("raw")?.unwrap_or(false),
+        nbd: section.place("nbd", insecure_tcp)?,
+        holder: section.flag("holder")?.unwrap_or(true),
+        ..ConfigVolume::new(name, &backing)
+    };
+    // Only to say now, and where, what is wrong with the backing.
+    volume.spec().map_err(|failure| (section.span("backing"), failure.message))?;
+    Ok(volume)
+}
+
+/// The mend for an unknown key.
+pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
+    match models::near(name, known.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// A table of the file, with its name for messages.
+struct Section<'a> {
+    name: String,
+    table: &'a DeTable<'a>,
+}
+
+impl Section<'_> {
+    fn place_of(&self, key: &str) -> String {
+        match self.name.as_str() {
+            "" => key.to_owned(),
+            name => format!("{key} in [volume.{name}]"),
+        }
+    }
+
+    fn check_keys(&self, known: &[&str]) -> Result<(), Wrong> {
+        for (key, _) in self.table.iter() {
+            let name: &str = key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let mend = nearest(name, known);
+            return Err((key.span(), format!("unknown key {}; {mend}", self.place_of(name))));
+        }
+        Ok(())
+    }
+
+    fn span(&self, key: &str) -> Range<usize> {
+        self.table.get(key).map_or(0..0, |value| value.span())
+    }
+
+    /// A value that is written as a text, understood by `read`. A bare number is taken as it stands.
+    fn text<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Wrong> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let read = match value.get_ref() {
+            DeValue::String(text) => read(text),
+            DeValue::Integer(number) => read(number.as_str()),
+            _ => Err("write it as a text in quotes".to_owned()),
+        };
+        read.map(Some).map_err(|why| (value.span(), format!("{}: {why}", self.place_of(key))))
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Ok(Some(*flag)),
+            _ => Err((value.span(), format!("{}: write true or false", self.place_of(key)))),
+        }
+    }
+
+    fn place(&self, key: &str, insecure_tcp: bool) -> Result<Option<Place>, Wrong> {
+        self.text(key, |text| Place::parse(text, insecure_tcp).map_err(|failure| failure.message))
+    }
+
+    fn cache(&self) -> Result<CacheSpec, Wrong> {
+        let usual = CacheSpec::default();
+        Ok(CacheSpec {
+            memory: self.text("memory", units::size)?.unwrap_or(usual.memory),
+            write: self.text("write", write_mode)?.unwrap_or(usual.write),
+            durability: self.text("durability", durability)?.unwrap_or(usual.durability),
+            dirty_bytes: self.text("dirty_bytes", units::size)?,
+            dirty_age_ms: self.text("dirty_age", units::time_ms)?.unwrap_or(usual.dirty_age_ms),
+            flush_target_ms: self
+                .text("flush_target", units::time_ms)?
+                .unwrap_or(usual.flush_target_ms),
+            retry_time_ms: self.text("retry_time", units::time_ms)?.unwrap_or(usual.retry_time_ms),
+            guard: self.text("guard", units::on_off)?.unwrap_or(usual.guard),
+        })
+    }
+}
+
+pub(crate) fn durability(text: &str) -> Result<Durability, String> {
+    Ok(match text {
+        "flush" => Durability::Flush,
+        "ordered" => Durability::Ordered,
+        "scratch" => Durability::Scratch,
+        _ => return Err(format!("'{text}': flush, ordered or scratch")),
+    })
+}
+
+pub(crate) fn write_mode(text: &str) -> Result<WriteMode, String> {
+    Ok(match text {
+        "back" => WriteMode::Back,
+        "back-now" => WriteMode::BackNow,
+        "through" => WriteMode::Through,
+        "none" => WriteMode::None,
+        _ => return Err(format!("'{text}': back, back-now, through or none")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        parse(text).expect_err(text).1
+    }
+
+    #[test]
+    fn a_whole_file_is_understood() {
+        let text = r#"
+            nbd = "unix:/run/overdrive/nbd.sock"
+            poll = "20ms"
+            [volume.db]
+            backing = "/dev/sdb"
+            memory = "2G"
+            write = "back-now"
+            durability = "ordered"
+            dirty_age = "2s"
+            guard = "off"
+            [volume.scratch]
+            backing = "ram:1G"
+            memory = 0
+            nbd = "unix:/run/scratch.sock"
+            holder = false
+        "#;
+        let config = parse(text).expect("a good file");
+        assert_eq!(config.poll, Some(Duration::from_millis(20)));
+        let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
+        let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
+        assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
+        assert_eq!((cache.write, cache.durability), (WriteMode::BackNow, Durability::Ordered));
+        assert_eq!(cache.retry_time_ms, CacheSpec::default().retry_time_ms);
+        assert!(!cache.guard && CacheSpec::default().guard);
+        assert!(matches!(scratch.spec(), Ok(Spec::Ram { .. })), "memory = 0 is no cache");
+        assert!(db.holder && !scratch.holder);
+        assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_mend() {
+        let typo = wrong("[volume.db]\nbacking = \"x\"\nmemroy = \"2G\"\n");
+        assert_eq!(typo, "unknown key memroy in [volume.db]; did you mean 'memory'?");
+        assert!(wrong("volumes = 1").contains("did you mean 'volume'?"));
+        assert!(wrong("[volume.db]\nbacking = \"x\"\nxyzzy = 1").contains("known are backing"));
+        assert!(wrong("").contains("[volume.NAME]"));
+        assert!(wrong("[volume.db]\nmemory = \"1G\"").contains("has no backing"));
+        assert!(wrong("[volume.db]\nbacking = \"x\"\nmemory = \"1Q\"").contains("not a size"));
+        assert!(wrong("[volume.db]\nbacking = \"x\"\nraw = 1").contains("true or false"));
+        assert!(wrong("[volume.db]\nbacking = \"x\"\nwrite = \"fast\"").contains("back-now"));
+        assert!(wrong("[volume.db]\nbacking = \"null:1\"").contains("multiple of 512"));
+        assert!(
+            wrong("nbd = \"tcp:127.0.0.1\"\n[volume.a]\nbacking=\"x\"").contains("insecure_tcp")
+        );
+        assert!(!wrong("[volume.db\n").is_empty());
+    }
+
+    #[test]
+    fn the_line_is_told() {
+        let file = tempfile::NamedTempFile::new().expect("a place for it");
+        std::fs::write(file.path(), "[volume.db]\nbacking = \"x\"\nraw = 1\n").expect("room");
+        let failure = read(file.path()).expect_err("raw is no flag here");
+        assert!(failure.message.contains(":3: raw in [volume.db]"), "{failure}");
+    }
+}

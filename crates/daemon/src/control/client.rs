@@ -1,0 +1,298 @@
+//! The operator's side of the control socket.
+
+use super::words::{Answer, Ask, LINE_BYTES_MAX, Row};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType, recvmsg, socket_with,
+};
+use stack::{Exit, Failure};
+use std::io::{self, BufRead, BufReader, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a daemon may take for what it answers at once, as to list its volumes.
+const LIST_TIME: Duration = Duration::from_secs(5);
+/// Tries to be let in by a daemon that has a crowd at its door, 50 ms apart.
+const CONNECT_TRIES: u32 = 100;
+
+/// How long a daemon may take to let its clients go, and the next one to be there.
+const UPGRADE_TIME: Duration = Duration::from_secs(60);
+/// Looks for the next one, 50 ms apart.
+const UPGRADE_TRIES: u32 = 600;
+
+/// A moment between two looks at what another process does.
+#[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
+pub fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// A connection to a daemon.
+pub struct Daemon {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+/// A daemon that is there and does not answer: it is stopped, or waits for the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silent {
+    /// Its process, if that is known.
+    pub pid: Option<u32>,
+    /// Its control socket.
+    pub path: PathBuf,
+}
+
+/// What came of asking all daemons of a user for their volumes.
+#[derive(Default)]
+pub struct Roll {
+    /// Those that answered, with their volumes.
+    pub answered: Vec<(Daemon, Vec<Row>)>,
+    /// Those that are there and do not answer within some seconds.
+    pub silent: Vec<Silent>,
+}
+
+/// Why a daemon is not heard.
+enum Trouble {
+    /// It does not answer in time.
+    Silent(Silent),
+    /// It is not there, or something else is wrong.
+    Other(Failure),
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Failure {
+        match trouble {
+            Trouble::Silent(silent) => silent.failure(),
+            Trouble::Other(failure) => failure,
+        }
+    }
+}
+
+impl Silent {
+    fn at(path: &Path) -> Silent {
+        let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        Silent { pid, path: path.to_owned() }
+    }
+
+    /// What a command says that needs it. Exit status 3.
+    pub fn failure(&self) -> Failure {
+        let path = self.path.display();
+        let message = match self.pid {
+            Some(pid) => format!(
+                "process {pid} does not answer at {path}: it is stopped ('kill -CONT {pid}' lets it go \
+                 on), or waits for a backing inside of the kernel"
+            ),
+            None => format!("{path}: the daemon does not answer; it may be stopped"),
+        };
+        Failure::new(Exit::NoDaemon, message)
+    }
+}
+
+fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
+    let message = format!("{}: the daemon does not answer: {error}", path.display());
+    Failure::new(Exit::NoDaemon, message)
+}
+
+/// Asks all daemons of this user for their volumes, all at once. A socket without a listener is left
+/// out, and so is a daemon that ends just now.
+pub fn call_roll(runtime: &Path) -> Roll {
+    let Ok(directory) = std::fs::read_dir(runtime.join("daemons")) else { return Roll::default() };
+    let mut paths: Vec<PathBuf> = directory.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let asked: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            paths.iter().map(|path| scope.spawn(|| Daemon::open_and_list(path))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut roll = Roll::default();
+    for answer in asked {
+        match answer {
+            Ok(answered) => roll.answered.push(answered),
+            Err(Trouble::Silent(silent)) => roll.silent.push(silent),
+            Err(Trouble::Other(_)) => {}
+        }
+    }
+    roll
+}
+
+impl Daemon {
+    /// Connects to the control socket at `path`.
+    ///
+    /// # Errors
+    /// Exit status 3 if no daemon listens there or lets us in, 4 if we may not.
+    pub fn connect(path: &Path) -> Result<Daemon, Failure> {
+        Ok(Daemon::open(path)?)
+    }
+
+    /// Without waiting for long: a stopped daemon accepts no connection, and its queue may be full.
+    fn open(path: &Path) -> Result<Daemon, Trouble> {
+        let other = |error: io::Error| {
+            Trouble::Other(match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    let message =
+                        format!("{}: {error}; ask as its user, or as root", path.display());
+                    Failure::new(Exit::Permission, message)
+                }
+                _ => broken(path, error),
+            })
+        };
+        let system = |errno: Errno| other(errno.into());
+        let address = SocketAddrUnix::new(path).map_err(system)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let socket = socket.map_err(system)?;
+        let mut tries = 0;
+        loop {
+            match rustix::net::connect(&socket, &address) {
+                Err(Errno::AGAIN) if tries == CONNECT_TRIES => {
+                    return Err(Trouble::Silent(Silent::at(path)));
+                }
+                Err(Errno::AGAIN) => pause(),
+                Err(Errno::INTR) => {}
+                connected => {
+                    connected.map_err(system)?;
+                    break;
+                }
+            }
+            tries += 1;
+        }
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false).map_err(other)?;
+        Ok(Daemon { stream, path: path.to_owned() })
+    }
+
+    fn open_and_list(path: &Path) -> Result<(Daemon, Vec<Row>), Trouble> {
+        let mut daemon = Daemon::open(path)?;
+        let rows = daemon.list()?;
+        Ok((daemon, rows))
+    }
+
+    fn trouble(&self, error: io::Error) -> Trouble {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                Trouble::Silent(Silent::at(&self.path))
+            }
+            _ => Trouble::Other(broken(&self.path, error)),
+        }
+    }
+
+    /// Another connection to the same daemon, for what is answered at once: also while the first one waits
+    /// for an answer.
+    ///
+    /// # Errors
+    /// As [`Daemon::connect`].
+    pub fn beside(&self) -> Result<Daemon, Failure> {
+        let beside = Daemon::connect(&self.path)?;
+        let failed = |error| broken(&self.path, error);
+        beside.stream.set_read_timeout(Some(LIST_TIME)).map_err(failed)?;
+        Ok(beside)
+    }
+
+    /// Asks, and waits for the answer's value.
+    ///
+    /// # Errors
+    /// What the daemon refused, with its exit status; status 3 if it has gone.
+    pub fn ask(&mut self, ask: &Ask) -> Result<serde_json::Value, Failure> {
+        Ok(self.exchange(ask)?)
+    }
+
+    /// What is asked may take as long as a backing does. A list is answered at once or never; so it tells
+    /// meanwhile whether the daemon is still there.
+    fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
+        self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
+        self.send(ask).map_err(Trouble::Other)?;
+        let mut line = Vec::new();
+        let mut reader = BufReader::new(Read::take(&self.stream, LINE_BYTES_MAX as u64));
+        while let Err(error) = reader.read_until(b'\n', &mut line) {
+            match self.trouble(error) {
+                Trouble::Silent(_) if *ask != Ask::List => {
+                    if let Err(Trouble::Silent(silent)) = Daemon::open_and_list(&self.path) {
+                        return Err(Trouble::Silent(silent));
+                    }
+                }
+                trouble => return Err(trouble),
+            }
+        }
+        self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)
+    }
+
+    /// The volumes of this daemon.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`].
+    pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
+        Ok(self.list()?)
+    }
+
+    fn list(&mut self) -> Result<Vec<Row>, Trouble> {
+        let value = self.exchange(&Ask::List)?;
+        serde_json::from_value(value).map_err(|error| Trouble::Other(broken(&self.path, error)))
+    }
+
+    /// Asks for the memory of a failed volume: a descriptor, and the number of the failure.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`].
+    pub fn memory(&mut self, volume: &str) -> Result<(OwnedFd, u64), Failure> {
+        self.send(&Ask::Memory { volume: volume.to_owned() })?;
+        let mut text = vec![0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(
+            &self.stream,
+            &mut [IoSliceMut::new(&mut text)],
+            &mut beside,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+        .map_err(|error| self.trouble(error.into()))?;
+        let line = String::from_utf8_lossy(&text[..received.bytes]).into_owned();
+        let failure = self.value(&line)?.as_u64().unwrap_or(0);
+        let descriptors = beside.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+            _ => None,
+        });
+        let descriptor = descriptors.last();
+        let descriptor = descriptor.ok_or_else(|| broken(&self.path, "it sent no descriptor"))?;
+        Ok((descriptor, failure))
+    }
+
+    /// After an upgrade was asked for: waits until this daemon has gone, and another one answers in
+    /// its place.
+    ///
+    /// # Errors
+    /// Exit status 3 if none does within a minute.
+    pub fn wait_for_the_next(mut self) -> Result<(), Failure> {
+        let failed = |error| broken(&self.path, error);
+        self.stream.set_read_timeout(Some(UPGRADE_TIME)).map_err(failed)?;
+        // It ends with the program.
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).map_err(|error| broken(&self.path, error))?;
+        for _ in 0..UPGRADE_TRIES {
+            if Daemon::connect(&self.path).is_ok_and(|mut next| next.rows().is_ok()) {
+                return Ok(());
+            }
+            pause();
+        }
+        Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
+    }
+
+    fn send(&mut self, ask: &Ask) -> Result<(), Failure> {
+        let mut line = serde_json::to_string(ask).expect("plain data");
+        line.push('\n');
+        self.stream.write_all(line.as_bytes()).map_err(|error| broken(&self.path, error))
+    }
+
+    fn value(&self, line: &str) -> Result<serde_json::Value, Failure> {
+        if line.is_empty() {
+            return Err(broken(&self.path, "it has ended meanwhile"));
+        }
+        match serde_json::from_str(line) {
+            Ok(Answer::Done { value }) => Ok(value),
+            Ok(Answer::Refused { exit, message }) => Err(Failure::new(Exit::of(exit), message)),
+            Err(error) => Err(broken(&self.path, error)),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How many files the process may have open (RLIMIT_NOFILE).
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use stack::{Exit, Failure};
+
+/// The kernel counts the ring's table of registered files against the limit, whole.
+const RING: u64 = 256;
+/// What a daemon has open beside its volumes and clients.
+const DAEMON: u64 = 32;
+/// What a volume has open: its backing, its memory, its fence, its holder.
+const VOLUME: u64 = 8;
+/// Connections that a listener takes at a time.
+const LISTENER: u64 = 128;
+
+/// What a daemon needs at least, and what it needs for as many clients as it would take.
+fn needed(volumes: u64, listeners: u64) -> (u64, u64) {
+    let least = RING + DAEMON + VOLUME * volumes + listeners;
+    (least, least + LISTENER * listeners)
+}
+
+/// Sees to it that a daemon of so many volumes and listeners may have enough files open: the limit in force
+/// is raised as far as that takes, if the system allows it.
+///
+/// # Errors
+/// Exit status 4 where not even the volumes could be opened: the limit, what is needed, and how to get it.
+pub fn allow_descriptors(volumes: usize, listeners: usize) -> Result<(), Failure> {
+    let (least, wanted) = needed(volumes as u64, listeners as u64);
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit { current: Some(wanted.min(most)), ..limit };
+        // Where that is refused, the limit stays as it was looked at.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+    match getrlimit(Resource::Nofile).current {
+        Some(current) if current < least => {
+            let message = format!(
+                "this process may have {current} files open (RLIMIT_NOFILE), and needs {least} for \
+                 this: allow more with ulimit -n 1024 in its shell, or LimitNOFILE= in its systemd \
+                 unit"
+            );
+            Err(Failure::new(Exit::Permission, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_limit_does_for_a_volume_and_all_its_clients() {
+        let (least, wanted) = needed(1, 1);
+        assert!(least < 300 && wanted < 1024, "{least}, {wanted}");
+        assert!(needed(100, 100).1 > 10_000);
+    }
+}

@@ -1,0 +1,33 @@
+//! The daemon as a library: volumes that are served, their sockets, what an operator asks of them, and
+//! their life from opening to the last flush. The crate `stack` builds what is served.
+//!
+//! ```text
+//!   config.toml  --config-->  specs  --open-->  volumes (crate `stack`)
+//!
+//!   serve/     volumes on a lane: listeners, connections, signals, a captive command, the end
+//!   control/   what an operator asks it, and the operator's side of that
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod config;
+#[macro_use]
+pub mod console;
+pub mod control;
+mod descriptors;
+mod draft;
+mod fleet;
+mod rescue;
+mod runtime;
+mod sensor;
+mod serve;
+mod setting;
+pub mod units;
+mod watch;
+mod wire;
+
+pub use descriptors::allow_descriptors;
+pub use rescue::{Rescued, check_rescue_place, rescue};
+pub use runtime::{runtime_directory, sweep};
+pub use serve::{
+    Captive, DaemonPlan, Listening, Place, Planned, Ready, Served, ServedVolume, open, serve,
+};

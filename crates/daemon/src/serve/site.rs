@@ -1,0 +1,392 @@
+//! A volume that is served, and what an operator can do with it.
+
+use crate::control::words::{Row, State};
+use crate::watch::Watch;
+use block::{Durability, Request, Size, Spec, WriteMode};
+use cache::{BLOCK_SECTORS, Settings, Shared};
+use lane::Event;
+use nbd::Stop;
+use stack::SCRATCH;
+use stack::{Attached, Volume};
+use stack::{Exit, Failure};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use uring::Ring;
+
+/// Bytes of a block.
+const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
+
+/// A volume that is served.
+pub(crate) struct Site {
+    pub(crate) name: String,
+    /// As it was written.
+    pub(crate) backing: String,
+    pub(crate) volume: Volume,
+    pub(crate) attached: Attached,
+    pub(crate) uri: String,
+    /// Ends the clients of this volume.
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) ring: Ring,
+    clients: Cell<u64>,
+    /// A client has come or gone.
+    pub(crate) changed: Event,
+    /// It is no longer served.
+    pub(crate) ended: Event,
+    has_ended: Cell<bool>,
+    /// What the write mode was before the pause.
+    paused: Cell<Option<WriteMode>>,
+    /// An operator is at it.
+    busy: Cell<bool>,
+}
+
+/// Makes an operation the only one of its volume.
+struct Turn<'a>(&'a Cell<bool>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl Site {
+    pub(crate) fn new(
+        name: &str,
+        backing: &str,
+        uri: String,
+        volume: Volume,
+        ring: &Ring,
+    ) -> Result<Rc<Site>, Failure> {
+        let attached = volume.attach(ring)?;
+        Ok(Rc::new(Site {
+            name: name.to_owned(),
+            backing: backing.to_owned(),
+            volume,
+            attached,
+            uri,
+            stop: Arc::new(Stop::new()),
+            ring: ring.clone(),
+            clients: Cell::new(0),
+            changed: Event::new(),
+            ended: Event::new(),
+            has_ended: Cell::new(false),
+            paused: Cell::new(None),
+            busy: Cell::new(false),
+        }))
+    }
+
+    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
+        self.volume.cache()
+    }
+
+    /// A client has come (1) or gone (-1).
+    pub(crate) fn count_client(&self, difference: i64) {
+        self.clients.set(self.clients.get().saturating_add_signed(difference));
+        self.changed.notify();
+    }
+
+    pub(crate) fn clients(&self) -> u64 {
+        self.clients.get()
+    }
+
+    /// It is no longer served: whoever looks after it may go.
+    pub(crate) fn end(&self) {
+        self.has_ended.set(true);
+        self.ended.notify();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.get()
+    }
+
+    /// Whether an operator has frozen or paused it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.volume.valve().is_closed() || self.paused.get().is_some()
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.attached.stack.stall().is_some_and(|stall| stall.is_on())
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let failed = self.shared().is_some_and(|shared| shared.has_failed());
+        match () {
+            () if self.stop.is_asked() => State::Ending,
+            () if self.is_stalled() => State::Stalled,
+            () if failed => State::Failed,
+            () if self.volume.valve().is_closed() => State::Frozen,
+            () if self.paused.get().is_some() => State::Paused,
+            () => State::Serving,
+        }
+    }
+
+    pub(crate) fn row(&self) -> Row {
+        let shared = self.shared();
+        let dirty = shared.map_or(0, |shared| u64::from(shared.dirty_blocks()));
+        let slots = shared.map_or(0, |shared| u64::from(shared.geometry().slots));
+        Row {
+            name: self.name.clone(),
+            backing: self.backing.clone(),
+            state: self.state(),
+            size_bytes: self.attached.stack.limits().bytes(),
+            memory_bytes: slots * BLOCK,
+            write: mode_word(shared.map_or(WriteMode::None, |shared| shared.write_mode())),
+            dirty_bytes: dirty * BLOCK,
+            clients: self.clients.get(),
+            uri: self.uri.clone(),
+            pid: std::process::id(),
+            keys: self.volume.keys(),
+        }
+    }
+
+    fn turn(&self) -> Result<Turn<'_>, Failure> {
+        if self.busy.replace(true) {
+            let message =
+                format!("{}: another operation is under way; try again when it is over", self.name);
+            return Err(Failure::new(Exit::Busy, message));
+        }
+        Ok(Turn(&self.busy))
+    }
+
+    fn io(&self, error: block::Error) -> Failure {
+        Failure::new(Exit::Io, format!("{}: {error}", self.name))
+    }
+
+    /// Makes everything durable that was answered, whatever a client's flush means here.
+    pub(crate) async fn flush(&self) -> Result<(), Failure> {
+        let durability = self.shared().map(|shared| shared.settings().durability);
+        let flushed = match durability {
+            None | Some(Durability::Flush) => {
+                self.attached.stack.run_unless_stalled(Request::Flush).await
+            }
+            Some(Durability::Ordered | Durability::Scratch) => self.drain().await,
+        };
+        flushed.map_err(|error| self.io(error))
+    }
+
+    /// Writes everything out, so that nothing is dirty.
+    pub(crate) async fn drain(&self) -> block::Result {
+        match &self.attached.cache {
+            Some(cache) => cache.drain().await,
+            None => self.attached.stack.run_unless_stalled(Request::Flush).await,
+        }
+    }
+
+    pub(crate) async fn pause(&self) -> Result<(), Failure> {
+        let _turn = self.turn()?;
+        let Some(shared) = self.shared() else {
+            let message = format!("{}: has no cache; there is nothing to pause", self.name);
+            return Err(Failure::new(Exit::Negative, message));
+        };
+        let before = self.paused.get().unwrap_or(shared.write_mode());
+        shared.set_write_mode(WriteMode::None);
+        if let Err(error) = self.drain().await {
+            shared.set_write_mode(before);
+            return Err(self.io(error));
+        }
+        self.paused.set(Some(before));
+        Ok(())
+    }
+
+    pub(crate) async fn freeze(&self) -> Result<(), Failure> {
+        let _turn = self.turn()?;
+        let valve = self.volume.valve();
+        if !valve.close() {
+            return Ok(());
+        }
+        let quiet = valve.quiet(|| self.is_stalled()).await;
+        let drained = if quiet { self.drain().await } else { Ok(()) };
+        if quiet && drained.is_ok() {
+            return Ok(());
+        }
+        valve.open();
+        Err(match drained {
+            Err(error) => self.io(error),
+            Ok(()) => {
+                let message = format!(
+                    "{}: changes are under way that the backing does not answer; not frozen",
+                    self.name
+                );
+                Failure::new(Exit::Io, message)
+            }
+        })
+    }
+
+    pub(crate) fn resume(&self) -> Result<(), Failure> {
+        let _turn = self.turn()?;
+        let was_frozen = self.volume.valve().is_closed();
+        self.volume.valve().open();
+        let before = self.paused.take();
+        if let (Some(before), Some(shared)) = (before, self.shared()) {
+            shared.set_write_mode(before);
+        }
+        if was_frozen || before.is_some() {
+            return Ok(());
+        }
+        let message = format!("{}: is neither paused nor frozen", self.name);
+        Err(Failure::new(Exit::Negative, message))
+    }
+
+    /// Changes settings, all of them or none; returns what the operator should know.
+    pub(crate) async fn set(self: &Rc<Self>, pairs: &[String]) -> Result<Vec<String>, Failure> {
+        let _turn = self.turn()?;
+        let name = &self.name;
+        let Some(cache) = &self.attached.cache else {
+            let message = format!("{name}: has no cache; there is nothing to set");
+            return Err(Failure::new(Exit::Negative, message));
+        };
+        let changes = crate::setting::changes(pairs, cache.shared().geometry())?;
+        if self.is_held() {
+            let message = format!("{name}: is frozen or paused; resume it first");
+            return Err(Failure::new(Exit::Busy, message));
+        }
+        let mut notes = Vec::new();
+        if matches!(changes.write, Some(WriteMode::Back | WriteMode::BackNow)) {
+            self.begin_to_keep(&mut notes)?;
+        }
+        if let Err(error) = cache.set(&changes).await {
+            let message = format!("{name}: {error}; nothing was changed");
+            return Err(Failure::new(Exit::Io, message));
+        }
+        if changes.durability == Some(Durability::Scratch) {
+            notes.push(SCRATCH.to_owned());
+        }
+        Ok(notes)
+    }
+
+    /// What a volume has that absorbs writes, and one that was not started to do so lacks.
+    fn begin_to_keep(self: &Rc<Self>, notes: &mut Vec<String>) -> Result<(), Failure> {
+        if !self.volume.keep_from_now(&self.ring)? {
+            return Ok(());
+        }
+        Watch::new(&self.ring, self).keep_watch();
+        if let Err(error) = uring::lock_process() {
+            notes.push(error.to_string());
+        }
+        Ok(())
+    }
+
+    /// Ends the failed state: tries again what is dirty, or gives it up.
+    pub(crate) async fn clear_error(
+        &self,
+        discard_dirty: bool,
+        failure: Option<u64>,
+    ) -> Result<serde_json::Value, Failure> {
+        let _turn = self.turn()?;
+        let still = self.shared().map(|shared| shared.times_cleared());
+        if failure.is_some() && failure != still {
+            let message = format!(
+                "{}: was cleared and has failed again meanwhile; what was saved is not all that is \
+                 dirty now, so nothing was given up",
+                self.name
+            );
+            return Err(Failure::new(Exit::Busy, message));
+        }
+        let failed = self.shared().is_some_and(|shared| shared.has_failed());
+        let (Some(cache), true) = (&self.attached.cache, failed) else {
+            let message = format!("{}: has not failed; there is no error to clear", self.name);
+            return Err(Failure::new(Exit::Negative, message));
+        };
+        if discard_dirty {
+            let blocks = cache.discard_dirty().await.map_err(|error| self.io(error))?;
+            return Ok(serde_json::json!({ "discarded_bytes": blocks * BLOCK }));
+        }
+        let dirty = u64::from(cache.shared().dirty_blocks()) * BLOCK;
+        cache.shared().clear_error();
+        match self.drain().await {
+            Ok(()) => Ok(serde_json::json!({ "written_bytes": dirty })),
+            Err(error) => Err(Failure::new(
+                Exit::Io,
+                format!("{}: {error}; the volume has failed again", self.name),
+            )),
+        }
+    }
+
+    /// The stack as data, with the settings in force.
+    fn stack_now(&self) -> Spec {
+        let mut stack = self.volume.spec().clone();
+        let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {
+            return stack;
+        };
+        let settings = shared.settings();
+        let milliseconds = |ns: u64| ns / 1_000_000;
+        // What was left to its default stays so until it is set to something else.
+        let was = Settings::from_spec(cache, shared.geometry());
+        if settings.dirty_blocks_max != was.dirty_blocks_max {
+            cache.dirty_bytes = Some(Size(u64::from(settings.dirty_blocks_max) * BLOCK));
+        }
+        cache.write = self.paused.get().unwrap_or(settings.write);
+        cache.durability = settings.durability;
+        cache.dirty_age_ms = milliseconds(settings.dirty_age_ns);
+        cache.flush_target_ms = milliseconds(settings.flush_target_ns);
+        cache.retry_time_ms = milliseconds(settings.retry_time_ns);
+        cache.guard = shared.guard_standing(0).on;
+        stack
+    }
+
+    pub(crate) fn show(&self) -> serde_json::Value {
+        let settings = self.shared().map(|shared| {
+            let (settings, geometry) = (shared.settings(), shared.geometry());
+            serde_json::json!({
+                "write": mode_word(shared.write_mode()),
+                "durability": settings.durability,
+                "memory_bytes": u64::from(geometry.slots) * BLOCK,
+                "huge_pages": self.volume.has_huge_pages(),
+                "shards": geometry.shards,
+                "dirty_bytes_max": u64::from(settings.dirty_blocks_max) * BLOCK,
+                "dirty_age_ns": settings.dirty_age_ns,
+                "flush_target_ns": settings.flush_target_ns,
+                "retry_time_ns": settings.retry_time_ns,
+                "guard": shared.guard_standing(0).on,
+            })
+        });
+        serde_json::json!({
+            "schema": "overdrive.volume/1",
+            "volume": self.row(),
+            "stack": self.stack_now(),
+            "limits": self.attached.stack.limits(),
+            "cache": settings,
+            "notes": self.volume.notes(),
+            "kept": self.volume.is_kept(),
+        })
+    }
+
+    pub(crate) fn stats(&self) -> serde_json::Value {
+        super::stats::of(self)
+    }
+
+    /// What a stop that could not write everything out says.
+    pub(crate) fn not_drained(&self, error: block::Error) -> Failure {
+        let dirty = self.shared().map_or(0, |shared| u64::from(shared.dirty_blocks()));
+        let name = &self.name;
+        let message = if dirty > 0 && self.volume.is_kept() {
+            format!(
+                "{error}; {} of acknowledged writes are not on the backing: they stay kept; mend it \
+                 and serve it again, or save them with 'overdrive volume clear-error {name} --rescue \
+                 FILE'",
+                Size(dirty * BLOCK),
+            )
+        } else {
+            let lost = match dirty {
+                0 => "what was written since the last flush that succeeded".to_owned(),
+                _ => format!("{} of acknowledged writes", Size(dirty * BLOCK)),
+            };
+            format!(
+                "{error}; {lost} may not be on the backing: mend it, and check what it holds before \
+                 you use it"
+            )
+        };
+        Failure::new(Exit::Io, message)
+    }
+}
+
+/// A write mode as it is written.
+pub(crate) fn mode_word(write: WriteMode) -> String {
+    let word = match write {
+        WriteMode::Back => "back",
+        WriteMode::BackNow => "back-now",
+        WriteMode::Through => "through",
+        WriteMode::None => "none",
+    };
+    word.to_owned()
+}

@@ -1,0 +1,237 @@
+//! All volumes of a daemon, and what ends it.
+
+use super::ServedVolume;
+use super::captive::{Which, either};
+use super::site::Site;
+use crate::fleet::Fleet;
+use lane::Event;
+use stack::{Exit, Failure};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How long clients and the backing may take at the end, before what is dirty is left to the holder,
+/// in nanoseconds.
+const END_NS: u64 = 60_000_000_000;
+
+/// Between two looks whether the memory of a volume is still in use, in nanoseconds.
+const LEAVE_PAUSE_NS: u64 = 50_000_000;
+
+/// Why a daemon ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// Everything is to be written out.
+    Stop,
+    /// Another program takes this one's place: nothing need be written out.
+    Upgrade,
+}
+
+/// The volumes of a daemon.
+pub(crate) struct Sites {
+    list: RefCell<Vec<Rc<Site>>>,
+    fleets: RefCell<Vec<Rc<Fleet>>>,
+    ending: Cell<Option<Ending>>,
+    /// Somebody has asked for the end.
+    pub(crate) asked: Event,
+    /// The program to execute for an upgrade, or why there can be none.
+    program: Result<PathBuf, String>,
+    failure: RefCell<Option<Failure>>,
+    served: RefCell<Vec<ServedVolume>>,
+}
+
+impl Sites {
+    pub(crate) fn new(list: Vec<Rc<Site>>, program: Result<PathBuf, String>) -> Rc<Sites> {
+        Rc::new(Sites {
+            list: RefCell::new(list),
+            fleets: RefCell::default(),
+            ending: Cell::new(None),
+            asked: Event::new(),
+            program,
+            failure: RefCell::new(None),
+            served: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn set_fleets(&self, fleets: Vec<Rc<Fleet>>) {
+        *self.fleets.borrow_mut() = fleets;
+    }
+
+    pub(crate) fn all(&self) -> Vec<Rc<Site>> {
+        self.list.borrow().clone()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Rc<Site>, Failure> {
+        let list = self.list.borrow();
+        let found = list.iter().find(|site| site.name == name);
+        found.cloned().ok_or_else(|| {
+            let message = format!("{name}: no volume of this name; see 'overdrive volume list'");
+            Failure::new(Exit::Negative, message)
+        })
+    }
+
+    pub(crate) fn rows(&self) -> serde_json::Value {
+        let rows: Vec<_> = self.list.borrow().iter().map(|site| site.row()).collect();
+        serde_json::to_value(rows).expect("plain data")
+    }
+
+    /// Why the daemon is to end, once it is.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending.get()
+    }
+
+    pub(crate) fn end(&self, ending: Ending) {
+        if self.ending.get().is_none() {
+            self.ending.set(Some(ending));
+            self.asked.notify();
+        }
+    }
+
+    /// The program that an upgrade executes.
+    pub(crate) fn program(&self) -> Option<PathBuf> {
+        self.program.clone().ok()
+    }
+
+    pub(crate) fn upgrade(&self) -> Result<(), Failure> {
+        match &self.program {
+            Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
+            Ok(program) => try_program(program)?,
+        }
+        let unkept = self.list.borrow().iter().any(|site| !site.volume.outlives_exec());
+        if unkept {
+            let message = "a volume of this daemon is not kept by a holder, so that its memory would \
+                           be lost: restart it instead (under systemd: systemctl restart)";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        let list = self.list.borrow();
+        if let Some(site) = list.iter().find(|site| site.is_held()) {
+            let message = format!(
+                "{}: is frozen or paused, and the next program would not know; resume it first",
+                site.name
+            );
+            return Err(Failure::new(Exit::Busy, message));
+        }
+        drop(list);
+        self.end(Ending::Upgrade);
+        Ok(())
+    }
+
+    /// Ends one volume: its clients, then what is dirty, then its hold on the backing.
+    pub(crate) async fn detach(&self, name: &str) -> Result<(), Failure> {
+        let site = self.find(name)?;
+        self.fleets.borrow().iter().for_each(|fleet| fleet.remove(name));
+        let result = self.close(&site).await;
+        if let Err(failure) = &result {
+            crate::tell!("overdrive: {name}: {failure}");
+            self.note_failure(failure.clone());
+        }
+        self.list.borrow_mut().retain(|other| other.name != name);
+        // The crew and the watch hear of it and end, and with them their hold on the backing.
+        site.ring.lane().rest().await;
+        if result.is_err() {
+            self.leave_to_holder(site);
+        }
+        if self.list.borrow().is_empty() {
+            self.end(Ending::Stop);
+        }
+        result
+    }
+
+    /// Lets the holder have a volume that could not be written out, so that it can be rescued while this
+    /// daemon goes on. (Another one can serve it once this one's I/O is over, which its end shows: C15.) While
+    /// a request of it is under way the memory may still change: until then it stays this daemon's.
+    fn leave_to_holder(&self, site: Rc<Site>) {
+        let (Some(keeper), Some(shared)) = (site.volume.take_keeper(), site.shared()) else {
+            return;
+        };
+        let (memory, lane) = (Arc::downgrade(shared), site.ring.lane().clone());
+        drop(site);
+        let leaving = {
+            let lane = lane.clone();
+            async move {
+                while memory.strong_count() > 0 {
+                    lane.sleep_until(lane.now() + LEAVE_PAUSE_NS).await;
+                }
+                keeper.abandon();
+            }
+        };
+        // A lane without room drops it: the holder hears of it when this process ends.
+        let _ = lane.spawn(leaving);
+    }
+
+    /// Disconnects a volume's clients, and writes everything out.
+    pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
+        let lane = site.ring.lane().clone();
+        site.stop.ask();
+        site.volume.valve().refuse();
+        let deadline_ns = lane.now() + END_NS;
+        while site.clients() > 0 && lane.now() < deadline_ns {
+            let seen = site.changed.seen();
+            if site.clients() > 0 {
+                either(site.changed.after(seen), lane.sleep_until(deadline_ns)).await;
+            }
+        }
+        // A task of its own: a backing that does not answer must not keep us, and what was begun
+        // there is not to be dropped.
+        let drained = Rc::new((Cell::new(None), Event::new()));
+        let (place, working) = (drained.clone(), site.clone());
+        let seen = drained.1.seen();
+        let work = async move {
+            place.0.set(Some(working.drain().await));
+            place.1.notify();
+        };
+        let no_room = |_| Failure::new(Exit::Busy, "the lane has no free task slot");
+        lane.spawn(work).map_err(no_room)?;
+        let ended = either(drained.1.after(seen), lane.sleep_until(lane.now() + END_NS)).await;
+        let result = match (ended, drained.0.get()) {
+            (Which::First, Some(result)) => result,
+            _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
+        };
+        let counters = site.shared().map(|shared| shared.counters(lane.now()));
+        let (name, backing, uri) = (site.name.clone(), site.backing.clone(), site.uri.clone());
+        self.served.borrow_mut().push(ServedVolume { name, backing, uri, counters });
+        if let Some(shared) = site.shared() {
+            shared.stop();
+        }
+        site.end();
+        match result {
+            Err(error) => Err(site.not_drained(error)),
+            Ok(()) => {
+                site.volume.release();
+                site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
+            }
+        }
+    }
+
+    /// What went wrong at the end, the worst first: for the command's status.
+    pub(crate) fn note_failure(&self, failure: Failure) {
+        let mut noted = self.failure.borrow_mut();
+        match &*noted {
+            None => *noted = Some(failure),
+            Some(first) => crate::tell!("overdrive: {first}; also: {failure}"),
+        }
+    }
+
+    /// The volumes that were served, as they ended.
+    pub(crate) fn served(&self) -> Vec<ServedVolume> {
+        self.served.borrow().clone()
+    }
+
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure.borrow_mut().take()
+    }
+}
+
+/// Whether this program can take our place: it runs at least. This waits for it, some milliseconds.
+fn try_program(program: &Path) -> Result<(), Failure> {
+    let tried = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    let why = match tried {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => output.status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let message =
+        format!("{}: does not run ({why}); nothing was upgraded, this goes on", program.display());
+    Err(Failure::new(Exit::Usage, message))
+}

@@ -1,0 +1,119 @@
+//! `KEY=VALUE` as an operator writes it, while the volume is served.
+
+use crate::config::{durability, nearest, write_mode};
+use crate::units;
+use block::{SECTOR, Size};
+use cache::{BLOCK_SECTORS, Changes, Geometry};
+use stack::check_dirty;
+use stack::{Exit, Failure};
+
+/// What can be set.
+const KEYS: [&str; 7] =
+    ["write", "durability", "dirty_bytes", "dirty_age", "flush_target", "retry_time", "guard"];
+
+/// What is said where that is to be changed.
+const MEMORY: &str = "memory: cannot change while the volume is served: stop its daemon, or detach the \
+                      volume, and serve it with another --memory";
+
+fn usage(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}
+
+/// Reads changes, all of them or none, for a cache of this geometry. Values are those of `overdrive
+/// serve`.
+///
+/// # Errors
+/// Usage: one sentence with the key, the value and the mend.
+pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, Failure> {
+    let mut changes = Changes::default();
+    let mut seen = Vec::new();
+    for pair in pairs {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(usage(format!("'{pair}' is not KEY=VALUE; keys are {}", KEYS.join(", "))));
+        };
+        // As the options of `overdrive serve` are written, or as the keys of a config file.
+        let key = key.replace('-', "_");
+        if seen.contains(&key) {
+            return Err(usage(format!("{key}: is given twice; give it once")));
+        }
+        read(&mut changes, &key, value, geometry)?;
+        seen.push(key);
+    }
+    if seen.is_empty() {
+        return Err(usage(format!("nothing to set; write KEY=VALUE, with {}", KEYS.join(", "))));
+    }
+    Ok(changes)
+}
+
+fn read(changes: &mut Changes, key: &str, value: &str, geometry: &Geometry) -> Result<(), Failure> {
+    let bad = |why: String| usage(format!("{key}: {why}"));
+    let time_ns =
+        |value| units::time_ms(value).map(|ms| Some(ms.saturating_mul(1_000_000))).map_err(bad);
+    match key {
+        "write" => changes.write = Some(write_mode(value).map_err(bad)?),
+        "durability" => changes.durability = Some(durability(value).map_err(bad)?),
+        "dirty_age" => changes.dirty_age_ns = time_ns(value)?,
+        "flush_target" => changes.flush_target_ns = time_ns(value)?,
+        "retry_time" => changes.retry_time_ns = time_ns(value)?,
+        "guard" => changes.guard = Some(units::on_off(value).map_err(bad)?),
+        "dirty_bytes" => {
+            let dirty = units::size(value).map_err(bad)?;
+            let memory = u64::from(geometry.slots) * u64::from(BLOCK_SECTORS) * SECTOR;
+            check_dirty(dirty, Size(memory))?;
+            changes.dirty_bytes = Some(dirty.0);
+        }
+        "memory" => return Err(usage(format!("{MEMORY}; known are {}", KEYS.join(", ")))),
+        _ => return Err(usage(format!("unknown key {key}; {}", nearest(key, &KEYS)))),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Durability, WriteMode};
+
+    fn read_all(pairs: &[&str]) -> Result<Changes, Failure> {
+        let pairs: Vec<String> = pairs.iter().map(|&pair| pair.to_owned()).collect();
+        changes(&pairs, &Geometry { slots: 1024, ..Geometry::default() })
+    }
+
+    #[test]
+    fn what_serve_takes_is_taken() {
+        let all = ["write=back-now", "durability=scratch", "dirty_age=2s", "guard=off"];
+        let expected = Changes {
+            write: Some(WriteMode::BackNow),
+            durability: Some(Durability::Scratch),
+            dirty_age_ns: Some(2_000_000_000),
+            guard: Some(false),
+            ..Changes::default()
+        };
+        assert_eq!(read_all(&all).expect("good"), expected);
+        let read = read_all(&["dirty-bytes=3M", "flush-target=0", "retry_time=10s"]).expect("good");
+        assert_eq!((read.dirty_bytes, read.flush_target_ns), (Some(3 << 20), Some(0)));
+        assert_eq!(read.retry_time_ns, Some(10_000_000_000));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_mend() {
+        let wrong = |pairs: &[&str]| {
+            let failure = read_all(pairs).expect_err("it is wrong");
+            assert_eq!(failure.exit, Exit::Usage);
+            failure.message
+        };
+        assert!(wrong(&["dirty_bytes=4M"]).contains("at most fifteen sixteenths"));
+        assert!(wrong(&["dirty_bytes=4K"]).contains("at least 8 KiB"));
+        assert!(wrong(&["write=fast"]).contains("back-now"));
+        assert!(wrong(&["durability=scr"]).contains("flush, ordered or scratch"), "typed in full");
+        assert!(wrong(&["dirty_age=5"]).contains("write it like"));
+        assert!(wrong(&["dirtyage=5s"]).contains("did you mean 'dirty_age'?"));
+        assert!(wrong(&["memory=1G"]).contains("known are write"));
+        assert!(wrong(&["memory=1G"]).contains("serve it with another --memory"));
+        assert!(wrong(&["dirty-age=1s", "dirty_age=1s"]).contains("twice"));
+        assert!(wrong(&["guard=maybe"]).contains("on or off"));
+        assert!(wrong(&["write"]).contains("KEY=VALUE"));
+        assert!(wrong(&["write=back", "write=none"]).contains("twice"));
+        assert!(wrong(&[]).contains("nothing to set"));
+        assert!(wrong(&["durability=flush", "write=x"]).contains("write"), "all or nothing");
+    }
+}

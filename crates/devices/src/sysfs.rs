@@ -1,0 +1,207 @@
+//! Block devices as /sys and /proc show them; nobody needs to be root for that.
+
+use std::collections::BTreeSet;
+use std::fs::{read_dir, read_to_string};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel's files are.
+pub struct Roots {
+    /// Usually /sys.
+    pub sys: PathBuf,
+    /// Usually /proc.
+    pub proc: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Roots {
+        Roots { sys: "/sys".into(), proc: "/proc".into() }
+    }
+}
+
+/// A whole block device.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Device {
+    /// Its name in /dev.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What it calls itself; of a loop device its file, of a mapped one its name there.
+    pub model: String,
+    /// Whether it is a hard disk.
+    pub rotational: bool,
+    /// Bytes of a logical block.
+    pub logical_bytes: u64,
+    /// Bytes of a physical block.
+    pub physical_bytes: u64,
+    /// The most that one discard takes; 0: it takes none.
+    pub discard_bytes: u64,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// What uses it or a part of it: mount points, swap, devices above.
+    pub uses: Vec<String>,
+}
+
+/// The machine's block devices, by name; none where there is no /sys/block.
+///
+/// # Errors
+/// /sys/block exists and cannot be read.
+pub fn devices(roots: &Roots) -> io::Result<Vec<Device>> {
+    let block = roots.sys.join("block");
+    let entries = match read_dir(&block) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mounts = read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
+    let swaps = read_to_string(roots.proc.join("swaps")).unwrap_or_default();
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = name_of(&path);
+        found.push(device(&path, name, &mounts, &swaps));
+    }
+    found.sort_by_cached_key(|device| order(&device.name));
+    Ok(found)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// loop2 stands before loop10.
+fn order(name: &str) -> (String, u64, String) {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())
+}
+
+fn word(directory: &Path, file: &str) -> String {
+    read_to_string(directory.join(file)).unwrap_or_default().trim().to_owned()
+}
+
+fn number(directory: &Path, file: &str) -> u64 {
+    word(directory, file).parse().unwrap_or(0)
+}
+
+fn device(path: &Path, name: String, mounts: &str, swaps: &str) -> Device {
+    let names = ["device/model", "loop/backing_file", "dm/name"];
+    let model = names.map(|file| word(path, file)).into_iter().find(|word| !word.is_empty());
+    Device {
+        size_bytes: number(path, "size").saturating_mul(512),
+        model: model.unwrap_or_default(),
+        rotational: number(path, "queue/rotational") == 1,
+        logical_bytes: number(path, "queue/logical_block_size"),
+        physical_bytes: number(path, "queue/physical_block_size"),
+        discard_bytes: number(path, "queue/discard_max_bytes"),
+        read_only: number(path, "ro") == 1,
+        uses: uses(path, &name, mounts, swaps),
+        name,
+    }
+}
+
+/// What uses the device or one of its partitions.
+fn uses(path: &Path, name: &str, mounts: &str, swaps: &str) -> Vec<String> {
+    let mut parts = vec![(path.to_owned(), name.to_owned())];
+    for entry in read_dir(path).into_iter().flatten().flatten() {
+        if entry.path().join("partition").exists() {
+            parts.push((entry.path(), name_of(&entry.path())));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for (path, name) in parts {
+        let number = word(&path, "dev");
+        found.extend(mount_points(mounts, &number, &name));
+        let device = format!("/dev/{name}");
+        if swaps.lines().any(|line| line.split_whitespace().next() == Some(&device)) {
+            found.insert("[swap]".to_owned());
+        }
+        let holders = read_dir(path.join("holders")).into_iter().flatten().flatten();
+        found.extend(holders.map(|holder| name_of(&holder.path())));
+    }
+    found.into_iter().collect()
+}
+
+/// Where a device is mounted: by its number, or by its name where the file system has its own number.
+fn mount_points(mounts: &str, number: &str, name: &str) -> Vec<String> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let before: Vec<&str> = before.split(' ').collect();
+        let source = after.split(' ').nth(1)?;
+        let is_this = before.get(2).is_some_and(|found| !number.is_empty() && *found == number)
+            || source.strip_prefix("/dev/") == Some(name);
+        is_this.then(|| before.get(4).copied()).flatten().map(unescaped)
+    });
+    mounted.collect()
+}
+
+/// The kernel writes blanks and the like as octal numbers.
+fn unescaped(text: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir_all, write};
+
+    fn put(root: &Path, files: &[(&str, &str)]) {
+        for (file, text) in files {
+            let path = root.join(file);
+            create_dir_all(path.parent().expect("a directory")).expect("created");
+            write(path, text).expect("written");
+        }
+    }
+
+    fn machine() -> (tempfile::TempDir, Roots) {
+        let place = tempfile::tempdir().expect("a directory");
+        put(
+            place.path(),
+            &[
+                ("sys/block/sda/size", "1953525168\n"),
+                ("sys/block/sda/device/model", "Samsung SSD 840 \n"),
+                ("sys/block/sda/queue/rotational", "0\n"),
+                ("sys/block/sda/queue/logical_block_size", "512\n"),
+                ("sys/block/sda/queue/physical_block_size", "4096\n"),
+                ("sys/block/sda/queue/discard_max_bytes", "2147450880\n"),
+                ("sys/block/sda/dev", "8:0\n"),
+                ("sys/block/sda/sda1/partition", "1\n"),
+                ("sys/block/sda/sda1/dev", "8:1\n"),
+                ("sys/block/sda/sda2/partition", "2\n"),
+                ("sys/block/sda/sda2/dev", "8:2\n"),
+                ("sys/block/sda/sda2/holders/dm-0/x", ""),
+                ("sys/block/loop10/size", "0\n"),
+                ("sys/block/loop2/size", "8\n"),
+                ("sys/block/loop2/loop/backing_file", "/srv/a.img\n"),
+                ("proc/swaps", "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n"),
+                (
+                    "proc/self/mountinfo",
+                    "22 1 8:2 / /my\\040files rw - ext4 /dev/other rw\n\
+                     23 1 0:40 / /data rw shared:1 - btrfs /dev/sda1 rw\n\
+                     24 1 8:20 / /not rw - ext4 /dev/sda11 rw\n",
+                ),
+            ],
+        );
+        let roots = Roots { sys: place.path().join("sys"), proc: place.path().join("proc") };
+        (place, roots)
+    }
+
+    #[test]
+    fn devices_are_read_with_what_uses_them_and_their_parts() {
+        let (_place, roots) = machine();
+        let found = devices(&roots).expect("readable");
+        let names: Vec<&str> = found.iter().map(|device| device.name.as_str()).collect();
+        assert_eq!(names, ["loop2", "loop10", "sda"]);
+        let sda = &found[2];
+        assert_eq!((sda.model.as_str(), sda.rotational), ("Samsung SSD 840", false));
+        assert_eq!((sda.size_bytes, sda.physical_bytes), (1_000_204_886_016, 4096));
+        assert_eq!(sda.uses, ["/data", "/my files", "[swap]", "dm-0"]);
+        assert_eq!((found[0].model.as_str(), found[0].size_bytes), ("/srv/a.img", 4096));
+    }
+
+    #[test]
+    fn a_container_without_devices_has_none() {
+        let place = tempfile::tempdir().expect("a directory");
+        let roots = Roots { sys: place.path().join("sys"), proc: place.path().join("proc") };
+        assert_eq!(devices(&roots).expect("no error"), []);
+    }
+}

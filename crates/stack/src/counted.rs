@@ -1,0 +1,98 @@
+//! Counts what a backing is asked where no cache does: the top of a volume without one.
+
+use block::{Layer, Padding, Request, Result, SECTOR, Stack};
+use lane::Lane;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was asked of a backing, by kind.
+#[derive(Default, Debug)]
+pub struct Counts {
+    /// Reads.
+    pub reads: Kind,
+    /// Writes.
+    pub writes: Kind,
+    /// Zeroes.
+    pub zeroes: Kind,
+    /// Discards.
+    pub discards: Kind,
+    /// Flushes.
+    pub flushes: Kind,
+}
+
+/// Requests of one kind.
+#[derive(Default, Debug)]
+pub struct Kind {
+    /// Answered.
+    pub requests: AtomicU64,
+    /// Bytes of those.
+    pub bytes: AtomicU64,
+    /// Those that failed.
+    pub errors: AtomicU64,
+    /// From each request to its answer, summed over all, in nanoseconds.
+    pub summed_ns: AtomicU64,
+}
+
+impl Kind {
+    #[inline]
+    fn count(&self, bytes: u64, result: &Result, ns: u64) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if result.is_err() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        if ns > 0 {
+            self.summed_ns.fetch_add(ns, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Counts {
+    fn of(&self, request: &Request) -> &Kind {
+        match request {
+            Request::Read { .. } => &self.reads,
+            Request::Write { .. } => &self.writes,
+            Request::Zero { .. } => &self.zeroes,
+            Request::Discard { .. } => &self.discards,
+            Request::Flush => &self.flushes,
+        }
+    }
+}
+
+fn bytes_of(request: &Request) -> u64 {
+    request.extent().map_or(0, |at| u64::from(at.count) * SECTOR)
+}
+
+/// The top of a stack without a cache, as a lane sees it.
+pub(crate) struct Counted {
+    counts: Arc<Counts>,
+    lane: Lane,
+    below: Stack,
+}
+
+impl Counted {
+    pub(crate) fn new(counts: &Arc<Counts>, below: Stack) -> Counted {
+        Counted { counts: counts.clone(), lane: below.lane().clone(), below }
+    }
+}
+
+impl Layer for Counted {
+    fn below(&self) -> &Stack {
+        &self.below
+    }
+
+    #[inline]
+    fn try_now(&self, request: &Request) -> Option<Result> {
+        let result = self.below.try_now(request)?;
+        self.counts.of(request).count(bytes_of(request), &result, 0);
+        Some(result)
+    }
+
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
+        let (kind, bytes, start_ns) =
+            (self.counts.of(&request), bytes_of(&request), self.lane.now());
+        let result = self.below.serve(request, padding).await;
+        kind.count(bytes, &result, self.lane.now().saturating_sub(start_ns));
+        result
+    }
+}

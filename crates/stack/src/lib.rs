@@ -1,0 +1,29 @@
+//! A volume's stack, built from plain data and opened once. It takes no signals and prints nothing:
+//! what an operator should know is returned as notes and failures.
+//!
+//! ```text
+//!   "disk.img", "ram:1G"   --target-->   Spec   --Volume::open-->   shared halves, opened once
+//!                                                     |                   |
+//!                                   keep.rs: what an earlier life left    Volume::attach(&ring):
+//!                                   opening.rs: bottom to top             a Stack for a lane
+//! ```
+#![forbid(unsafe_code)]
+
+mod counted;
+mod failure;
+mod half;
+mod keep;
+mod model;
+mod opening;
+mod pools;
+mod sampled;
+mod target;
+mod volume;
+
+pub use counted::{Counts, Kind};
+pub use failure::{Exit, Failure};
+pub use keep::Keep;
+pub use opening::{SCRATCH, check_dirty};
+pub use pools::create_pool;
+pub use target::{Plan, target};
+pub use volume::{Attached, OpenFlags, Volume};

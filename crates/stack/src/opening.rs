@@ -1,0 +1,382 @@
+//! Opening a volume: from the file at the bottom to the cache's memory, with what an earlier life has
+//! left behind.
+
+use crate::failure::{Exit, Failure};
+use crate::half::{CacheHalf, Half};
+use crate::keep::{self, Left};
+use crate::model;
+use crate::pools;
+use crate::volume::OpenFlags;
+use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
+use cache::{Arena, Geometry, Settings, Shared};
+use holder::Keeper;
+use layers::{DelayShared, FaultsShared};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uring::{
+    Direct, Fence, FileVolume, HugePages, Lock, OpenError, OpenErrorKind, OpenOptions, SharedMemory,
+};
+
+/// The least memory that a cache makes sense with.
+const MEMORY_MIN: u64 = 1 << 20;
+/// The least limit of dirty data that lets writes be absorbed at all.
+const DIRTY_MIN: u64 = 8 << 10;
+/// What is said of `scratch`, at every start and whenever it is set.
+pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the volume is \
+                           to be thrown away";
+/// Bytes that stand for a sector: real ones.
+const GRAIN: u32 = 512;
+/// How long an image that somebody else has locked is waited for: a daemon that was just killed, and
+/// its holder, let go of it within moments.
+const LOCK_WAIT_MS: u64 = 1_000;
+
+/// What opening gathers on its way up.
+pub(crate) struct Opening<'a> {
+    flags: &'a OpenFlags,
+    /// What was kept for the backing: found where that is opened, used where the memory is made.
+    left: Option<Left>,
+    pub(crate) keeper: Option<Keeper>,
+    pub(crate) notes: Vec<String>,
+    progress: &'a mut dyn FnMut(usize, usize),
+}
+
+fn options_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
+    let Spec::File { path, read_only, buffered } = spec else { return None };
+    Some((path, OpenOptions { read_only: *read_only, buffered: *buffered }))
+}
+
+/// The file at the bottom of a stack.
+fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
+    spec.chain().find_map(options_of)
+}
+
+/// The cache of this stack, if its memory may ever hold what its backing does not.
+fn may_be_dirty(spec: &Spec) -> Option<&CacheSpec> {
+    let cache = spec.chain().find_map(|part| match part {
+        Spec::Cache { cache, .. } => Some(cache),
+        _ => None,
+    })?;
+    let writable = file_of(spec).is_some_and(|(_, options)| !options.read_only);
+    let writes = matches!(cache.write, WriteMode::Back | WriteMode::BackNow);
+    (writable && writes).then_some(cache)
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn new(
+        flags: &'a OpenFlags,
+        progress: &'a mut dyn FnMut(usize, usize),
+    ) -> Opening<'a> {
+        Opening { flags, left: None, keeper: None, notes: Vec::new(), progress }
+    }
+
+    /// Takes over what is kept for the backing. What the volume as it is wanted now cannot take as it
+    /// is, goes to the backing first.
+    pub(crate) fn find_left(&mut self, spec: &Spec) -> Result<(), Failure> {
+        let (Some(keep), Some((path, _))) = (&self.flags.keep, file_of(spec)) else {
+            return Ok(());
+        };
+        let Some(mut left) = keep.find(path)? else { return Ok(()) };
+        let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
+        let memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
+        let Some(found) = keep::found_in(&memory) else {
+            // A daemon that was killed before it laid out the memory has served nobody.
+            let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;
+            if fresh {
+                let _ = left.keeper.release();
+                return Ok(());
+            }
+            let message = format!(
+                "{}: the memory that process kept for it is of another version of Overdrive; serve \
+                 it with that version once, or give the data up by ending the process od-holder",
+                path.display()
+            );
+            return Err(Failure::new(Exit::Integrity, message));
+        };
+        check_same_size(&left, found.sectors * SECTOR, path)?;
+        let wanted = may_be_dirty(spec)
+            .map(|cache| geometry_for(cache, found.sectors * SECTOR, self.flags.lanes));
+        if wanted.is_some_and(|wanted| keep::same_layout(&wanted, &found.geometry)) {
+            left.memory = Some(memory);
+            self.left = Some(left);
+            return Ok(());
+        }
+        let blocks = keep::settle(left, &found, &memory, path)?;
+        self.notes.push(format!(
+            "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
+             now",
+            path.display(),
+            Size(blocks * 4096)
+        ));
+        Ok(())
+    }
+
+    /// Opens a stack from its bottom to its top.
+    pub(crate) fn open(&mut self, spec: &Spec) -> Result<Half, Failure> {
+        Ok(match spec {
+            Spec::File { path, .. } => {
+                let (_, options) = options_of(spec).expect("it is a file");
+                Half::File(self.open_file(path, options)?)
+            }
+            Spec::Ram { size } => {
+                let memory = memory("overdrive ram", size.0, HugePages::Never, self.progress)?;
+                Half::Ram(Ram::over(memory.memory().clone(), size.0 / SECTOR, GRAIN))
+            }
+            Spec::Null { size } => Half::Null(Null::new(size.0 / SECTOR, GRAIN)),
+            Spec::Model { model } => {
+                let (shared, note) = model::open(model)?;
+                self.notes.push(note);
+                Half::Model(shared)
+            }
+            Spec::Pool { members } => {
+                let open =
+                    |member: &Option<Spec>| member.as_ref().map(|spec| self.open(spec)).transpose();
+                let members = members.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+                pools::open(members, &mut self.notes)?
+            }
+            Spec::Stripe { members, chunk } => {
+                let members = members.iter().map(|spec| self.open(spec));
+                pools::stripe(members.collect::<Result<_, Failure>>()?, *chunk)?
+            }
+            Spec::Delay { delay, below } => {
+                Half::Delay(DelayShared::new(delay), Box::new(self.open(below)?))
+            }
+            Spec::Faults { faults, below } => {
+                Half::Faults(FaultsShared::new(faults), Box::new(self.open(below)?))
+            }
+            Spec::Cache { cache, below } => {
+                let below = self.open(below)?;
+                self.open_cache(spec, cache, below)?
+            }
+        })
+    }
+
+    fn open_file(&mut self, path: &Path, options: OpenOptions) -> Result<Arc<FileVolume>, Failure> {
+        let kept = self.left.as_ref().map(|left| left.backing.try_clone());
+        let file = match kept {
+            Some(kept) => {
+                let kept = kept.map_err(|error| memory_failure(&error))?;
+                FileVolume::from_file(path, kept, options)?
+            }
+            None => FileVolume::open_waiting(path, options, LOCK_WAIT_MS)
+                .map_err(|error| image_instead(error, path, self.flags))?,
+        };
+        look_inside(&file, path, self.flags, &mut self.notes)?;
+        note_file(&file, options.buffered, &mut self.notes);
+        Ok(file)
+    }
+
+    fn open_cache(&mut self, whole: &Spec, spec: &CacheSpec, below: Half) -> Result<Half, Failure> {
+        if spec.memory.0 < MEMORY_MIN {
+            let message = format!("--memory {}: a cache needs at least 1 MiB", spec.memory);
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if let Some(dirty) = spec.dirty_bytes {
+            check_dirty(dirty, spec.memory)?;
+        }
+        if spec.durability == Durability::Scratch {
+            self.notes.push(SCRATCH.to_owned());
+        }
+        let limits = below.limits();
+        if spec.memory.0 > useful(limits.bytes()) {
+            self.notes.push(format!(
+                "the volume has only {}; that is cached whole",
+                Size(limits.bytes())
+            ));
+        }
+        let writes = matches!(spec.write, WriteMode::Back | WriteMode::BackNow);
+        if writes && self.flags.keep.is_some() && below.is_of_several() {
+            self.notes.push(
+                "the memory of a cache over several devices is not kept: if this process is killed, \
+                 what was acknowledged but not flushed is lost (as with --no-holder)"
+                    .to_owned(),
+            );
+        }
+        let geometry = geometry_for(spec, limits.bytes(), self.flags.lanes);
+        let (memory, fence) = self.memory_of(whole, &below, &geometry, limits.grain)?;
+        if let Err(error) = memory.lock() {
+            self.notes.push(error.to_string());
+        }
+        let settings = Settings::from_spec(spec, &geometry);
+        let identity = below.file().map_or(0, |file| file.identity());
+        let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
+            .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
+        shared.set_guard(spec.guard, 0);
+        self.note_recovered(&shared);
+        Ok(Half::Cache(Box::new(CacheHalf { shared, memory, fence, below })))
+    }
+
+    /// The memory that was kept, or a fresh one, which is kept from now on.
+    fn memory_of(
+        &mut self,
+        spec: &Spec,
+        below: &Half,
+        geometry: &Geometry,
+        grain: u32,
+    ) -> Result<(SharedMemory, Option<Fence>), Failure> {
+        let path = below.file().map(|file| file.path().to_owned()).unwrap_or_default();
+        if let Some(left) = self.left.take() {
+            let fence = left.fence(&path)?;
+            let memory = left.memory.expect("what is left has been looked at");
+            self.keeper = Some(left.keeper);
+            return Ok((memory, Some(fence)));
+        }
+        let bytes = Arena::bytes(geometry, grain) as u64;
+        let memory = memory("overdrive cache", bytes, HugePages::IfFree, self.progress)?;
+        let (Some(keep), Some(file), Some(_)) =
+            (&self.flags.keep, below.file(), may_be_dirty(spec))
+        else {
+            return Ok((memory, None));
+        };
+        let fence = keep::fence(memory.file(), &path)?;
+        self.keeper = Some(keep.start(&self.flags.name, file, &memory)?);
+        Ok((memory, Some(fence)))
+    }
+
+    fn note_recovered(&mut self, shared: &Shared) {
+        let counters = shared.counters(0);
+        let failed = shared.has_failed();
+        if counters.blocks_recovered > 0 {
+            let fate = if failed { "stay kept" } else { "are being written out" };
+            self.notes.push(format!(
+                "{} of acknowledged writes were kept from an earlier life; they are served, and {fate}",
+                Size(counters.blocks_recovered * 4096)
+            ));
+        }
+        if counters.headers_rejected > 0 {
+            self.notes.push(format!(
+                "{} headers of the memory that was kept are damaged and were left out: check what \
+                 the volume holds",
+                counters.headers_rejected
+            ));
+        }
+        if failed {
+            self.notes.push(
+                "the volume had failed, and still has: writes and flushes get errors, nothing is written \
+                 out; see 'overdrive volume clear-error --help'"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// What is kept belongs to a backing of the size that it had.
+fn check_same_size(left: &Left, bytes: u64, path: &Path) -> Result<(), Failure> {
+    let end = rustix::fs::seek(&left.backing, rustix::fs::SeekFrom::End(0));
+    let now = end.map_err(|errno| memory_failure(&errno.into()))?;
+    if now == bytes {
+        return Ok(());
+    }
+    let (name, volume) = (path.display(), &left.kept.volume);
+    let mend = match now > bytes {
+        true => format!("serve it once with the size that it had (truncate -s {bytes} {name})"),
+        false => "what was beyond is lost".to_owned(),
+    };
+    let message = format!(
+        "{name}: has {now} bytes, and had {bytes} when it was served; acknowledged writes are kept \
+         for it: {mend}, or save them with 'overdrive volume clear-error {volume} --rescue FILE'"
+    );
+    Err(Failure::new(Exit::Integrity, message))
+}
+
+/// The most memory that a cache of so many bytes can use.
+fn useful(bytes: u64) -> u64 {
+    // A block may have two versions while an epoch closes; more than that would stay empty.
+    (bytes + bytes / 4).max(MEMORY_MIN)
+}
+
+fn geometry_for(spec: &CacheSpec, bytes: u64, lanes: u32) -> Geometry {
+    Geometry::for_memory(spec.memory.0.min(useful(bytes)), lanes.max(1))
+}
+
+fn memory_failure(error: &std::io::Error) -> Failure {
+    // It is a file without a name, so that limit holds for it, too.
+    let mend = match error.kind() {
+        std::io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f)",
+        _ => "",
+    };
+    Failure::new(Exit::Usage, format!("memory for the volume: {error}{mend}"))
+}
+
+/// An image file may have any size: where that is what opening complained about, its format is the
+/// better reason, and filling it up the worst advice.
+fn image_instead(error: OpenError, path: &Path, flags: &OpenFlags) -> Failure {
+    let size = matches!(error.kind, OpenErrorKind::Misaligned | OpenErrorKind::TooSmall);
+    if !size || flags.raw {
+        return error.into();
+    }
+    let mut first_bytes = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(4096).read_to_end(&mut first_bytes));
+    match uring::detect(&first_bytes) {
+        Some(format) if read.is_ok() && !format.is_container() => {
+            Failure::new(Exit::Usage, uring::reason(format, path))
+        }
+        _ => error.into(),
+    }
+}
+
+/// Refuses image formats: cached byte by byte, their metadata would be served as data.
+fn look_inside(
+    file: &FileVolume,
+    path: &Path,
+    flags: &OpenFlags,
+    notes: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let Some(format) = uring::detect(&file.first_bytes()?) else {
+        return Ok(());
+    };
+    let reason = uring::reason(format, path);
+    if format.is_container() {
+        notes.push(reason);
+        return Ok(());
+    }
+    if flags.raw {
+        notes.push(format!("{}: {format} image, served byte by byte (--raw)", path.display()));
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Usage, reason))
+}
+
+fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
+    let path = file.path().display();
+    if let Direct::No(why) = file.direct()
+        && !buffered
+    {
+        notes.push(format!(
+            "{path}: no direct I/O ({why}); the host's page cache is used below the volume, too"
+        ));
+    }
+    if let Lock::No(why) = file.lock() {
+        notes
+            .push(format!("{path}: not locked against others ({why}); make sure nobody writes it"));
+    }
+}
+
+fn memory(
+    name: &str,
+    bytes: u64,
+    huge: HugePages,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<SharedMemory, Failure> {
+    let too_large = || Failure::new(Exit::Usage, format!("{} is too large", Size(bytes)));
+    let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
+    uring::shared_memory(name, bytes, huge, progress).map_err(|error| memory_failure(&error))
+}
+
+/// Refuses a limit of dirty data that a cache of so much memory cannot have.
+///
+/// # Errors
+/// Usage, with the mend.
+pub fn check_dirty(dirty: Size, memory: Size) -> Result<(), Failure> {
+    let most = Size(memory.0 / 16 * 15);
+    let message = if dirty.0 < DIRTY_MIN {
+        format!("--dirty-bytes {dirty}: at least 8 KiB; to hold no write back use --write through")
+    } else if dirty > most {
+        format!("--dirty-bytes {dirty}: at most fifteen sixteenths of --memory, which is {most}")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Exit::Usage, message))
+}

@@ -1,0 +1,355 @@
+//! A volume: a spec, opened. Its halves are shared by lanes; each lane attaches its own handles.
+
+use crate::counted::{Counted, Counts};
+use crate::failure::{Exit, Failure};
+use crate::half::Half;
+use crate::keep::Keep;
+use crate::opening::Opening;
+use crate::sampled::Sampled;
+use block::{Size, Spec, Stack, WriteMode};
+use cache::{Cache, Shared};
+use holder::Keeper;
+use lane::TASKS_MAX;
+use layers::{Unaligned, UnalignedShared, Valve, ValveShared};
+use pool::PoolShared;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::cell::RefCell;
+use std::sync::Arc;
+use uring::{Fence, FileVolume, Ring, SharedMemory};
+
+/// How to open what a spec names.
+#[derive(Clone, Debug, Default)]
+pub struct OpenFlags {
+    /// The volume's name.
+    pub name: String,
+    /// Serve a file that looks like an image format byte by byte all the same.
+    pub raw: bool,
+    /// Refuse clients' changes, whatever the backing takes.
+    pub read_only: bool,
+    /// Lanes that will attach.
+    pub lanes: u32,
+    /// Who keeps the memory of a cache that may hold dirty data; None: nobody, what was not flushed
+    /// ends with the process.
+    pub keep: Option<Keep>,
+}
+
+/// An open volume.
+pub struct Volume {
+    half: Half,
+    spec: Spec,
+    notes: Vec<String>,
+    valve: Arc<ValveShared>,
+    unaligned: Arc<UnalignedShared>,
+    keep: Option<Keep>,
+    name: String,
+    read_only: bool,
+    keeper: RefCell<Option<Keeper>>,
+    /// Taken while it was served, because its memory is kept only since then.
+    late_fence: RefCell<Option<Fence>>,
+    counts: Arc<Counts>,
+}
+
+/// A volume's stack on one lane.
+pub struct Attached {
+    /// Its top.
+    pub stack: Stack,
+    /// Its cache, if it has one.
+    pub cache: Option<Cache>,
+}
+
+impl Volume {
+    /// Opens everything that the spec names. `progress` is called while memory is made ready, with
+    /// the bytes done and the bytes in all.
+    ///
+    /// # Errors
+    /// With the exit status for it: a name that is too long; a backing that is missing, busy, too
+    /// small or of an image format; memory that is not there.
+    pub fn open(
+        spec: Spec,
+        flags: OpenFlags,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Volume, Failure> {
+        check_name(&flags.name)?;
+        check_one_cache(&spec)?;
+        let mut opening = Opening::new(&flags, progress);
+        opening.find_left(&spec)?;
+        let half = opening.open(&spec)?;
+        let Opening { keeper, notes, .. } = opening;
+        Ok(Volume {
+            unaligned: UnalignedShared::new(&half.limits()),
+            half,
+            spec,
+            notes,
+            valve: ValveShared::new(),
+            keep: flags.keep,
+            name: flags.name,
+            read_only: flags.read_only,
+            keeper: RefCell::new(keeper),
+            late_fence: RefCell::new(None),
+            counts: Arc::default(),
+        })
+    }
+
+    /// The stack as data.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether clients' changes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only || self.half.limits().read_only
+    }
+
+    /// What an operator should know: fall-backs that were taken.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The shared half of the cache, if there is one.
+    pub fn cache(&self) -> Option<&Arc<Shared>> {
+        self.half.cache().map(|cache| &cache.shared)
+    }
+
+    /// What was asked of the backing, where there is no cache: with one that counts it itself.
+    pub fn counts(&self) -> Option<&Counts> {
+        self.cache().is_none().then_some(&*self.counts)
+    }
+
+    /// The modelled drive at the bottom, if it is one.
+    pub fn model(&self) -> Option<&Arc<modelled::Shared>> {
+        self.half.model()
+    }
+
+    /// Whether the cache lies in huge pages; None without a cache.
+    pub fn has_huge_pages(&self) -> Option<bool> {
+        self.memory().map(SharedMemory::has_huge_pages)
+    }
+
+    /// What has become of the backing while it was served: None if all is well, else a sentence.
+    pub fn damage(&self) -> Option<String> {
+        self.half.files().find_map(|file| damage_of(file))
+    }
+
+    /// The identities of the files and devices at its bottom.
+    pub fn keys(&self) -> Vec<String> {
+        self.half.files().map(|file| file.key()).collect()
+    }
+
+    /// The shared half of the pool, if there is one.
+    pub fn pool(&self) -> Option<&Arc<PoolShared>> {
+        self.half.pool()
+    }
+
+    /// What holds changes while a snapshot is taken.
+    pub fn valve(&self) -> &Arc<ValveShared> {
+        &self.valve
+    }
+
+    /// The memory of the cache, to hand to whoever rescues what is dirty in it.
+    pub fn memory(&self) -> Option<&SharedMemory> {
+        self.half.cache().map(|cache| &cache.memory)
+    }
+
+    /// Whether somebody keeps the memory should this process die.
+    pub fn is_kept(&self) -> bool {
+        self.keeper.borrow().as_ref().is_some_and(is_alive)
+    }
+
+    /// Whether everything outlives another program in this process's place: what is dirty is kept by a
+    /// holder that lives, or never is there; and the backing is not memory of this process.
+    pub fn outlives_exec(&self) -> bool {
+        if self.half.file().is_none() {
+            return matches!(self.half, Half::Null(_));
+        }
+        let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
+        match (&*self.keeper.borrow(), self.cache()) {
+            (Some(keeper), _) => by_holder(keeper),
+            (None, Some(shared)) => {
+                let writes = matches!(shared.write_mode(), WriteMode::Back | WriteMode::BackNow);
+                !writes && !shared.has_failed()
+            }
+            (None, None) => true,
+        }
+    }
+
+    /// The connection to the holder: readable once that has died. None: there is none.
+    pub fn keeper_socket(&self) -> Option<uring::File> {
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref()?.owner_socket()?;
+        socket.try_clone_to_owned().ok().map(Arc::new)
+    }
+
+    /// Starts another holder in the place of one that has died.
+    pub fn keep_again(&self) -> Result<(), Failure> {
+        let again = match (&self.keep, self.half.file(), self.memory()) {
+            (Some(keep), Some(file), Some(memory)) => keep.start(&self.name, file, memory)?,
+            _ => return Ok(()),
+        };
+        *self.keeper.borrow_mut() = Some(again);
+        Ok(())
+    }
+
+    /// Writes are about to be absorbed where none were before: from now on somebody keeps the memory, if
+    /// it may be kept at all. False: that is so already, or it may not.
+    ///
+    /// # Errors
+    /// No holder could be started, or the ring cannot hold the fence.
+    pub fn keep_from_now(&self, ring: &Ring) -> Result<bool, Failure> {
+        let (Some(keep), Some(file), Some(memory)) = (&self.keep, self.half.file(), self.memory())
+        else {
+            return Ok(false);
+        };
+        if self.keeper.borrow().is_some() || file.limits().read_only {
+            return Ok(false);
+        }
+        // It stays also if no holder can be started: the ring has it until its end.
+        if self.late_fence.borrow().is_none() {
+            let fence = crate::keep::fence(memory.file(), file.path())?;
+            ring.hold(&fence).map_err(broken)?;
+            *self.late_fence.borrow_mut() = Some(fence);
+        }
+        *self.keeper.borrow_mut() = Some(keep.start(&self.name, file, memory)?);
+        Ok(true)
+    }
+
+    /// The connection to what keeps the memory, to be dealt with apart from the volume.
+    pub fn take_keeper(&self) -> Option<Keeper> {
+        self.keeper.borrow_mut().take()
+    }
+
+    /// Everything is durable: nothing need be kept any more.
+    pub fn release(&self) {
+        if let Some(keeper) = self.take_keeper() {
+            // One that does not answer finds out by itself that nothing is dirty.
+            let _ = keeper.release();
+        }
+    }
+
+    /// The volume as the ring's lane uses it.
+    ///
+    /// # Errors
+    /// If the ring cannot hold the fence of the volume's memory, or its lane serves too many volumes already.
+    pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        let tasks = self.cache().map_or(0, |shared| shared.tasks_a_lane());
+        if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
+            return Err(Failure::new(Exit::Usage, TOO_MANY));
+        }
+        if let Some(fence) = self.half.cache().and_then(|cache| cache.fence.as_ref()) {
+            ring.hold(fence).map_err(broken)?;
+        }
+        let Attached { stack, cache } = self.half.attach(ring);
+        let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
+        stack = match self.cache() {
+            Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
+            None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
+        };
+        stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
+        Ok(Attached { stack, cache })
+    }
+}
+
+/// Tasks of a lane that are left to connections and requests, of whatever volume.
+const TASKS_FREE: usize = 512;
+
+const TOO_MANY: &str =
+    "serve: these are too many volumes for one daemon: serve some by another one";
+
+/// The longest name, in bytes: what a holder keeps. The protocol would allow 4096.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Refuses names that clients or holders could not be told.
+fn check_name(name: &str) -> Result<(), Failure> {
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        let message = format!("--name: at most {NAME_BYTES_MAX} bytes, none of them zero");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
+/// Refuses more caches than one: only one has its memory kept, its statistics told and its settings
+/// changed.
+fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
+    let caches = spec.walk().filter(|part| matches!(part, Spec::Cache { .. })).count();
+    let below_members = spec.chain().all(|part| !matches!(part, Spec::Cache { .. }));
+    if caches > 1 || caches == 1 && below_members {
+        let message = "a volume has one cache at most, above all members of a pool or stripe";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
+fn broken(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("io_uring: {error}"))
+}
+
+fn damage_of(file: &FileVolume) -> Option<String> {
+    let bytes = file.limits().bytes();
+    let now = rustix::fs::seek(file.file(), rustix::fs::SeekFrom::End(0)).ok()?;
+    (now < bytes).then(|| {
+        format!(
+            "{}: has shrunk from {} to {} while it was served; what was beyond is lost, also where \
+             it is made larger again",
+            file.path().display(),
+            Size(bytes),
+            Size(now)
+        )
+    })
+}
+
+/// Whether who keeps has not gone: the connection to a holder hangs up when it dies.
+fn is_alive(keeper: &Keeper) -> bool {
+    let Some(socket) = keeper.owner_socket() else { return true };
+    let mut polled = [PollFd::new(&socket, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{CacheSpec, DelaySpec, FaultsSpec};
+    use lane::Lane;
+
+    fn open(spec: Spec) -> Result<Volume, Failure> {
+        Volume::open(spec, OpenFlags { lanes: 1, ..OpenFlags::default() }, &mut |_, _| ())
+    }
+
+    fn cached(below: Spec) -> Spec {
+        let cache = CacheSpec { memory: Size(1 << 20), ..CacheSpec::default() };
+        Spec::Cache { cache, below: Box::new(below) }
+    }
+
+    fn delayed(below: Spec) -> Spec {
+        Spec::Delay { delay: DelaySpec::default(), below: Box::new(below) }
+    }
+
+    #[test]
+    fn the_cache_is_found_wherever_it_stands() {
+        let failing = Spec::Faults {
+            faults: FaultsSpec::default(),
+            below: Box::new(cached(delayed(Spec::Ram { size: Size(4 << 20) }))),
+        };
+        let volume = open(delayed(failing)).expect("a stack of memory");
+        assert!(volume.cache().is_some() && volume.memory().is_some());
+        assert!(volume.has_huge_pages().is_some() && volume.counts().is_none());
+        let lane = Lane::new();
+        let ring = Ring::new(&lane).expect("a ring");
+        let attached = volume.attach(&ring).expect("few tasks");
+        let attached_to = attached.cache.as_ref().expect("found on the lane, too").shared();
+        assert!(Arc::ptr_eq(attached_to, volume.cache().expect("found")));
+        attached_to.stop();
+        lane.abandon();
+    }
+
+    #[test]
+    fn a_volume_has_one_cache_at_most() {
+        let ram = || Spec::Ram { size: Size(4 << 20) };
+        let members = vec![cached(ram()), ram()];
+        for spec in
+            [cached(delayed(cached(ram()))), Spec::Stripe { members, chunk: Size(64 << 10) }]
+        {
+            let failure = open(spec).err().expect("refused");
+            assert_eq!(failure.exit, Exit::Usage, "{failure}");
+        }
+    }
+}
