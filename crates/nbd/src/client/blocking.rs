@@ -97,6 +97,11 @@ impl<S: AsFd> Connection<S> {
         self.out.len() - self.sent
     }
 
+    /// How many bytes the queue holds until all of them are sent, those among them that are.
+    pub fn queued_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// Queues a request; the payload of a write is appended to what is returned. The client chooses
     /// the cookie, and may use it again once the request is answered.
     ///
