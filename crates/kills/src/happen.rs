@@ -1,12 +1,11 @@
 //! What happens to a daemon besides kills: stops, upgrades, freezes, backings that fail.
 
-use crate::connection::{Connection, Reply};
 use crate::plan::Event;
 use crate::run::{Crew, Run};
 use crate::stage::Daemon;
 use crate::time::{rest, wait_until};
 use anyhow::{Context, Result, ensure};
-use nbd::codec::{NBD_CMD_FLUSH, RequestHeader};
+use nbd::client::{Connection, Wish};
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -221,24 +220,7 @@ impl Run {
 
 /// A client that has nothing to do but to flush.
 fn flush_as_client(socket: &Path) -> std::io::Result<()> {
-    let (mut connection, _) = Connection::open(socket)?;
-    connection.request(&RequestHeader {
-        flags: 0,
-        command: NBD_CMD_FLUSH,
-        cookie: 1,
-        offset: 0,
-        length: 0,
-    });
-    loop {
-        connection.pump(PATIENCE)?;
-        match connection.reply(|_| Some(0))? {
-            None => {}
-            Some((Reply { error: 0, .. }, _)) => return Ok(()),
-            Some((Reply { error, .. }, _)) => {
-                return Err(std::io::Error::other(format!("error {error}")));
-            }
-        }
-    }
+    Connection::open(socket, Wish::default())?.flush()
 }
 
 /// Puts what a rescue file holds onto an image, as its map says, and removes both. Returns how much that

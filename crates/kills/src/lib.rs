@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod backing;
-pub mod connection;
 mod cut;
 mod happen;
 mod journal;

@@ -1,11 +1,11 @@
 //! One client: it reads what a restart must have kept, then writes, reads and flushes, with several
 //! commands under way, until the connection ends or it is told to stop.
 
-use crate::connection::{Connection, Reply, Told};
 use crate::ledger::{BLOCK_SECTORS, Change, Ledger, Promise};
 use crate::stamp::SECTOR_BYTES;
 use crate::time::{now, rest};
 use lane::Random;
+use nbd::client::{Connection, Event, Wish};
 use nbd::codec::*;
 use std::collections::BTreeMap;
 use std::io;
@@ -69,20 +69,11 @@ pub enum End {
     Violation,
 }
 
-/// Something under way.
+/// Something under way; of a read, what has come.
 enum Doing {
-    Read(Promise, usize),
+    Read(Promise, Vec<u8>),
     Change(Change),
     Flush(u64),
-}
-
-impl Doing {
-    fn payload(&self) -> usize {
-        match self {
-            Doing::Read(_, bytes) => *bytes,
-            Doing::Change(_) | Doing::Flush(_) => 0,
-        }
-    }
 }
 
 /// A client.
@@ -134,8 +125,8 @@ impl Worker {
     /// Works until the end.
     pub fn run(mut self, socket: &Path) -> End {
         self.scene.verifying.fetch_add(1, Ordering::Relaxed);
-        let worked =
-            Connection::open(socket).and_then(|(connection, told)| self.work(connection, told));
+        let opened = Connection::open(socket, Wish::default());
+        let worked = opened.and_then(|connection| self.work(connection));
         self.verified();
         match worked {
             Ok(true) => End::Stopped,
@@ -144,9 +135,10 @@ impl Worker {
         }
     }
 
-    fn work(&mut self, mut connection: Connection, told: Told) -> io::Result<bool> {
-        self.blocks = told.bytes / (BLOCK_SECTORS * SECTOR_BYTES as u64);
-        self.trims = told.trims;
+    fn work(&mut self, mut connection: Connection) -> io::Result<bool> {
+        let agreed = connection.agreed();
+        self.blocks = agreed.export.bytes / (BLOCK_SECTORS * SECTOR_BYTES as u64);
+        self.trims = agreed.can(NBD_FLAG_SEND_TRIM);
         let mut last = now();
         loop {
             let stops = self.scene.stop.load(Ordering::Relaxed);
@@ -161,13 +153,17 @@ impl Worker {
                 }
             }
             connection.pump(Duration::from_millis(20))?;
-            loop {
-                let under_way = &self.under_way;
-                let payload = |cookie| under_way.get(&cookie).map(Doing::payload);
-                let Some((reply, bytes)) = connection.reply(payload)? else { break };
-                last = now();
-                if !complete(&self.scene, &mut self.under_way, reply, bytes)? {
-                    return Ok(false);
+            while let Some(event) = connection.event()? {
+                match event {
+                    Event::Data { cookie, at, bytes } => self.keep(cookie, at, bytes),
+                    Event::Done { cookie, error } => {
+                        last = now();
+                        if !complete(&self.scene, &mut self.under_way, cookie, error)? {
+                            return Ok(false);
+                        }
+                    }
+                    // Only replies with structure have other parts.
+                    Event::Zeros { .. } | Event::Status { .. } => {}
                 }
             }
             let patience = if stops { GOODBYE } else { PATIENCE };
@@ -177,6 +173,13 @@ impl Worker {
                 ledger.accuse(format!("{open} requests were not answered for {patience:?}"));
                 return Ok(false);
             }
+        }
+    }
+
+    /// Keeps what has come of a read, until it is whole.
+    fn keep(&mut self, cookie: u64, at: u32, bytes: &[u8]) {
+        if let Some(Doing::Read(_, data)) = self.under_way.get_mut(&cookie) {
+            data[at as usize..][..bytes.len()].copy_from_slice(bytes);
         }
     }
 
@@ -277,7 +280,7 @@ impl Worker {
     ) -> u64 {
         let cookie = self.cookie();
         let sector = SECTOR_BYTES as u64;
-        connection.request(&RequestHeader {
+        connection.ask(&RequestHeader {
             flags,
             command,
             cookie,
@@ -291,7 +294,7 @@ impl Worker {
         let promise = self.scene.ledger.lock().map_err(poisoned)?.send_read(first, count as u32);
         let cookie = self.send(connection, NBD_CMD_READ, 0, (first, count));
         let bytes = count as usize * SECTOR_BYTES;
-        self.under_way.insert(cookie, Doing::Read(promise, bytes));
+        self.under_way.insert(cookie, Doing::Read(promise, vec![0; bytes]));
         Ok(())
     }
 
@@ -312,7 +315,7 @@ impl Worker {
         let flags = if fua { NBD_CMD_FLAG_FUA } else { 0 };
         let cookie = self.cookie();
         let sector = SECTOR_BYTES as u64;
-        let out = connection.request(&RequestHeader {
+        let out = connection.ask(&RequestHeader {
             flags,
             command: NBD_CMD_WRITE,
             cookie,
@@ -357,25 +360,25 @@ impl Worker {
 fn complete(
     scene: &Scene,
     under_way: &mut BTreeMap<u64, Doing>,
-    reply: Reply,
-    bytes: &[u8],
+    cookie: u64,
+    error: u32,
 ) -> io::Result<bool> {
-    let Some(doing) = under_way.remove(&reply.cookie) else { return Ok(true) };
-    let well = reply.error == 0;
+    let Some(doing) = under_way.remove(&cookie) else { return Ok(true) };
+    let well = error == 0;
     scene.requests.fetch_add(1, Ordering::Relaxed);
     let mut ledger = scene.ledger.lock().map_err(poisoned)?;
     ledger.pass_time(scene.start.elapsed());
     if !well {
         scene.errors.fetch_add(1, Ordering::Relaxed);
         if !scene.errors_expected.load(Ordering::SeqCst) {
-            ledger.accuse(format!("a request got error {} for no reason", reply.error));
+            ledger.accuse(format!("a request got {} for no reason", error_name(error)));
             return Ok(false);
         }
     }
     match doing {
-        Doing::Read(promise, _) if well => {
-            scene.judged_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            return Ok(ledger.answer_read(&promise, bytes));
+        Doing::Read(promise, data) if well => {
+            scene.judged_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            return Ok(ledger.answer_read(&promise, &data));
         }
         Doing::Change(change) => ledger.answer_change(&change, well),
         Doing::Flush(sent_at) if well => ledger.answer_flush(sent_at),

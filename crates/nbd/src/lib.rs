@@ -1,4 +1,4 @@
-//! The NBD protocol: one codec for both sides, and a server.
+//! The NBD protocol: one codec for both sides, a server, and a client.
 //!
 //! [`codec`] is pure: types and functions over bytes. [`Wire`] is the byte stream as a lane sees it;
 //! the live one is a socket on io_uring (crate `uring`), [`Pipe`] is one in memory for simulated
@@ -13,6 +13,9 @@
 //! What is under way is bounded for each connection and for all of a server ([`Budget`]). A request
 //! whose backing has stalled is answered with EIO and goes on behind, with its buffer.
 //!
+//! [`client`] is the other side: a core without I/O, and a connection over a socket for tests and
+//! tools.
+//!
 //! PROTOCOL.md, beside the sources, ties each demand of the protocol document to the test that
 //! holds it.
 #![forbid(unsafe_code)]
@@ -20,6 +23,7 @@
 mod action;
 mod behind;
 mod budget;
+pub mod client;
 pub mod codec;
 mod connection;
 mod export;

@@ -3,7 +3,6 @@
 use super::{Client, WINDOW_MAX, Waiting};
 use crate::sides::wall_ns;
 use anyhow::Result;
-use rustix::net::RecvFlags;
 
 /// What offering a load came to.
 #[derive(Clone, Copy)]
@@ -52,11 +51,11 @@ impl Client {
                 self.ask(place, next(), now);
                 asked += 1;
             }
-            if !self.outgoing.is_empty() {
-                self.send()?;
+            if self.connection.unsent_bytes() > 0 {
+                self.connection.send()?;
             }
-            if let Some(count) = self.receive(RecvFlags::DONTWAIT)? {
-                requests += self.understand(count, now, &mut |_| ())? as u64;
+            if self.connection.receive_now()? {
+                requests += self.understand(now, &mut |_| ())? as u64;
             }
         };
         while self.free.len() < WINDOW_MAX {

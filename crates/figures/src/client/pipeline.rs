@@ -61,7 +61,7 @@ impl Client {
         for place in 0..reads as u16 {
             self.ask(place, next(), start);
         }
-        self.send()?;
+        self.connection.send()?;
         let end = start + window.run_ms * 1_000_000;
         let mut requests = 0;
         let now = loop {
@@ -73,8 +73,8 @@ impl Client {
             while let Some(place) = self.free.pop() {
                 self.ask(place, next(), now);
             }
-            if !self.outgoing.is_empty() {
-                self.send()?;
+            if self.connection.unsent_bytes() > 0 {
+                self.connection.send()?;
             }
         };
         while self.free.len() < reads {

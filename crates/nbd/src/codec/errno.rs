@@ -2,6 +2,7 @@
 
 use super::constants::*;
 use block::Kind;
+use std::borrow::Cow;
 
 /// The protocol's number for a failed request; `change` says whether the request stores something
 /// (write, write-zeroes), for which reaching beyond the end reads as "no space".
@@ -32,6 +33,37 @@ pub fn kind_of(error: u32) -> Option<Kind> {
         NBD_ESHUTDOWN => Some(Kind::Stopping),
         _ => Some(Kind::Io),
     }
+}
+
+/// The name of an error number from a server, or the number itself where it has none here.
+pub fn error_name(error: u32) -> Cow<'static, str> {
+    let name = match error {
+        NBD_EPERM => "EPERM",
+        NBD_EIO => "EIO",
+        NBD_ENOMEM => "ENOMEM",
+        NBD_EINVAL => "EINVAL",
+        NBD_ENOSPC => "ENOSPC",
+        NBD_EOVERFLOW => "EOVERFLOW",
+        NBD_ENOTSUP => "ENOTSUP",
+        NBD_ESHUTDOWN => "ESHUTDOWN",
+        _ => return format!("error {error}").into(),
+    };
+    name.into()
+}
+
+/// What a command is called in a message: "a read", or the number where it has no name here.
+pub fn command_name(command: u16) -> Cow<'static, str> {
+    let name = match command {
+        NBD_CMD_READ => "a read",
+        NBD_CMD_WRITE => "a write",
+        NBD_CMD_FLUSH => "a flush",
+        NBD_CMD_TRIM => "a trim",
+        NBD_CMD_CACHE => "a prefetch",
+        NBD_CMD_WRITE_ZEROES => "a write of zeros",
+        NBD_CMD_BLOCK_STATUS => "a block status",
+        _ => return format!("command {command}").into(),
+    };
+    name.into()
 }
 
 #[cfg(test)]

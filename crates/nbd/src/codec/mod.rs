@@ -13,7 +13,7 @@ mod options;
 mod transmission;
 
 pub use constants::*;
-pub use errno::{error_of, kind_of};
+pub use errno::{command_name, error_name, error_of, kind_of};
 pub use info::{
     BlockSizes, ExportInfo, export_name_reply, info_block_size, info_export, info_text,
 };

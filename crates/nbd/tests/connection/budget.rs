@@ -17,7 +17,7 @@ async fn reads_all(client: Client, count: u64, length: u32) {
     client.go().await;
     client.send(&reads(count, length)).await;
     for _ in 0..count {
-        assert_eq!(client.reply(|_| length as usize).await.expect("a reply").error, 0);
+        assert_eq!(client.reply().await.expect("a reply").error, 0);
     }
     client.goodbye().await;
 }
@@ -71,7 +71,7 @@ fn what_one_connection_gives_back_another_one_gets() {
                 assert_eq!(served.get(), 40, "the other one went on, one by one");
             }
             for _ in 0..40 {
-                assert_eq!(client.reply(|_| 4096).await.expect("a reply").error, 0);
+                assert_eq!(client.reply().await.expect("a reply").error, 0);
                 served.set(served.get() + 1);
             }
             client.goodbye().await;
@@ -111,7 +111,7 @@ fn a_world_that_dies_gives_everything_back() {
     let (server, wire) = nbd::pipe(1 << 20);
     let serving = nbd::serve(lane.clone(), server, Rc::new(nbd::Exports::new([export])), options);
     lane.spawn(async move { assert_ne!(serving.await, nbd::End::Busy) }).expect("a slot is free");
-    let client = Client { wire, structured: false };
+    let client = Client::new(wire, false);
     let acting = async move {
         client.go().await;
         client.send(&reads(3, 4096)).await;

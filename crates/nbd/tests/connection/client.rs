@@ -3,9 +3,10 @@
 use block::Memory;
 use block::Part;
 use lane::Lane;
+use nbd::client::{Agreed, Event, Fault, Negotiation, Replies, UnderWay, Wish};
 use nbd::codec::*;
 use nbd::{Pipe, Wire};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,9 +20,16 @@ pub(crate) struct Reply {
     pub(crate) data: Vec<u8>,
 }
 
+/// It understands replies by the crate's own client, and says what it likes.
 pub(crate) struct Client {
     pub(crate) wire: Pipe,
     pub(crate) structured: bool,
+    replies: RefCell<Replies>,
+    under_way: RefCell<UnderWay>,
+    /// The start of a request that is being sent.
+    said: RefCell<Vec<u8>>,
+    /// Bytes of its payload that are still to be sent.
+    payload: Cell<usize>,
 }
 
 pub(crate) fn request(command: u16, cookie: u64, offset: u64, length: u32) -> RequestHeader {
@@ -45,10 +53,53 @@ pub(crate) async fn both<T>(one: impl Future<Output = ()>, two: impl Future<Outp
 }
 
 impl Client {
+    pub(crate) fn new(wire: Pipe, structured: bool) -> Client {
+        Client {
+            wire,
+            structured,
+            // The server knows one context.
+            replies: RefCell::new(Replies::new(structured, vec![1])),
+            under_way: RefCell::default(),
+            said: RefCell::default(),
+            payload: Cell::default(),
+        }
+    }
+
+    /// Notes the requests that these bytes hold, as far as they make sense.
+    pub(crate) fn note(&self, bytes: &[u8]) {
+        let (mut said, mut rest) = (self.said.borrow_mut(), bytes);
+        while !rest.is_empty() {
+            let payload = self.payload.get().min(rest.len());
+            let head = (REQUEST_BYTES - said.len()).min(rest.len() - payload);
+            said.extend_from_slice(&rest[payload..payload + head]);
+            rest = &rest[payload + head..];
+            self.payload.set(self.payload.get() - payload);
+            if said.len() == REQUEST_BYTES {
+                let header = said.first_chunk().and_then(RequestHeader::parse);
+                said.clear();
+                let Some(header) = header else { return };
+                let writes = header.command == NBD_CMD_WRITE;
+                self.payload.set(if writes { header.length as usize } else { 0 });
+                // Some requests have the cookie of another, and are not listened for.
+                let mut under_way = self.under_way.borrow_mut();
+                if !under_way.holds(header.cookie) {
+                    under_way.ask(&header, &mut Vec::new());
+                }
+            }
+            let magic = NBD_REQUEST_MAGIC.to_be_bytes();
+            if !magic.starts_with(&said[..said.len().min(4)]) {
+                // No request: an option, or nothing that makes sense.
+                said.clear();
+                return;
+            }
+        }
+    }
+
     pub(crate) async fn send(&self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
+        self.note(bytes);
         let memory = Arc::new(Memory::heap(bytes.len()));
         memory.write(0, bytes);
         let length = bytes.len();
@@ -107,10 +158,26 @@ impl Client {
         replies
     }
 
-    /// Greets, and enters transmission with the default export.
+    /// Enters transmission with the default export, as the crate's own client does.
     pub(crate) async fn go(&self) -> (ExportInfo, BlockSizes) {
-        self.haggle().await;
-        self.enter("").await
+        let wish = Wish { sizes: true, structured: self.structured, ..Wish::default() };
+        let agreed = self.negotiate(wish).await.expect("the export is open");
+        assert_eq!(agreed.structured, self.structured);
+        (agreed.export, agreed.sizes.expect("asked for"))
+    }
+
+    /// A handshake of the crate's own client, which hears one byte at a time.
+    pub(crate) async fn negotiate(&self, wish: Wish) -> Result<Agreed, Fault> {
+        let mut negotiation = Negotiation::new(wish);
+        loop {
+            let byte = self.receive(1).await.expect("the server goes on");
+            let mut out = Vec::new();
+            let agreed = negotiation.take(&mut &byte[..], &mut out)?;
+            self.send(&out).await;
+            if let Some(agreed) = agreed {
+                return Ok(agreed);
+            }
+        }
     }
 
     /// Greets, and asks for structured replies if it wants them.
@@ -133,42 +200,40 @@ impl Client {
         (export.expect("always told"), sizes.expect("asked for"))
     }
 
-    /// The next reply; `lengths` says how long the data of the read with this cookie is.
-    pub(crate) async fn reply(&self, lengths: impl Fn(u64) -> usize) -> Option<Reply> {
-        let magic: [u8; 4] = self.exactly().await?;
-        if u32::from_be_bytes(magic) == NBD_SIMPLE_REPLY_MAGIC {
-            let rest = self.receive(SIMPLE_REPLY_BYTES - 4).await?;
-            let all: Vec<u8> = [&magic[..], &rest].concat();
-            let SimpleReply { error, cookie } =
-                SimpleReply::parse(&all.try_into().expect("16 bytes")).expect("its magic");
-            let length = if error == 0 { lengths(cookie) } else { 0 };
-            assert!(length == 0 || !self.structured, "data without a chunk");
-            let data = self.receive(length).await?;
-            return Some(Reply { cookie, error, data });
-        }
-        let rest = self.receive(CHUNK_HEADER_BYTES - 4).await?;
-        let all: Vec<u8> = [&magic[..], &rest].concat();
-        let chunk = Chunk::parse(&all.try_into().expect("20 bytes")).expect("its magic");
-        assert!(self.structured, "nobody asked for chunks");
-        assert_eq!(chunk.flags, NBD_REPLY_FLAG_DONE);
-        let body = self.receive(chunk.length as usize).await?;
-        let (error, data) = match chunk.kind {
-            NBD_REPLY_TYPE_OFFSET_DATA => (0, body[8..].to_vec()),
-            NBD_REPLY_TYPE_BLOCK_STATUS => {
-                let data = body;
-                return Some(Reply { cookie: chunk.cookie, error: 0, data });
+    /// The next reply. The server tells each in one piece.
+    pub(crate) async fn reply(&self) -> Option<Reply> {
+        let (mut input, mut came, mut data) = (Vec::new(), 0, Vec::new());
+        let mut head = SIMPLE_REPLY_BYTES;
+        loop {
+            let mut rest = &input[..];
+            let event = self.replies.borrow_mut().take(&mut rest, &mut self.under_way.borrow_mut());
+            match event.expect("what the protocol allows") {
+                None => {}
+                Some(Event::Data { bytes, .. }) => {
+                    head = if self.structured { DATA_CHUNK_BYTES } else { SIMPLE_REPLY_BYTES };
+                    data.extend_from_slice(bytes);
+                }
+                Some(Event::Status { context, extents, .. }) => {
+                    head = CHUNK_HEADER_BYTES;
+                    data.extend(context.to_be_bytes());
+                    data.extend(extents.iter().flat_map(Descriptor::encode));
+                }
+                Some(Event::Done { cookie, error }) => {
+                    if error != 0 && came > SIMPLE_REPLY_BYTES {
+                        head = ERROR_CHUNK_BYTES;
+                    }
+                    assert_eq!(came, head + data.len(), "not one chunk");
+                    return Some(Reply { cookie, error, data });
+                }
+                Some(event) => panic!("the server has no holes in replies: {event:?}"),
             }
-            NBD_REPLY_TYPE_ERROR => {
-                let error = body[..4].try_into().expect("4 bytes");
-                (u32::from_be_bytes(error), vec![])
+            input = rest.to_vec();
+            let needs = self.replies.borrow().needs();
+            if input.is_empty() && needs > 0 {
+                input = self.receive(needs).await?;
+                came += needs;
             }
-            kind => panic!("a chunk of type {kind}"),
-        };
-        let cookie = chunk.cookie;
-        if error == 0 {
-            assert_eq!(data.len(), lengths(cookie));
         }
-        Some(Reply { cookie, error, data })
     }
 
     /// Whether anything comes within a millisecond. A byte of it is then lost.
@@ -190,7 +255,7 @@ impl Client {
         self.send(&bytes).await;
         assert!(!self.hears_something(lane).await, "a reply to a request that is still being sent");
         self.send(&[7; 512]).await;
-        let reply = self.reply(|_| 0).await.expect("a reply");
+        let reply = self.reply().await.expect("a reply");
         assert_eq!(reply.cookie, header.cookie);
         reply.error
     }
@@ -200,9 +265,7 @@ impl Client {
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(payload);
         self.send(&bytes).await;
-        let is_read = header.command == NBD_CMD_READ;
-        let length = if is_read { header.length as usize } else { 0 };
-        let reply = self.reply(|_| length).await.expect("a reply");
+        let reply = self.reply().await.expect("a reply");
         assert_eq!(reply.cookie, header.cookie);
         (reply.error, reply.data)
     }

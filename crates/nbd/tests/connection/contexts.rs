@@ -235,7 +235,7 @@ fn many_stretches_are_told_piece_by_piece() {
             .collect();
         client.send(&many).await;
         for _ in 0..40 {
-            let body = client.reply(|_| 0).await.expect("a reply").data;
+            let body = client.reply().await.expect("a reply").data;
             assert_eq!(parse_status(&body).expect("descriptors").1.len(), 4096);
         }
         client.goodbye().await;
@@ -262,7 +262,7 @@ fn block_status_has_its_place_among_other_requests() {
             client.send(&bytes).await;
             let mut seen = Vec::new();
             for _ in 0..60 {
-                let reply = client.reply(|cookie| if cookie % 3 == 0 { 4096 } else { 0 }).await;
+                let reply = client.reply().await;
                 let reply = reply.expect("a reply");
                 assert_eq!(reply.error, 0);
                 if reply.cookie % 3 == 1 {

@@ -21,7 +21,7 @@ fn so_many_requests_are_under_way_and_no_more() {
         client.go().await;
         client.send(&reads(200, 4096)).await;
         for _ in 0..200 {
-            assert_eq!(client.reply(|_| 4096).await.expect("a reply").error, 0);
+            assert_eq!(client.reply().await.expect("a reply").error, 0);
         }
         client.goodbye().await;
     });
@@ -38,7 +38,7 @@ fn payloads_under_way_fit_their_memory() {
         client.go().await;
         client.send(&reads(20, 256 << 10)).await;
         for _ in 0..20 {
-            let reply = client.reply(|_| 256 << 10).await.expect("a reply");
+            let reply = client.reply().await.expect("a reply");
             assert_eq!(reply.error, 0);
         }
         assert_eq!(client.read(0, 4 << 20).await.0, 0, "one alone is always let in");
@@ -62,7 +62,7 @@ fn a_client_that_does_not_read_is_served_so_far_and_holds_nobody() {
             lane.sleep_until(patience).await;
             let served = log.borrow().len();
             for _ in 0..700 {
-                assert_eq!(client.reply(|_| 4096).await.expect("a reply").error, 0);
+                assert_eq!(client.reply().await.expect("a reply").error, 0);
             }
             client.goodbye().await;
             served
@@ -83,7 +83,7 @@ fn whoever_leaves_is_waited_for_by_the_device_but_not_by_the_server() {
         let (end, ()) = scene.play(async |client: Client| {
             client.go().await;
             client.send(&reads(50, 4096)).await;
-            client.reply(|_| 4096).await;
+            client.reply().await;
         });
         assert!(matches!(end, End::Closed | End::Failed(_)), "{end:?}");
         assert_eq!(running.get(), 0, "requests were left under way");
@@ -104,7 +104,7 @@ fn a_goodbye_waits_for_the_replies_before_it() {
             bytes.extend(reads(1, 4096));
             client.send(&bytes).await;
             for _ in 0..50 {
-                assert_eq!(client.reply(|_| 4096).await.expect("a reply").error, 0);
+                assert_eq!(client.reply().await.expect("a reply").error, 0);
             }
             assert_eq!(client.receive(1).await, None);
         });
@@ -149,7 +149,7 @@ fn a_stop_answers_what_was_taken_in_and_nothing_that_comes_later() {
             client.send(&late).await;
         }
         for _ in 0..20 {
-            let reply = client.reply(|_| 4096).await.expect("a reply");
+            let reply = client.reply().await.expect("a reply");
             assert!(reply.error == 0 && reply.cookie < 100);
         }
         assert_eq!(client.receive(1).await, None, "no errors: the next server is asked");
@@ -205,7 +205,7 @@ fn what_is_not_done_because_of_the_stop_is_not_answered() {
         lane.sleep_until(1_000_000).await;
         stop.ask();
         hang.set(false);
-        let reply = client.reply(|_| 4096).await.expect("of the read");
+        let reply = client.reply().await.expect("of the read");
         assert_eq!((reply.cookie, reply.error), (2, 0));
         assert_eq!(client.receive(1).await, None, "and none of the write");
     });
@@ -262,7 +262,7 @@ fn a_client_that_only_listens_gets_its_last_replies() {
         client.send(&reads(50, 4096)).await;
         client.wire.finish();
         for _ in 0..50 {
-            assert_eq!(client.reply(|_| 4096).await.expect("a reply").error, 0);
+            assert_eq!(client.reply().await.expect("a reply").error, 0);
         }
     });
     assert_eq!(end, End::Closed);

@@ -1,5 +1,6 @@
 //! Whole connections: a client and the server on one simulated lane, joined by a pipe.
 
+mod agreed;
 mod budget;
 mod client;
 mod contexts;

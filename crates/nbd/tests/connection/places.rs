@@ -81,7 +81,7 @@ fn a_client_that_is_silent_or_slow_keeps_its_place() {
             sleep(4).await;
             client.send(&vec![7; 512 << 10]).await;
         }
-        assert_eq!(client.reply(|_| 0).await.expect("a reply").error, 0);
+        assert_eq!(client.reply().await.expect("a reply").error, 0);
         sleep(100).await;
         assert_eq!(client.read(0, 4096).await, (0, vec![7; 4096]));
         client.goodbye().await;

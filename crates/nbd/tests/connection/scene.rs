@@ -198,7 +198,7 @@ impl Scene {
             stall.iter().for_each(|stall| stall.nudge());
         };
         self.lane.spawn(serving).expect("a slot is free");
-        let client = Client { wire: client_end, structured: self.structured };
+        let client = Client::new(client_end, self.structured);
         let said = playing.said.clone();
         let acting = async move { *said.borrow_mut() = Some(act(client).await) };
         self.lane.spawn(acting).expect("a slot is free");

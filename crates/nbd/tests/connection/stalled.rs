@@ -46,7 +46,7 @@ fn what_waits_for_it_is_answered_with_an_error() {
         assert_eq!(log.borrow().join(","), "write,flushed", "they hang");
         stall.set(true);
         for _ in commands {
-            let reply = client.reply(|_| 0).await.expect("an answer");
+            let reply = client.reply().await.expect("an answer");
             assert_eq!((reply.error, reply.data.len()), (NBD_EIO, 0));
         }
         assert_eq!(lane.now(), 1_000_000_000, "at once");
@@ -178,7 +178,7 @@ fn stalls_that_come_and_go_lose_no_reply() {
                 stall.set(round % 2 == 0);
                 let mut seen = Vec::new();
                 for _ in 0..30 {
-                    let reply = client.reply(|_| 4096).await.expect("a reply");
+                    let reply = client.reply().await.expect("a reply");
                     assert!([0, NBD_EIO].contains(&reply.error));
                     assert_eq!(reply.data.len(), if reply.error == 0 { 4096 } else { 0 });
                     seen.push(reply.cookie);

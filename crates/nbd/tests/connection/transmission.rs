@@ -177,8 +177,7 @@ fn what_is_received_together_is_answered_together() {
         }
         client.send(&bytes).await;
         for cookie in 0..40 {
-            let length = if cookie % 3 == 0 { 0 } else { 4096 };
-            let reply = client.reply(|_| length).await.expect("a reply");
+            let reply = client.reply().await.expect("a reply");
             assert_eq!((reply.cookie, reply.error), (cookie, 0), "in order, as all were hits");
             assert!(reply.data.iter().all(|&byte| byte == (cookie / 3 * 3) as u8 + 1));
         }
@@ -202,7 +201,7 @@ fn slow_requests_overtake_one_another() {
         }
         client.send(&bytes).await;
         for _ in 0..100 {
-            assert_eq!(client.reply(|_| 0).await.expect("a reply").error, 0);
+            assert_eq!(client.reply().await.expect("a reply").error, 0);
         }
         bytes.clear();
         for cookie in 0..100 {
@@ -211,7 +210,7 @@ fn slow_requests_overtake_one_another() {
         client.send(&bytes).await;
         let mut order = Vec::new();
         for _ in 0..100 {
-            let reply = client.reply(|_| 4096).await.expect("a reply");
+            let reply = client.reply().await.expect("a reply");
             assert_eq!(reply.data, vec![reply.cookie as u8; 4096]);
             order.push(reply.cookie);
         }
@@ -368,13 +367,9 @@ fn encode(cookie: u64, op: Op) -> Vec<u8> {
 /// Sends the operations together, as they do not overlap, and compares with the model.
 async fn batch(client: &Client, model: &mut [u8], ops: &BTreeMap<u64, Op>) {
     let bytes: Vec<u8> = ops.iter().flat_map(|(&cookie, &op)| encode(cookie, op)).collect();
-    let length = |cookie| match ops[&cookie] {
-        (0 | 1, _, count, _) => count as usize * 4096,
-        _ => 0,
-    };
     let hearing = async {
         for _ in 0..ops.len() {
-            let reply = client.reply(length).await.expect("a reply");
+            let reply = client.reply().await.expect("a reply");
             let (what, block, count, byte) = ops[&reply.cookie];
             let range = block as usize * 4096..(block + count) as usize * 4096;
             assert_eq!(reply.error, 0);

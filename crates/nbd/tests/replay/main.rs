@@ -3,8 +3,9 @@
 //!
 //! To write seeds that are missing: `OVERDRIVE_WRITE_SEEDS=1 cargo test -p nbd --test replay`. To
 //! look for more than this can find, at the root of the workspace, with cargo-fuzz installed:
-//! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`).
+//! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`, or `client`).
 
+mod client;
 mod codec;
 mod connection;
 mod seeds;
@@ -89,6 +90,7 @@ fn memory_max_kib() -> u64 {
 fn the_corpus_holds_what_clients_say() {
     holds("connection", seeds::connections());
     holds("codec", seeds::messages());
+    holds("client", seeds::servers());
 }
 
 #[test]
@@ -100,4 +102,9 @@ fn connections_survive_the_corpus_and_its_mutations() {
 #[test]
 fn parsers_survive_the_corpus_and_its_mutations() {
     mutations("codec", 50_000, codec::codec);
+}
+
+#[test]
+fn clients_survive_the_corpus_and_its_mutations() {
+    mutations("client", 20_000, client::client);
 }

@@ -1,5 +1,6 @@
 //! Where the fuzzer starts from: what clients really say.
 
+use crate::client::{READ_BYTES, STRUCTURED};
 use crate::connection::*;
 use nbd::codec::*;
 
@@ -195,4 +196,63 @@ pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
         ("sizes", info_block_size(&sizes).to_vec()),
     ];
     named.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+}
+
+/// What servers say to the client that `crate::client` plays: a handshake, and replies.
+pub(crate) fn servers() -> Vec<(String, Vec<u8>)> {
+    let handshake = |structured: bool| {
+        let mut bytes = Greeting { flags: 3 }.encode().to_vec();
+        if structured {
+            put_reply(&mut bytes, NBD_OPT_STRUCTURED_REPLY, NBD_REP_ACK, &[]);
+            let context = meta_context(1, ALLOCATION_CONTEXT);
+            put_reply(&mut bytes, NBD_OPT_SET_META_CONTEXT, NBD_REP_META_CONTEXT, &context);
+            put_reply(&mut bytes, NBD_OPT_SET_META_CONTEXT, NBD_REP_ACK, &[]);
+        }
+        let info = info_export(&ExportInfo { bytes: 1 << 30, flags: 0x56d });
+        put_reply(&mut bytes, NBD_OPT_GO, NBD_REP_INFO, &info);
+        let sizes = info_block_size(&BlockSizes { min: 1, preferred: 4096, max: 32 << 20 });
+        put_reply(&mut bytes, NBD_OPT_GO, NBD_REP_INFO, &sizes);
+        put_reply(&mut bytes, NBD_OPT_GO, NBD_REP_ACK, &[]);
+        bytes
+    };
+    let simple = |error, cookie| SimpleReply { error, cookie }.encode().to_vec();
+    let data = |cookie: u64, length: usize| {
+        let mut bytes = data_chunk(cookie, 4096 * cookie, length as u32).to_vec();
+        bytes.resize(bytes.len() + length, 7);
+        bytes
+    };
+    let mut halves = data(0, 512);
+    halves[4..6].copy_from_slice(&[0, 0]);
+    let hole = Chunk {
+        flags: NBD_REPLY_FLAG_DONE,
+        kind: NBD_REPLY_TYPE_OFFSET_HOLE,
+        cookie: 0,
+        length: 12,
+    };
+    halves.extend(hole.encode());
+    halves.extend(512u64.to_be_bytes());
+    halves.extend((READ_BYTES - 512).to_be_bytes());
+    let mut status = status_chunk(2, 1, 2).to_vec();
+    for (length, flags) in [(512, 0), (8192, 3)] {
+        status.extend(Descriptor { length, flags }.encode());
+    }
+    let mut refused = Greeting { flags: 3 }.encode().to_vec();
+    put_reply(&mut refused, NBD_OPT_GO, NBD_REP_ERR_UNKNOWN, b"no such export");
+    let mut plain = simple(0, 1);
+    plain.extend(simple(0, 0));
+    plain.resize(plain.len() + READ_BYTES as usize, 9);
+    plain.extend(simple(NBD_EIO, 2));
+    let whole = data(0, READ_BYTES as usize);
+    let pieces = [halves, status, simple(0, 1)].concat();
+    let errors = [error_chunk(0, NBD_EIO), error_chunk(2, NBD_EINVAL)].concat();
+    let named = [
+        ("plain", vec![vec![0, 255], handshake(false), plain.clone()]),
+        ("plain-in-pieces", vec![vec![0, 7], handshake(false), plain]),
+        ("refused", vec![vec![0, 255], refused]),
+        ("whole", vec![vec![STRUCTURED, 255], handshake(true), whole]),
+        ("pieces", vec![vec![STRUCTURED, 255], handshake(true), pieces.clone()]),
+        ("pieces-by-byte", vec![vec![STRUCTURED, 1], handshake(true), pieces]),
+        ("errors", vec![vec![STRUCTURED, 5], handshake(true), errors]),
+    ];
+    named.into_iter().map(|(name, parts)| (name.to_owned(), parts.concat())).collect()
 }

@@ -1,0 +1,260 @@
+//! The handshake, as a machine over bytes.
+
+use super::Fault;
+use crate::codec::*;
+
+/// Replies to one option that are listened to; none of ours needs so many.
+const REPLIES_MAX: usize = 1000;
+
+/// What a client wants of a server.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Wish {
+    /// The export's name; empty: the default one.
+    pub export: String,
+    /// Whether to ask for block sizes. A client that asks has to hold to them.
+    pub sizes: bool,
+    /// Whether to ask for structured replies.
+    pub structured: bool,
+    /// Metadata contexts to select, such as `base:allocation`. Any needs structured replies.
+    pub contexts: Vec<String>,
+}
+
+impl Wish {
+    /// An export by its name, and nothing else.
+    pub fn export(name: &str) -> Wish {
+        Wish { export: name.to_owned(), ..Wish::default() }
+    }
+}
+
+/// What both have agreed on when transmission begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Agreed {
+    /// The export's size and `NBD_FLAG_...`.
+    pub export: ExportInfo,
+    /// None: not told. A server may tell them unasked.
+    pub sizes: Option<BlockSizes>,
+    /// Whether replies have structure.
+    pub structured: bool,
+    /// The contexts that were selected: the number that chunks carry, and the name.
+    pub contexts: Vec<(u32, String)>,
+}
+
+impl Agreed {
+    /// Whether the export has this `NBD_FLAG_...`.
+    pub fn can(&self, flag: u16) -> bool {
+        self.export.flags & flag != 0
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Greeting,
+    /// The replies to this option.
+    Option(u32),
+    Over,
+}
+
+/// A handshake that is under way: fixed newstyle, with `NBD_OPT_GO`.
+pub struct Negotiation {
+    wish: Wish,
+    step: Step,
+    /// A message that has come in part.
+    gathered: Vec<u8>,
+    /// Replies to the present option so far.
+    replies: usize,
+    export: Option<ExportInfo>,
+    sizes: Option<BlockSizes>,
+    structured: bool,
+    contexts: Vec<(u32, String)>,
+}
+
+impl Negotiation {
+    /// A handshake that waits for the server's greeting.
+    pub fn new(wish: Wish) -> Negotiation {
+        Negotiation {
+            wish,
+            step: Step::Greeting,
+            gathered: Vec::new(),
+            replies: 0,
+            export: None,
+            sizes: None,
+            structured: false,
+            contexts: Vec::new(),
+        }
+    }
+
+    /// Takes what has come from the front of `input`, and appends what is to be sent to `out`. Some:
+    /// transmission begins, and what is left of `input` belongs to it. None: more must come.
+    ///
+    /// # Errors
+    /// The server breaks the protocol, is no fixed newstyle server, or refuses the export.
+    pub fn take(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Option<Agreed>, Fault> {
+        loop {
+            match self.step {
+                Step::Greeting => {
+                    let Some(bytes) = self.message(input, GREETING_BYTES) else { return Ok(None) };
+                    self.greeted(&bytes, out)?;
+                }
+                Step::Option(option) => {
+                    let Some((kind, data)) = self.reply(input, option)? else { return Ok(None) };
+                    if let Some(agreed) = self.answered(option, kind, &data, out)? {
+                        return Ok(Some(agreed));
+                    }
+                }
+                Step::Over => return Err(Fault::Nonsense("the handshake is over")),
+            }
+        }
+    }
+
+    /// Moves bytes until so many are gathered.
+    fn gather(&mut self, input: &mut &[u8], bytes: usize) -> bool {
+        let missing = bytes.saturating_sub(self.gathered.len()).min(input.len());
+        let (taken, rest) = input.split_at(missing);
+        self.gathered.extend_from_slice(taken);
+        *input = rest;
+        self.gathered.len() >= bytes
+    }
+
+    fn message(&mut self, input: &mut &[u8], bytes: usize) -> Option<Vec<u8>> {
+        self.gather(input, bytes).then(|| std::mem::take(&mut self.gathered))
+    }
+
+    /// The next reply to an option, once it has come whole: its kind and its data.
+    fn reply(&mut self, input: &mut &[u8], option: u32) -> Result<Option<(u32, Vec<u8>)>, Fault> {
+        if !self.gather(input, OPTION_REPLY_HEADER_BYTES) {
+            return Ok(None);
+        }
+        let header = self.gathered.first_chunk().and_then(OptionReplyHeader::parse);
+        let header = header.ok_or(Fault::Nonsense("a reply to an option has no magic number"))?;
+        if header.option != option {
+            return Err(Fault::Nonsense("a reply to an option that was not sent"));
+        }
+        let length = header.length as usize;
+        if length > OPTION_BYTES_MAX {
+            return Err(Fault::Nonsense("a reply to an option is too long"));
+        }
+        let Some(message) = self.message(input, OPTION_REPLY_HEADER_BYTES + length) else {
+            return Ok(None);
+        };
+        self.replies += 1;
+        if self.replies > REPLIES_MAX {
+            return Err(Fault::Nonsense("an option is answered without end"));
+        }
+        Ok(Some((header.kind, message[OPTION_REPLY_HEADER_BYTES..].to_vec())))
+    }
+
+    fn greeted(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let greeting = bytes.first_chunk().and_then(Greeting::parse);
+        let greeting = greeting.ok_or(Fault::Nonsense("the greeting is no newstyle server's"))?;
+        if greeting.flags & NBD_FLAG_FIXED_NEWSTYLE == 0 {
+            return Err(Fault::Nonsense("the server does not speak fixed newstyle"));
+        }
+        let mut flags = NBD_FLAG_C_FIXED_NEWSTYLE;
+        if greeting.flags & NBD_FLAG_NO_ZEROES != 0 {
+            flags |= NBD_FLAG_C_NO_ZEROES;
+        }
+        out.extend_from_slice(&flags.to_be_bytes());
+        if self.wish.structured || !self.wish.contexts.is_empty() {
+            self.send(NBD_OPT_STRUCTURED_REPLY, &[], out);
+        } else {
+            self.go(out);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) {
+        put_option(out, option, data);
+        (self.step, self.replies) = (Step::Option(option), 0);
+    }
+
+    fn select(&mut self, out: &mut Vec<u8>) {
+        let queries: Vec<&str> = self.wish.contexts.iter().map(String::as_str).collect();
+        let data = MetaRequest::encode(&self.wish.export, &queries);
+        self.send(NBD_OPT_SET_META_CONTEXT, &data, out);
+    }
+
+    fn go(&mut self, out: &mut Vec<u8>) {
+        let wanted: &[u16] = if self.wish.sizes { &[NBD_INFO_BLOCK_SIZE] } else { &[] };
+        let data = InfoRequest::encode(&self.wish.export, wanted);
+        self.send(NBD_OPT_GO, &data, out);
+    }
+
+    /// Takes a reply to the option that was sent last.
+    fn answered(
+        &mut self,
+        option: u32,
+        kind: u32,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Agreed>, Fault> {
+        let is_error = kind >> 31 == 1;
+        match (option, kind) {
+            (NBD_OPT_STRUCTURED_REPLY, NBD_REP_ACK) => {
+                self.structured = true;
+                if self.wish.contexts.is_empty() { self.go(out) } else { self.select(out) }
+            }
+            (NBD_OPT_SET_META_CONTEXT, NBD_REP_META_CONTEXT) => self.selected(data)?,
+            (NBD_OPT_SET_META_CONTEXT, NBD_REP_ACK) => self.go(out),
+            // A server may do without either.
+            (NBD_OPT_STRUCTURED_REPLY | NBD_OPT_SET_META_CONTEXT, _) if is_error => {
+                self.contexts.clear();
+                self.go(out);
+            }
+            (NBD_OPT_GO, NBD_REP_INFO) => self.told(data)?,
+            (NBD_OPT_GO, NBD_REP_ACK) => return self.agreed().map(Some),
+            (NBD_OPT_GO, _) if is_error => {
+                let text = String::from_utf8_lossy(data).into_owned();
+                return Err(Fault::Refused { reply: kind, text });
+            }
+            _ => return Err(Fault::Nonsense("a reply that does not belong to the option")),
+        }
+        Ok(None)
+    }
+
+    fn selected(&mut self, data: &[u8]) -> Result<(), Fault> {
+        let selected = parse_meta_context(data).ok_or(Fault::Nonsense("a context without name"))?;
+        let (id, name) = selected;
+        if !self.wish.contexts.iter().any(|wanted| wanted == name) {
+            return Err(Fault::Nonsense("a context that was not asked for"));
+        }
+        if self.contexts.iter().any(|known| known.0 == id || known.1 == name) {
+            return Err(Fault::Nonsense("a context that was told before"));
+        }
+        self.contexts.push((id, name.to_owned()));
+        Ok(())
+    }
+
+    fn told(&mut self, data: &[u8]) -> Result<(), Fault> {
+        let Some(info) = data.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) else {
+            return Err(Fault::Nonsense("information about nothing"));
+        };
+        match info {
+            NBD_INFO_EXPORT => {
+                let export = ExportInfo::parse(data).filter(|info| info.bytes <= i64::MAX as u64);
+                self.export = Some(export.ok_or(Fault::Nonsense("the export's size"))?);
+            }
+            NBD_INFO_BLOCK_SIZE => {
+                let sizes = BlockSizes::parse(data).filter(make_sense);
+                self.sizes = Some(sizes.ok_or(Fault::Nonsense("the export's block sizes"))?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn agreed(&mut self) -> Result<Agreed, Fault> {
+        self.step = Step::Over;
+        let export = self.export.ok_or(Fault::Nonsense("nothing is told about the export"))?;
+        let (sizes, structured) = (self.sizes, self.structured);
+        Ok(Agreed { export, sizes, structured, contexts: std::mem::take(&mut self.contexts) })
+    }
+}
+
+/// Sizes that requests can be cut to.
+fn make_sense(sizes: &BlockSizes) -> bool {
+    let BlockSizes { min, preferred, max } = *sizes;
+    let powers = min.is_power_of_two() && preferred.is_power_of_two();
+    let whole = max == u32::MAX || max.is_multiple_of(min.max(1));
+    powers && min <= 64 << 10 && min <= preferred && min <= max && whole
+}

@@ -1,0 +1,372 @@
+//! Replies, as events out of a stream of bytes.
+
+use super::Fault;
+use super::under_way::{Asked, UnderWay};
+use crate::codec::*;
+
+/// The longest chunk of block status that is listened to, in bytes.
+pub const STATUS_BYTES_MAX: usize = 1 << 20;
+/// The longest chunk that tells an error, in bytes: its fields and a text.
+const ERROR_BYTES_MAX: usize = 14 + STRING_BYTES_MAX;
+
+/// What a reply, or a part of it, tells.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Event<'a> {
+    /// Bytes of a read, from `at` behind its start on. They lie in the request, and none comes twice.
+    /// They count only if the read is `Done` without an error.
+    Data {
+        /// The request's.
+        cookie: u64,
+        /// In bytes.
+        at: u32,
+        /// As much as has come; not empty.
+        bytes: &'a [u8],
+    },
+    /// The same of a part that is all zeros.
+    Zeros {
+        /// The request's.
+        cookie: u64,
+        /// In bytes.
+        at: u32,
+        /// In bytes; not 0.
+        length: u32,
+    },
+    /// Block status in one context.
+    Status {
+        /// The request's.
+        cookie: u64,
+        /// The context's number, one of those agreed on.
+        context: u32,
+        /// From the request's start on. The last may reach beyond its end.
+        extents: Vec<Descriptor>,
+    },
+    /// The request is answered, and its cookie free.
+    Done {
+        /// The request's.
+        cookie: u64,
+        /// 0, or an `NBD_E...`. With 0, every byte of a read has come.
+        error: u32,
+    },
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum Step {
+    /// The start of a reply or of a chunk.
+    Head,
+    /// Bytes of a read; behind the last of them the reply may end.
+    Data { cookie: u64, at: u32, left: u32, last: bool },
+    /// The rest of a chunk that is taken as a whole.
+    Body(Chunk),
+    /// Nothing more.
+    Broken,
+}
+
+enum Head {
+    Simple(SimpleReply),
+    Chunk(Chunk),
+}
+
+/// The replies of one connection.
+pub struct Replies {
+    structured: bool,
+    /// The numbers of the contexts that were selected.
+    contexts: Vec<u32>,
+    step: Step,
+    /// A head or a body that has come in part.
+    gathered: Vec<u8>,
+}
+
+impl Replies {
+    /// `structured` and `contexts` as agreed on in the handshake.
+    pub fn new(structured: bool, contexts: Vec<u32>) -> Replies {
+        Replies {
+            structured,
+            contexts,
+            step: Step::Head,
+            gathered: Vec::with_capacity(CHUNK_HEADER_BYTES),
+        }
+    }
+
+    /// So many bytes at least belong to what comes next: a client that takes no more at a time never
+    /// holds bytes of another reply. 0: the next event needs none.
+    pub fn needs(&self) -> usize {
+        match self.step {
+            Step::Head if self.gathered.len() < SIMPLE_REPLY_BYTES => {
+                SIMPLE_REPLY_BYTES - self.gathered.len()
+            }
+            Step::Head => CHUNK_HEADER_BYTES - self.gathered.len(),
+            Step::Data { left, .. } => left as usize,
+            Step::Body(chunk) => chunk.length as usize - self.gathered.len(),
+            Step::Broken => 0,
+        }
+    }
+
+    /// Takes from the front of `input` what the next event needs. None: more must come.
+    ///
+    /// # Errors
+    /// The server breaks the protocol. Every further call says so too.
+    #[inline]
+    pub fn take<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        under_way: &mut UnderWay,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let taken = self.event(input, under_way);
+        if taken.is_err() {
+            self.step = Step::Broken;
+        }
+        taken
+    }
+
+    fn event<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        under_way: &mut UnderWay,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        loop {
+            let event = match self.step {
+                Step::Head => match self.head(input)? {
+                    None => return Ok(None),
+                    Some(Head::Simple(reply)) => self.simple(reply, under_way)?,
+                    Some(Head::Chunk(chunk)) => self.chunk(chunk, under_way)?,
+                },
+                Step::Data { cookie, left: 0, last, .. } => {
+                    self.step = Step::Head;
+                    if last { Some(self.done(cookie, under_way)?) } else { None }
+                }
+                Step::Data { cookie, at, left, last } => {
+                    let count = input.len().min(left as usize);
+                    if count == 0 {
+                        return Ok(None);
+                    }
+                    let (bytes, rest) = input.split_at(count);
+                    *input = rest;
+                    let (next, left) = (at + count as u32, left - count as u32);
+                    self.step = Step::Data { cookie, at: next, left, last };
+                    Some(Event::Data { cookie, at, bytes })
+                }
+                Step::Body(chunk) => {
+                    if !self.gather(input, chunk.length as usize) {
+                        return Ok(None);
+                    }
+                    self.body(chunk, under_way)?
+                }
+                Step::Broken => return Err(Fault::Nonsense("it has before")),
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Moves bytes until so many are gathered. Memory grows with what has come, not with what was
+    /// claimed.
+    fn gather(&mut self, input: &mut &[u8], bytes: usize) -> bool {
+        let missing = bytes.saturating_sub(self.gathered.len()).min(input.len());
+        let (taken, rest) = input.split_at(missing);
+        self.gathered.extend_from_slice(taken);
+        *input = rest;
+        self.gathered.len() >= bytes
+    }
+
+    fn head(&mut self, input: &mut &[u8]) -> Result<Option<Head>, Fault> {
+        // Mostly a simple reply lies there whole.
+        if self.gathered.is_empty()
+            && let Some((bytes, rest)) = input.split_first_chunk()
+            && let Some(reply) = SimpleReply::parse(bytes)
+        {
+            *input = rest;
+            return Ok(Some(Head::Simple(reply)));
+        }
+        if !self.gather(input, SIMPLE_REPLY_BYTES) {
+            return Ok(None);
+        }
+        let simple = self.gathered.first_chunk().and_then(SimpleReply::parse);
+        if simple.is_none() && !self.gathered.starts_with(&NBD_STRUCTURED_REPLY_MAGIC.to_be_bytes())
+        {
+            return Err(Fault::Nonsense("a reply has no magic number"));
+        }
+        if simple.is_none() && !self.gather(input, CHUNK_HEADER_BYTES) {
+            return Ok(None);
+        }
+        let chunk = self.gathered.first_chunk().and_then(Chunk::parse);
+        self.gathered.clear();
+        Ok(simple.map(Head::Simple).or(chunk.map(Head::Chunk)))
+    }
+
+    #[inline]
+    fn simple<'a>(
+        &mut self,
+        reply: SimpleReply,
+        under_way: &mut UnderWay,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let SimpleReply { error, cookie } = reply;
+        let asked = find(under_way, cookie)?;
+        if error == 0 {
+            if self.structured && [NBD_CMD_READ, NBD_CMD_BLOCK_STATUS].contains(&asked.command) {
+                return Err(Fault::Nonsense("a reply that needs structure has none"));
+            }
+            if asked.command == NBD_CMD_READ {
+                self.step = Step::Data { cookie, at: 0, left: asked.length, last: true };
+                return Ok(None);
+            }
+        }
+        under_way.end(cookie);
+        Ok(Some(Event::Done { cookie, error }))
+    }
+
+    /// Looks at a chunk's header, before any more of it is taken.
+    fn chunk<'a>(
+        &mut self,
+        chunk: Chunk,
+        under_way: &mut UnderWay,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        if !self.structured {
+            return Err(Fault::Nonsense("a chunk where structure was not agreed on"));
+        }
+        let asked = find(under_way, chunk.cookie)?;
+        let length = chunk.length as usize;
+        let (belongs, fits) = match chunk.kind {
+            NBD_REPLY_TYPE_NONE => (is_last(&chunk), length == 0),
+            NBD_REPLY_TYPE_OFFSET_DATA => {
+                // Its bytes are handed on as they come; only where they belong is taken as a whole.
+                (asked.command == NBD_CMD_READ, length > 8 && length - 8 <= asked.length as usize)
+            }
+            NBD_REPLY_TYPE_OFFSET_HOLE => (asked.command == NBD_CMD_READ, length == 12),
+            NBD_REPLY_TYPE_BLOCK_STATUS => {
+                (asked.command == NBD_CMD_BLOCK_STATUS, length <= STATUS_BYTES_MAX)
+            }
+            kind if is_error(kind) => (true, (6..=ERROR_BYTES_MAX).contains(&length)),
+            _ => return Err(Fault::Nonsense("a chunk of a kind that is not known")),
+        };
+        if !belongs {
+            return Err(Fault::Nonsense("a chunk that does not belong to its request"));
+        }
+        if !fits {
+            return Err(Fault::Nonsense("a chunk has not the length of its kind"));
+        }
+        let is_data = chunk.kind == NBD_REPLY_TYPE_OFFSET_DATA;
+        // Of data, only the offset is gathered; `body` goes on with the rest.
+        let gathered = if is_data { 8 } else { chunk.length };
+        self.step = Step::Body(Chunk { length: gathered, ..chunk });
+        if is_data {
+            asked.data_bytes = chunk.length - 8;
+        }
+        Ok(None)
+    }
+
+    /// Takes what stands behind a chunk's header: all of it, or where its data belongs.
+    fn body<'a>(
+        &mut self,
+        chunk: Chunk,
+        under_way: &mut UnderWay,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let body = std::mem::take(&mut self.gathered);
+        let (cookie, last) = (chunk.cookie, is_last(&chunk));
+        let asked = find(under_way, cookie)?;
+        // The end of the reply is an event of its own, behind that of this chunk.
+        self.step = Step::Data { cookie, at: 0, left: 0, last };
+        let event = match chunk.kind {
+            NBD_REPLY_TYPE_OFFSET_DATA => {
+                let left = asked.data_bytes;
+                let at = place(asked, &body, left)?;
+                self.step = Step::Data { cookie, at, left, last };
+                None
+            }
+            NBD_REPLY_TYPE_OFFSET_HOLE => {
+                let length = body.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                Some(Event::Zeros { cookie, at: place(asked, &body, length)?, length })
+            }
+            NBD_REPLY_TYPE_BLOCK_STATUS => {
+                let (context, extents) = status(asked, &body, &self.contexts)?;
+                Some(Event::Status { cookie, context, extents })
+            }
+            kind if is_error(kind) => {
+                let error = error_of_chunk(&body)?;
+                if asked.error == 0 {
+                    asked.error = error;
+                }
+                None
+            }
+            _ => None,
+        };
+        // Its memory serves the next one, unless that was an unusually long one.
+        self.gathered = body;
+        self.gathered.clear();
+        self.gathered.shrink_to(ERROR_BYTES_MAX);
+        Ok(event)
+    }
+
+    /// The end of a reply.
+    fn done<'a>(&self, cookie: u64, under_way: &mut UnderWay) -> Result<Event<'a>, Fault> {
+        let Some(asked) = under_way.end(cookie) else { return Err(UNKNOWN) };
+        let error = asked.error;
+        if self.structured && error == 0 {
+            let whole = match asked.command {
+                NBD_CMD_READ => asked.is_whole(),
+                NBD_CMD_BLOCK_STATUS => asked.contexts.len() == self.contexts.len(),
+                _ => true,
+            };
+            if !whole {
+                return Err(Fault::Nonsense("a reply ends before all of it has come"));
+            }
+        }
+        Ok(Event::Done { cookie, error })
+    }
+}
+
+const UNKNOWN: Fault = Fault::Nonsense("a reply to what was not asked");
+
+#[inline]
+fn find(under_way: &mut UnderWay, cookie: u64) -> Result<&mut Asked, Fault> {
+    under_way.find(cookie).ok_or(UNKNOWN)
+}
+
+fn is_last(chunk: &Chunk) -> bool {
+    chunk.flags & NBD_REPLY_FLAG_DONE != 0
+}
+
+fn is_error(kind: u16) -> bool {
+    kind >> 15 == 1
+}
+
+/// Where a piece stands in its read; its offset in the export leads the chunk.
+fn place(asked: &mut Asked, body: &[u8], length: u32) -> Result<u32, Fault> {
+    let offset = body.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+    let at = offset.and_then(|offset| asked.place(offset, length));
+    at.ok_or(Fault::Nonsense("a piece of a read lies beside it, or comes twice"))
+}
+
+/// The error of a chunk; its text has to fit, and is left out.
+fn error_of_chunk(body: &[u8]) -> Result<u32, Fault> {
+    let error = body.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    let text = body.get(4..6).and_then(|bytes| bytes.first_chunk());
+    let text = text.map_or(0, |bytes| usize::from(u16::from_be_bytes(*bytes)));
+    if error == 0 || 6 + text > body.len() {
+        return Err(Fault::Nonsense("an error that is none"));
+    }
+    Ok(error)
+}
+
+/// A block status: only its last extent may reach beyond what was asked about.
+fn status(
+    asked: &mut Asked,
+    body: &[u8],
+    contexts: &[u32],
+) -> Result<(u32, Vec<Descriptor>), Fault> {
+    let status = parse_status(body).ok_or(Fault::Nonsense("a block status without sense"))?;
+    let (context, extents) = status;
+    if !contexts.contains(&context) || asked.contexts.contains(&context) {
+        return Err(Fault::Nonsense("a block status in a context that is not expected"));
+    }
+    asked.contexts.push(context);
+    let inner = extents.iter().rev().skip(1).map(|next| u64::from(next.length)).sum::<u64>();
+    let one = asked.flags & NBD_CMD_FLAG_REQ_ONE != 0;
+    let bytes = inner + extents.last().map_or(0, |last| u64::from(last.length));
+    let length = u64::from(asked.length);
+    if inner >= length || one && (extents.len() > 1 || bytes > length) {
+        return Err(Fault::Nonsense("a block status reaches too far"));
+    }
+    Ok((context, extents))
+}

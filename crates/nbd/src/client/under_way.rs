@@ -1,0 +1,176 @@
+//! The requests that a client has sent and not yet heard of, by their cookies.
+
+use crate::codec::*;
+use hashbrown::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+/// The most pieces of a read that may stand apart at a time; a server that scatters one more breaks
+/// the bounds of a client.
+pub const PIECES_MAX: usize = 1024;
+
+/// Spreads cookies, which the client itself chooses, over a table.
+#[derive(Default)]
+struct CookieHasher(u64);
+
+impl Hasher for CookieHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing; the table looks at the highest and at the lowest bits.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
+
+/// Which bytes of a read have come in chunks. No byte may come twice.
+#[derive(Default)]
+struct Covered {
+    /// So many from the start on.
+    from_start: u32,
+    /// Pieces behind that, in the order in which they came.
+    apart: Vec<Range<u32>>,
+}
+
+impl Covered {
+    /// False: some of these bytes have come before, or there are too many pieces.
+    fn add(&mut self, piece: Range<u32>) -> bool {
+        let overlaps = |known: &Range<u32>| piece.start < known.end && known.start < piece.end;
+        if piece.start < self.from_start || self.apart.iter().any(overlaps) {
+            return false;
+        }
+        if piece.start > self.from_start {
+            let fits = self.apart.len() < PIECES_MAX;
+            if fits {
+                self.apart.push(piece);
+            }
+            return fits;
+        }
+        self.from_start = piece.end;
+        while let Some(next) = self.apart.iter().position(|next| next.start == self.from_start) {
+            self.from_start = self.apart.swap_remove(next).end;
+        }
+        true
+    }
+}
+
+/// A request under way, and what is known of its reply.
+pub(super) struct Asked {
+    pub(super) flags: u16,
+    pub(super) command: u16,
+    pub(super) offset: u64,
+    pub(super) length: u32,
+    covered: Covered,
+    /// Bytes of data in the chunk that is coming.
+    pub(super) data_bytes: u32,
+    /// Contexts whose block status has come.
+    pub(super) contexts: Vec<u32>,
+    /// The first error that a chunk told; 0: none.
+    pub(super) error: u32,
+}
+
+impl Asked {
+    /// Where a piece that the server places at `offset` of the export stands in the request. None:
+    /// it does not lie in the request, or some of it has come before.
+    pub(super) fn place(&mut self, offset: u64, length: u32) -> Option<u32> {
+        let at = u32::try_from(offset.checked_sub(self.offset)?).ok()?;
+        let end = at.checked_add(length).filter(|&end| end <= self.length)?;
+        (length > 0 && self.covered.add(at..end)).then_some(at)
+    }
+
+    /// Whether every byte has come.
+    pub(super) fn is_whole(&self) -> bool {
+        self.covered.from_start == self.length
+    }
+}
+
+/// The requests under way. Takes no memory while no more of them are under way than ever before,
+/// unless replies come in pieces.
+#[derive(Default)]
+pub struct UnderWay {
+    table: HashMap<u64, Asked, BuildHasherDefault<CookieHasher>>,
+}
+
+impl UnderWay {
+    /// Remembers a request that is being sent. The client chooses the cookie, and may use it again
+    /// once the request is answered.
+    ///
+    /// # Panics
+    /// If a request with this cookie is under way: its replies could not be told apart.
+    pub fn note(&mut self, header: &RequestHeader) {
+        let asked = Asked {
+            flags: header.flags,
+            command: header.command,
+            offset: header.offset,
+            length: header.length,
+            covered: Covered::default(),
+            data_bytes: 0,
+            contexts: Vec::new(),
+            error: 0,
+        };
+        let before = self.table.insert(header.cookie, asked);
+        assert!(before.is_none(), "cookie {} is under way already", header.cookie);
+    }
+
+    /// Appends a request to what is to be sent, and remembers it. The payload of a write has to
+    /// follow it. A farewell (`NBD_CMD_DISC`) is not remembered: it is not answered.
+    ///
+    /// # Panics
+    /// As [`UnderWay::note`].
+    #[inline]
+    pub fn ask(&mut self, header: &RequestHeader, out: &mut Vec<u8>) {
+        if header.command != NBD_CMD_DISC {
+            self.note(header);
+        }
+        out.extend_from_slice(&header.encode());
+    }
+
+    /// Whether a request with this cookie is under way.
+    pub fn holds(&self, cookie: u64) -> bool {
+        self.table.contains_key(&cookie)
+    }
+
+    /// How many requests are under way.
+    pub fn count(&self) -> usize {
+        self.table.len()
+    }
+
+    #[inline]
+    pub(super) fn find(&mut self, cookie: u64) -> Option<&mut Asked> {
+        self.table.get_mut(&cookie)
+    }
+
+    #[inline]
+    pub(super) fn end(&mut self, cookie: u64) -> Option<Asked> {
+        self.table.remove(&cookie)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_that_overlap_are_found_in_any_order() {
+        let mut covered = Covered::default();
+        assert!(covered.add(10..20) && covered.add(30..40) && !covered.add(15..16));
+        assert!(!covered.add(5..11) && !covered.add(0..50) && covered.add(0..10));
+        assert_eq!(covered.from_start, 20);
+        assert!(!covered.add(19..30) && covered.add(20..30));
+        assert_eq!((covered.from_start, covered.apart.len()), (40, 0));
+    }
+
+    #[test]
+    fn a_read_in_too_many_pieces_is_refused() {
+        let mut covered = Covered::default();
+        let pieces = (0..PIECES_MAX as u32).map(|index| 2 * index + 1..2 * index + 2);
+        assert!(pieces.into_iter().all(|piece| covered.add(piece)));
+        assert!(!covered.add(1 << 20..(1 << 20) + 1), "one too many");
+        assert!(covered.add(0..1), "but the first is still taken");
+    }
+}

@@ -1,0 +1,109 @@
+//! Any bytes against a client: what must hold whatever a server says. The fuzzer and the replay of its
+//! corpus call the same function.
+//!
+//! The first two bytes of an input are no server's: the first holds what the client wishes, the second
+//! how many bytes come at a time.
+
+use nbd::client::{Event, Negotiation, Replies, UnderWay, Wish};
+use nbd::codec::*;
+
+/// The client wishes for structured replies and block status.
+pub(crate) const STRUCTURED: u8 = 1;
+/// The length of its reads.
+pub(crate) const READ_BYTES: u32 = 1536;
+/// It asks for the same things again this many times.
+const ROUNDS: u64 = 3;
+const COMMANDS: [u16; 3] = [NBD_CMD_READ, NBD_CMD_WRITE, NBD_CMD_BLOCK_STATUS];
+
+/// What a client has heard of one request.
+struct Heard {
+    came: Vec<bool>,
+    done: bool,
+}
+
+/// Feeds the bytes to a client in pieces. What it takes for a reply is one.
+pub(crate) fn client(input: &[u8]) {
+    let [wishes, piece, said @ ..] = input else { return };
+    let structured = wishes & STRUCTURED != 0;
+    let contexts = if structured { vec![ALLOCATION_CONTEXT.to_owned()] } else { Vec::new() };
+    let wish = Wish { export: "disk".to_owned(), sizes: true, structured, contexts };
+    let mut negotiation = Negotiation::new(wish);
+    let mut pieces = said.chunks(usize::from(*piece).max(1));
+    let mut out = Vec::new();
+    while let Some(mut rest) = pieces.next() {
+        match negotiation.take(&mut rest, &mut out) {
+            Err(_) => return,
+            Ok(None) => assert!(rest.is_empty(), "bytes are left and more is waited for"),
+            Ok(Some(agreed)) => {
+                assert!(agreed.contexts.len() <= 1 && (structured || !agreed.structured));
+                let contexts = agreed.contexts.iter().map(|context| context.0).collect();
+                let mut replies = Replies::new(agreed.structured, contexts);
+                return hear(&mut replies, std::iter::once(rest).chain(pieces));
+            }
+        }
+        assert!(out.len() < 1000, "an answer without end");
+    }
+}
+
+fn hear<'a>(replies: &mut Replies, pieces: impl Iterator<Item = &'a [u8]>) {
+    let mut under_way = UnderWay::default();
+    let mut heard = Vec::new();
+    for cookie in 0..COMMANDS.len() as u64 * ROUNDS {
+        let command = COMMANDS[cookie as usize % COMMANDS.len()];
+        let (offset, length) = (4096 * cookie, READ_BYTES);
+        let header = RequestHeader { flags: 0, command, cookie, offset, length };
+        under_way.ask(&header, &mut Vec::new());
+        heard.push(Heard { came: vec![false; READ_BYTES as usize], done: false });
+    }
+    for mut rest in pieces {
+        loop {
+            let before = (replies.needs(), rest.len());
+            match replies.take(&mut rest, &mut under_way) {
+                Err(fault) => {
+                    let again = replies.take(&mut rest, &mut under_way);
+                    assert!(again.is_err(), "it goes on after {fault}");
+                    return;
+                }
+                Ok(None) => {
+                    assert!(rest.is_empty() && replies.needs() > 0);
+                    break;
+                }
+                Ok(Some(event)) => {
+                    assert!(before.1 - rest.len() >= before.0.min(before.1), "less than it needs");
+                    note(&mut heard, event);
+                }
+            }
+        }
+    }
+    let open = heard.iter().filter(|heard| !heard.done).count();
+    assert_eq!(under_way.count(), open);
+}
+
+fn note(heard: &mut [Heard], event: Event<'_>) {
+    match event {
+        Event::Data { cookie, at, bytes } => {
+            assert!(!bytes.is_empty());
+            come(heard, cookie, at, bytes.len());
+        }
+        Event::Zeros { cookie, at, length } => come(heard, cookie, at, length as usize),
+        Event::Status { cookie, extents, .. } => {
+            let inner = extents.iter().rev().skip(1).map(|next| u64::from(next.length));
+            assert!(inner.sum::<u64>() < u64::from(READ_BYTES) && !extents.is_empty());
+            assert!(!heard[cookie as usize].done && cookie % 3 == 2);
+        }
+        Event::Done { cookie, error } => {
+            let heard = &mut heard[cookie as usize];
+            assert!(!std::mem::replace(&mut heard.done, true), "answered twice");
+            let whole = heard.came.iter().all(|&came| came);
+            assert!(error != 0 || cookie % 3 != 0 || whole, "a read without all of its bytes");
+        }
+    }
+}
+
+fn come(heard: &mut [Heard], cookie: u64, at: u32, length: usize) {
+    let heard = &mut heard[cookie as usize];
+    assert!(!heard.done && cookie % 3 == 0);
+    for came in &mut heard.came[at as usize..][..length] {
+        assert!(!std::mem::replace(came, true), "a byte came twice");
+    }
+}
