@@ -14,6 +14,7 @@ mod soak;
 mod steps;
 mod tally;
 mod test;
+mod tier;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
@@ -34,6 +35,8 @@ enum Command {
     Setup(setup::Options),
     /// Everything that must pass: format, lints, tests, house rules, crash laboratory.
     Test,
+    /// What takes hours and fits no change: laboratory, kills, clients, mutants, each day from another seed.
+    Nightly,
     /// Repeat the tests with kills, databases and load, larger and with random parameters, for hours.
     Soak(soak::Options),
     /// Build the program and install it with its systemd unit (as root, unless PREFIX is yours).
@@ -70,7 +73,8 @@ struct Passed {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Setup(options) => setup::run(&options),
-        Command::Test => test::run(),
+        Command::Test => test::test(),
+        Command::Nightly => test::nightly(),
         Command::Soak(options) => soak::run(&options),
         Command::Install(options) => install::install(&options),
         Command::Uninstall(options) => install::uninstall(&options),

@@ -75,9 +75,7 @@ fn spoken(packages: &[&str]) -> String {
 }
 
 fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    // The owner of this process: asking /proc needs no library.
-    Path::new("/proc/self").metadata().is_ok_and(|data| data.uid() == 0)
+    rustix::process::geteuid().is_root()
 }
 
 /// Installs by apt-get; looks for newer package lists only if those at hand do not do.

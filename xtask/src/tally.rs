@@ -1,21 +1,48 @@
-//! Counting what cargo's test harness reports.
+//! Reading what cargo's test harness prints: what passed, what failed, what was skipped.
 
-/// Tests that passed and failed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// What the harnesses of the steps have said.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// Tests that were not run, or that gave up early, with the reason.
+    pub(crate) skipped: Vec<String>,
+    /// The name of the test whose output is being read, in the part with the output of tests that passed.
+    test: String,
+    /// Whether this is that part.
+    hides: bool,
 }
 
 impl Tally {
-    /// Adds what a line says, if it is a harness's last one:
-    /// `test result: ok. 12 passed; 0 failed; 0 ignored; ...`.
-    pub(crate) fn read(&mut self, line: &str) {
-        let Some((_, counts)) =
-            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
-        else {
-            return;
-        };
+    /// Adds what a line says. Returns whether the line is for the user: the output of tests that passed
+    /// is not, it is asked for (`--show-output`) because a test says there that it skips.
+    pub(crate) fn read(&mut self, line: &str) -> bool {
+        if line == "successes:" {
+            self.hides = true;
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            self.hides = false;
+            self.test.clear();
+        }
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.count(counts);
+        } else if self.hides
+            && let Some(test) = line.strip_prefix("---- ").and_then(|rest| rest.split(' ').next())
+        {
+            self.test = format!("{test}: ");
+        } else if let Some(why) = line.strip_prefix("skipped: ") {
+            self.skipped.push(format!("{}{why}", self.test));
+        } else if let Some((test, how)) =
+            line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
+            && let Some(why) = how.strip_prefix("ignored")
+        {
+            self.skipped.push(format!("{test}{}", why.replacen(", ", ": ", 1)));
+        }
+        !self.hides
+    }
+
+    /// Adds the counts of a harness's last line: `ok. 12 passed; 0 failed; 0 ignored; ...`.
+    fn count(&mut self, counts: &str) {
+        let Some((_, counts)) = counts.split_once(". ") else { return };
         let count = |kind: &str| {
             let parts = counts.split("; ").filter_map(|part| part.split_once(' '));
             let mut found = parts.filter(|(_, name)| *name == kind);
@@ -45,12 +72,43 @@ mod tests {
             "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
             "test result: nonsense",
         ] {
-            tally.read(line);
+            assert!(tally.read(line), "{line}");
         }
-        let (passed, failed) = (15, 2);
-        assert_eq!(tally, Tally { passed, failed });
+        assert_eq!((tally.passed, tally.failed), (15, 2));
         tally.add(true);
         tally.add(false);
         assert_eq!((tally.passed, tally.failed), (16, 3));
+    }
+
+    #[test]
+    fn what_is_skipped_is_told_with_its_reason_and_what_passed_is_not_shown() {
+        let mut tally = Tally::default();
+        let shown = [
+            ("test one::works ... ok", true),
+            ("test trim ... ignored, a minute", true),
+            ("test src/lib.rs - later (line 3) ... ignored", true),
+            ("successes:", false),
+            ("---- one::works stdout ----", false),
+            ("it prints much", false),
+            ("skipped: no mounts here", false),
+            ("successes:", false),
+            ("    one::works", false),
+            ("failures:", true),
+            ("---- one::fails stdout ----", true),
+            ("thread panicked", true),
+            ("test result: FAILED. 1 passed; 1 failed; 2 ignored", true),
+            ("skipped: no /dev/fuse", true),
+        ];
+        for (line, expected) in shown {
+            assert_eq!(tally.read(line), expected, "{line}");
+        }
+        let expected = [
+            "trim: a minute",
+            "src/lib.rs - later (line 3)",
+            "one::works: no mounts here",
+            "no /dev/fuse",
+        ];
+        assert_eq!(tally.skipped, expected);
+        assert_eq!((tally.passed, tally.failed), (1, 1));
     }
 }
