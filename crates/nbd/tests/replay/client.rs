@@ -102,7 +102,7 @@ fn note(heard: &mut [Heard], event: Event<'_>) {
 
 fn come(heard: &mut [Heard], cookie: u64, at: u32, length: usize) {
     let heard = &mut heard[cookie as usize];
-    assert!(!heard.done && cookie % 3 == 0);
+    assert!(!heard.done && cookie.is_multiple_of(3));
     for came in &mut heard.came[at as usize..][..length] {
         assert!(!std::mem::replace(came, true), "a byte came twice");
     }
