@@ -251,7 +251,7 @@ mod hooks {
         }
     }
 
-    /// Copies `sectors` sectors by `copy(first, count)`: in two halves, if somebody watches.
+    /// Copies `sectors` sectors by `copy(first, count)`: in two halves, if the laboratory watches.
     #[inline]
     pub(crate) fn in_halves(sectors: u32, copy: impl Fn(u32, u32)) {
         let half = sectors / 2;

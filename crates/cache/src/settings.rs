@@ -80,7 +80,7 @@ pub struct Settings {
     /// C8: how long errors of the backing are retried, in nanoseconds.
     pub retry_time_ns: u64,
     /// C8: how long a request to the backing may go unanswered before the backing counts as hanging,
-    /// in nanoseconds; 0: nobody watches.
+    /// in nanoseconds; 0: it is not watched.
     pub stall_time_ns: u64,
     /// Write-outs that each lane has in flight.
     pub workers: u32,

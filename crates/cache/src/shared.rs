@@ -37,7 +37,7 @@ pub struct Shared {
     pub(crate) geometry: Geometry,
     region_shift: u32,
     pub(crate) settings: Live,
-    /// Somebody changes them.
+    /// They are being changed.
     pub(crate) setting: AtomicBool,
     /// Whether the cache steps aside, and who decides that.
     pub(crate) bypass: Bypass,
@@ -180,7 +180,7 @@ impl Shared {
             flush_first: AtomicBool::new(false),
             flush_gate: Lock::default(),
             flush_gate_changed: Event::new(),
-            // Whoever wrote before us may not have flushed.
+            // What wrote before us may not have flushed.
             unflushed: AtomicBool::new(true),
             proven: AtomicU32::new(0),
             flushes: AtomicU64::new(0),
@@ -474,7 +474,7 @@ impl Shared {
     }
 
     /// A read that was answered from memory took so long. The engine has no clock that could tell:
-    /// whoever serves it and has one times a hit now and then (one in a thousand tells enough, and
+    /// the layer that serves it and has one times a hit now and then (one in a thousand tells enough, and
     /// the two looks at the clock cost as much as a small hit) and says it here.
     pub fn hit_sampled(&self, ns: u64) {
         self.latencies.hit_ns.record(ns);

@@ -1,8 +1,8 @@
 //! Flushes of the backing, one at a time.
 //!
 //! Two flushes that overlap cannot both be believed: if one fails, the other may have found nothing
-//! left to do and succeed over data that is lost. So everybody who needs a flush waits for one that
-//! begins after they asked; whoever finds none running leads it, the others share it.
+//! left to do and succeed over data that is lost. So every task that needs a flush waits for one that
+//! begins after it asked; the first to find none running leads it, the others share it.
 
 /// The flushes of a volume, by number.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl FlushGate {
     pub(crate) fn step(&mut self, target: u64) -> Pass {
         if self.ended >= target {
             let age = self.ended - target;
-            // Who comes so late that nobody remembers is told the worst.
+            // A task that comes so late that its flush is forgotten is told the worst.
             return Pass::Over(age < 64 && self.failed >> age & 1 == 0);
         }
         if self.running {

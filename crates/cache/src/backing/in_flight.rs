@@ -41,7 +41,7 @@ pub(crate) struct InFlight {
     waiting: [[AtomicU32; 2]; GENERATIONS],
 }
 
-/// How many ticks ago each generation ended. Whoever ticks keeps it.
+/// How many ticks ago each generation ended. The ticking task keeps it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ages([u8; GENERATIONS]);
 

@@ -58,7 +58,7 @@ impl Handle {
 
 impl Shared {
     /// The volume fails, if it has not yet. It is noted where it outlives the process before anybody
-    /// can hear of it; whoever waits is then to be told by [`Shared::wake_all`].
+    /// can hear of it; what waits is then to be told by [`Shared::wake_all`].
     pub(crate) fn fail(&self, epochs: &mut Epochs, error: Error) {
         if epochs.fail(error) {
             self.arena.note_condition(Condition::Failed);
@@ -74,7 +74,7 @@ impl Shared {
         self.flush_failures.load(Ordering::SeqCst) == failures
     }
 
-    /// Wakes everybody whom it concerns that the volume has failed.
+    /// Wakes every task that must hear that the volume has failed.
     pub(crate) fn wake_all(&self) {
         self.epochs_changed.notify();
         self.work.notify();

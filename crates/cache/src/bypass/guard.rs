@@ -14,7 +14,7 @@
 //! Stepping aside is not complete: one part in sixteen of the volume is treated as before, so that
 //! the guard sees when it would pay again. With writes for a second in five only: what is absorbed there must
 //! be flushed when its time has come, and a flush makes the backing write all that has passed as well, which
-//! nobody has asked for. Two bad windows make it step aside, a few good ones let it
+//! no client has asked for. Two bad windows make it step aside, a few good ones let it
 //! come back; the more, the sooner it had to step aside again.
 //!
 //! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's latency
@@ -98,7 +98,7 @@ pub enum Why {
         /// So much more for each block that is kept, in nanoseconds.
         loses_ns: u64,
     },
-    /// Somebody has said so (the laboratory).
+    /// The laboratory has said so.
     Told,
 }
 
@@ -152,7 +152,7 @@ const ENOUGH: u64 = 32;
 /// Bad windows in a row before the cache steps aside.
 const BAD: u32 = 2;
 /// Good windows in a row before it comes back: at first, and at most (0.6 s of 50 ms windows: it must be
-/// back within a second, and some of them may be lost to whoever still runs).
+/// back within a second, and some of them may be lost to what still runs).
 const GOOD: u32 = 2;
 const GOOD_MAX: u32 = 12;
 /// Windows within which having to step aside again counts as again: two seconds of them.

@@ -22,7 +22,7 @@ pub(crate) struct Gauges {
     /// Epochs that are closed, or are being closed, and not durable.
     pub(crate) closed: AtomicU32,
     /// What is closed has been promised to be durable before anything that is sent now: changes that
-    /// pass wait for it, and somebody writes it out (`ordered`, and until the last epoch closed in that
+    /// pass wait for it, and the flusher writes it out (`ordered`, and until the last epoch closed in that
     /// mode is durable).
     pub(crate) ordered: AtomicBool,
     /// A change has passed the cache since the open epoch began (`ordered`: it belongs to that epoch).
@@ -81,7 +81,7 @@ impl Gauges {
     }
 
     /// Blocks that a flush would have to write out. What is written, and only waits for the backing's own
-    /// flush, is none of them; of a chain of epochs nobody counts that apart.
+    /// flush, is none of them; of a chain of epochs that is not counted apart.
     pub(crate) fn debt(&self) -> u32 {
         let open = self.open.load(Ordering::Relaxed);
         match self.is_ordered() {

@@ -19,7 +19,7 @@
 //!
 //! The price is never much more than one: a writer that waits for one block, while the workers have as many runs
 //! under way as writers wait ([`crate::writeback::estimator`]), waits as long as it would have without the cache, and
-//! everybody else finds the backing no busier than without it. If the buffer does fill up all the same,
+//! all others find the backing no busier than without it. If the buffer does fill up all the same,
 //! changes go past it.
 
 use crate::dirty::level::ONE;
@@ -32,7 +32,7 @@ use lane::Event;
 const LONGER: u64 = 32;
 /// So the price is this at most.
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
-/// So many blocks that were written out while nobody waited are kept for who comes next.
+/// So many blocks that were written out while no writer waited are kept for the next writer.
 const SPARE: u32 = 16;
 /// Bells that writers wait at, by their place in the line: who is not concerned is not woken.
 const BELLS: usize = 64;
@@ -46,7 +46,7 @@ pub(crate) struct Throttle {
     granted: AtomicU64,
     /// Whether blocks are being written out.
     working: AtomicBool,
-    /// Ranges of zeros that are under way. One may take long, and makes room for nobody.
+    /// Ranges of zeros that are under way. One may take long, and makes room for no writer.
     zeros: AtomicU32,
     /// When the next turn begins that is told by the clock, in nanoseconds.
     next_ns: AtomicU64,
@@ -156,7 +156,7 @@ impl Throttle {
     /// So many blocks have been written out, where the last part of the room is `last` blocks.
     pub(crate) fn grant(&self, blocks: u32, last: u32) {
         let more = u64::from(blocks) * ONE;
-        // What nobody claims at once is kept for a few who come soon, but they must not fill the room.
+        // What is not claimed at once is kept for a few that come soon, but they must not fill the room.
         let spare = (2 * blocks).min(last / 2).max(SPARE.min(last / 4));
         let most = self.claimed.load(Ordering::SeqCst) + u64::from(spare) * ONE;
         let before = self.granted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |granted| {
@@ -166,7 +166,7 @@ impl Throttle {
         self.ring(before, self.granted.load(Ordering::SeqCst));
     }
 
-    /// Nothing is being written out any more: nobody waits for that.
+    /// Nothing is being written out any more: no writer waits for that.
     pub(crate) fn work_ends(&self) {
         if self.working.swap(false, Ordering::SeqCst) {
             let claimed = self.claimed.load(Ordering::SeqCst);
@@ -194,7 +194,7 @@ impl Throttle {
     }
 
     /// How many runs may take the place of writers that wait: one for each, or for each block that is
-    /// claimed, whichever is less. (Who has been granted his turn, but has not looked yet, waits no more.)
+    /// claimed, whichever is less. (A writer that has been granted its blocks, but has not looked yet, waits no more.)
     pub(crate) fn places(&self) -> u32 {
         let claimed = self.claimed.load(Ordering::SeqCst);
         let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);
@@ -265,7 +265,7 @@ mod tests {
         ];
         assert_eq!(answered(&throttle, ONE, 100, &steps), [0, 1, 4, 100]);
         assert_eq!(throttle.places(), 0);
-        // A few that nobody waited for are kept, not all.
+        // A few that no writer waited for are kept, not all.
         assert_eq!(
             answered(&throttle, ONE, 500, &[|_| (), |throttle| throttle.grant(10, LAST)]),
             [104, 114]

@@ -7,9 +7,9 @@
 //!                         durable + 1                            open
 //! ```
 //!
-//! Whoever finds no write-out under way and needs one leads it; all others wait. In `flush` mode an
-//! epoch is closed by whoever leads its write-out, so at most one is closed, and flushes that arrive
-//! in the meantime join the next one. In `ordered` mode a flush closes the open epoch, and whoever
+//! The first task that needs a write-out and finds none under way leads it; all others wait. In `flush` mode an
+//! epoch is closed by the commit that leads its write-out, so at most one is closed, and flushes that arrive
+//! in the meantime join the next one. In `ordered` mode a flush closes the open epoch, and the commit that
 //! leads takes the oldest. Closing is a walk over the shards, one at a time: who asks during a walk
 //! waits for the next one, because this one may have passed its shard already.
 //!
@@ -59,7 +59,7 @@ enum Phase {
     Releasing,
     /// What was written out of the open epoch is being made durable; no epoch is closed by that.
     Settling,
-    /// A write-out was given up, or recovery found one half done: whoever leads next resumes it.
+    /// A write-out was given up, or recovery found one half done: the next commit resumes it.
     Stuck,
     /// What is dirty is being given up.
     Discarding {
@@ -76,12 +76,12 @@ pub(crate) struct Epochs {
     open: u64,
     /// Every epoch up to this one is durable.
     durable: u64,
-    /// Somebody walks the shards to close the epoch before the open one.
+    /// A task walks the shards to close the epoch before the open one.
     walking: bool,
     /// Of each closed epoch that is not durable: when its first change was admitted, plus one; 0: it
     /// holds only what has passed.
     since: VecDeque<u64>,
-    /// Somebody who needs an epoch durable waits until what was written early is: he goes first then.
+    /// A task that needs an epoch durable waits until what was written early is: it goes first then.
     awaited: bool,
     /// When the errors of the current write-out began.
     failing_since_ns: Option<u64>,
@@ -307,7 +307,7 @@ impl Epochs {
     pub(crate) fn fail(&mut self, error: Error) -> bool {
         let new = self.failed.is_none();
         self.failed.get_or_insert(error);
-        // Who waited hears of it, and does not come back for what he wanted.
+        // What waited hears of it, and does not come back.
         self.awaited = false;
         new
     }
@@ -322,7 +322,7 @@ impl Epochs {
         self.phase = Phase::Stuck;
     }
 
-    /// Whether somebody leads a write-out.
+    /// Whether a write-out is led.
     pub(crate) fn is_led(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Releasing | Phase::Settling)
     }
@@ -340,7 +340,7 @@ impl Epochs {
     /// The operator gives up what is dirty.
     ///
     /// # Errors
-    /// The volume has not failed, or somebody still leads a write-out.
+    /// The volume has not failed, or a write-out is still led.
     pub(crate) fn begin_discard(&mut self) -> Result<(), Error> {
         if self.failed.is_none() {
             return Err(NOT_FAILED);
@@ -371,7 +371,7 @@ impl Epochs {
 
     /// Nothing is dirty any more, and every shard has opened the next epoch.
     pub(crate) fn end_discard(&mut self) {
-        // Whoever waits from before, and has not looked since, must not take this for success.
+        // A task that waits from before, and has not looked since, must not take this for success.
         let from = if self.given_up.1 == 0 { self.durable } else { self.given_up.0 };
         self.given_up = (from, self.open);
         self.durable = self.open;

@@ -2,7 +2,7 @@
 //!
 //! The volume is failed, so nothing new begins; first every shard is shut, which is refused as long as
 //! something of it is in flight. Only then it is noted in the arena that all of it goes: a kill from
-//! there on finds that, and recovery brings it to its end. Nobody can lead a write-out meanwhile.
+//! there on finds that, and recovery brings it to its end. No write-out can begin meanwhile.
 
 use crate::arena::superblock::Condition;
 use crate::epochs::{Epochs, IN_FLIGHT};
@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 impl Cache {
     /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the error.
-    /// What a flush had made durable is on the backing and stays; whoever still waits for a flush gets
+    /// What a flush had made durable is on the backing and stays; a request that still waits for a flush gets
     /// an error. Returns how many dirty versions of blocks there were, those of zeros included.
     ///
     /// # Errors

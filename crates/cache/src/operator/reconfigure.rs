@@ -99,7 +99,7 @@ impl Cache {
     ///
     /// # Errors
     /// What the backing answered, or that it does not answer: nothing has changed then. `Invalid`:
-    /// somebody else is changing them.
+    /// another caller is changing them.
     pub async fn set(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         if shared.setting.swap(true, Ordering::SeqCst) {
@@ -156,7 +156,7 @@ impl Cache {
             shared.settings.set_durability(settings.durability, wants_order);
             shared.show_closed(epochs);
         });
-        // Whoever waits may now do something else: for room, for what is closed, for the time to write out.
+        // What waits may now do something else: for room, for what is closed, for the time to write out.
         shared.wake_all();
     }
 }
@@ -184,8 +184,8 @@ impl Shared {
         self.gauges.ordered.store(true, Ordering::SeqCst);
     }
 
-    /// Ends that, if nobody wants it any more and nothing is closed that was promised it. In a section
-    /// of the order: nothing can be closed meanwhile. (Whoever closes something because it had not
+    /// Ends that, if no setting wants it any more and nothing is closed that was promised it. In a section
+    /// of the order: nothing can be closed meanwhile. (A flush that closes something because it had not
     /// heard of the change yet finds out when that is done: see `request/flush.rs`.)
     pub(crate) fn leave_order(&self, closed: u32) {
         let waits = closed > 0 && !planted(Bug::SwitchWithoutDrain);

@@ -122,7 +122,7 @@ fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
 }
 
 impl Shared {
-    /// `ordered`, in fresh memory: whoever used the backing before may not have flushed it. An
+    /// `ordered`, in fresh memory: what used the backing before may not have flushed it. An
     /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
     fn go_behind(&mut self) {
         self.begin_order();

@@ -1,4 +1,4 @@
-//! Flushes: everybody who needs one waits for the epoch, or for the backing's own flush.
+//! Flushes: every request that needs one waits for the epoch, or for the backing's own flush.
 //!
 //! In `ordered` mode a client's flush only closes the open epoch. The flusher writes out what is closed,
 //! in its order. In `scratch` mode it does nothing.
@@ -99,7 +99,7 @@ impl Handle {
                         error = found;
                         // At once: killed now, a successor must not believe a flush of its own.
                         self.shared.arena.note_flush_failed();
-                        // Before the other: who ends without having seen this is found by whoever acts on that.
+                        // Before the other: what ends without having seen this is found by the task that acts on it.
                         self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
                         self.shared.tainted.store(true, Ordering::SeqCst);
                     }

@@ -17,7 +17,7 @@ use block::{Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
 use core::cell::Cell;
 use lane::{Cost, Lane};
 
-/// Blocks that are copied in one section: longer work is done in slices, so that nobody waits for
+/// Blocks that are copied in one section: longer work is done in slices, so that nothing waits for
 /// the lock longer than a few microseconds.
 pub(crate) const SLICE: u32 = 32;
 /// Requests that are prefetched together.

@@ -19,7 +19,7 @@ use core::task::Poll;
 
 /// Blocks that are looked up in one section.
 const SLICE: u64 = 256;
-/// Blocks that one answer covers at most: longer ones end early, and whoever wants more asks again.
+/// Blocks that one answer covers at most: longer ones end early, and the client asks again for more.
 const BLOCKS_MAX: u64 = 16_384;
 
 /// Sectors that are all alike, as far as the cache knows.

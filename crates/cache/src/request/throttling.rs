@@ -35,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Whoever waits for blocks to be written out goes on, if none are any more.
+    /// What waits for blocks to be written out goes on, if none are any more.
     pub(crate) fn end_work(&self) {
         if self.estimator.in_flight() <= self.throttle.zeros_under_way() {
             self.throttle.work_ends();

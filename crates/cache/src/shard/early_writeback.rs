@@ -1,6 +1,6 @@
 //! Writing out early: blocks of the open epoch, while no other epoch waits.
 //!
-//! Nobody has been promised anything about the open epoch, so its blocks may reach the backing in any order,
+//! No client has been promised anything about the open epoch, so its blocks may reach the backing in any order,
 //! like changes that go past the cache. The epoch need not be closed for that: what is rewritten meanwhile
 //! still replaces what it overtakes, and room comes back bit by bit, not at an epoch's end.
 //!

@@ -266,7 +266,7 @@ impl Shard {
         self.arena.publish(self.base + slot, &Header { shadowed: true, ..*header });
     }
 
-    /// Publishes a clean slot that holds these sectors of a block nobody else holds.
+    /// Publishes a clean slot that holds these sectors of a block that no other slot holds.
     fn publish_clean(&mut self, slot: u32, block: u64, mask: u8) {
         let header =
             Header { block, mask, epoch: 0, sequence: 0, state: State::Clean, shadowed: false };

@@ -61,7 +61,7 @@ pub(crate) struct Fetch {
 }
 
 impl Shard {
-    /// Answers a read if all of it is held, or says that it is nobody's business here: nothing of
+    /// Answers a read if all of it is held, or says that it is no business of the cache: nothing of
     /// it is held, and it would not be kept (only asked if the backing can answer `at_once`).
     #[inline]
     pub(crate) fn glance(

@@ -124,7 +124,7 @@ impl Shard {
         Admit::WriteThrough { cache_copy: held || reason != Reason::Bypass }
     }
 
-    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nobody passes
+    /// While a change waits for what is under way of its blocks, nothing more of them is sent, and nothing passes
     /// it: it would else wait as long as others go on to write there. `lined_up`: whether it has waited before.
     pub(crate) fn line_up(&mut self, at: Extent, waits: bool, lined_up: &mut bool) {
         match (core::mem::replace(lined_up, waits), waits) {
@@ -168,7 +168,7 @@ impl Shard {
     ///
     /// If nothing is, it belongs to the open epoch, also if that is closed and written out while it is
     /// under way. It overtakes nothing: every flush that was answered before it was sent has closed only
-    /// epochs that are durable. Nothing overtakes it: whoever knows its end sends a flush after that, the
+    /// epochs that are durable. Nothing overtakes it: a client that knows its end sends a flush after that, the
     /// flush closes the epoch that is open by then, and what is sent after the flush's answer is of a
     /// later one, or passes later; it waits for a flush of the backing that begins after the closing.
     fn must_not_pass(gauges: &Gauges) -> bool {
@@ -446,7 +446,7 @@ impl Shard {
         gauges.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a newer version may take the place of this one at once: nobody has been promised it.
+    /// Whether a newer version may take the place of this one at once: no client has been promised it.
     fn is_replaceable(&self, header: &Header) -> bool {
         match header.state {
             State::Clean => true,

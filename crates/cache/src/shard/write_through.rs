@@ -31,7 +31,7 @@ impl Shard {
         self.write_through.begin(*at);
         self.fills.forget(first, blocks);
         for block in first..first + u64::from(blocks) {
-            // The backing may show the change before it is answered. Whoever has read it there must
+            // The backing may show the change before it is answered. A client that has read it there must
             // not find the copy from before here, nor one half of a block here and one there.
             if let Some((slot, header)) = self.current(block)
                 && header.state == State::Clean
@@ -67,9 +67,9 @@ impl Shard {
         gauges.remaining.load(Ordering::SeqCst) != before
     }
 
-    /// A pass has failed: nobody knows what the backing holds of a block now. A copy must not be
+    /// A pass has failed: it is not known what the backing holds of a block now. A copy must not be
     /// taken for the same, and what is written but not durable must not become one. What is still
-    /// to be written settles it, and is next where somebody waits for that.
+    /// to be written settles it, and is next where a flush waits for that.
     fn doubt(&mut self, gauges: &Gauges, block: u64) {
         if self.is_due(block) {
             self.write_through.owe(block);

@@ -11,7 +11,7 @@ pub(crate) struct WriteThroughQueue {
     /// Changes that wait until nothing of their blocks is on its way to the backing any more.
     line: Vec<Extent>,
     /// Blocks that a pass has failed over while the workers was to write them: it goes first there. They would
-    /// else wait as long as others go on to fail, and whoever waits for a flush with them.
+    /// else wait as long as others go on to fail, and a flush that waits with them.
     owed: Vec<u64>,
     /// As if one touched every block: nothing may begin here.
     closed: bool,
@@ -41,7 +41,7 @@ impl WriteThroughQueue {
         self.list.swap_remove(position.expect("a pass ends once"));
     }
 
-    /// A change waits for what is under way of its blocks: it goes before whoever comes later.
+    /// A change waits for what is under way of its blocks: it goes before those that come later.
     pub(crate) fn line_up(&mut self, at: Extent) {
         self.line.push(at);
     }
@@ -69,7 +69,7 @@ impl WriteThroughQueue {
         self.owed.clear();
     }
 
-    /// Whether somebody goes before this one at some of the same blocks: a change that waits there since before
+    /// Whether another change goes before this one at some of the same blocks: a change that waits there since before
     /// it came, or the workers. `waits`: this one is in the line itself.
     pub(crate) fn is_behind(&self, at: Extent, waits: bool) -> bool {
         let before = match waits {
@@ -88,7 +88,7 @@ impl WriteThroughQueue {
     }
 
     /// Whether nothing of this block is to be sent to the backing now: under a pass, and where a change waits
-    /// for what is under way, unless that waits for the workers itself. It would else wait as long as somebody goes
+    /// for what is under way, unless that waits for the workers itself. It would else wait as long as another change goes
     /// on to write there.
     #[inline]
     pub(crate) fn hold_back(&self, block: u64) -> bool {

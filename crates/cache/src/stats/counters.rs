@@ -164,7 +164,7 @@ counters! {
     gauge hit_ns: "nanoseconds",
     /// Measured write-out rate; 0: not measured yet.
     gauge drain_blocks_per_second: "blocks/s",
-    /// Write-outs that are under way at a time where nobody else wants the backing, as measured.
+    /// Write-outs that are under way at a time where nothing else wants the backing, as measured.
     gauge drain_window: "requests",
     /// Predicted time to make everything durable: to write out what waits for that, and to flush the backing; in
     /// `ordered` mode with a flush for each epoch.

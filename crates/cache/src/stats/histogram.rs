@@ -196,7 +196,7 @@ macro_rules! histograms {
 }
 
 histograms! {
-    /// Reads answered from memory, as sampled by whoever has a clock: from the request's arrival to
+    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's arrival to
     /// its answer, without what the wire to the client takes.
     hit_ns,
     /// Reads that the backing answered, each part of a read that was fetched by itself: from the

@@ -6,10 +6,10 @@
 //!
 //! *Rate*: blocks written while at least one run was under way, and what others were served beside it,
 //! over that time. *Least times*: of runs of each size (classes by powers of two), the least time that one
-//! took: how long such a run takes when nobody stands before it. Now and then a run is sent alone, to see
+//! took: how long such a run takes when nothing stands before it. Now and then a run is sent alone, to see
 //! whether that is still so. *Window*: how many runs are under way at a time. It grows while runs take
 //! about as long as they must, and shrinks when they take twice that: then they stand in line inside the
-//! device, and so does whoever reads (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
+//! device, and so do readers (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ const ONE: u32 = 256;
 const WINDOW_FIRST: u32 = 4 * ONE;
 /// A rate is told from so many blocks at least: fewer measure latency.
 const SAMPLE_BLOCKS: u64 = 256;
-/// One run in so many is as long as it can be: else nobody would learn that longer ones have become better.
+/// One run in so many is as long as it can be: else it would never learn that longer ones have become better.
 const LONG_ONE_IN: u32 = 64;
 /// One run in so many is sent alone.
 const ALONE_ONE_IN: u32 = 256;
@@ -155,7 +155,7 @@ impl Estimator {
         self.foreground_served();
     }
 
-    /// Somebody else's request was served. Beside runs it counts as a block of theirs: what the backing can
+    /// A foreground request was served. Beside runs it counts as a block of theirs: what the backing can
     /// do is not told by what others leave of it.
     #[inline]
     pub(crate) fn foreground_served(&self) {
@@ -207,7 +207,7 @@ impl Estimator {
         most: u32,
         foreground: Foreground,
     ) -> bool {
-        // Beside others, nobody knows whose queue it is.
+        // Beside others, it is not known whose queue it is.
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
         self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);

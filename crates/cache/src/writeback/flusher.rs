@@ -41,7 +41,7 @@ impl Shared {
         }
         let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
         if gauges.closed.load(Ordering::SeqCst) > 0 {
-            // In `flush` mode somebody leads, and rings when it is done.
+            // In `flush` mode a commit is under way, and rings when it is done.
             return if gauges.is_ordered() { Due::Closed } else { later };
         }
         let limit = gauges.open_limit(&self.settings.now());
@@ -83,7 +83,7 @@ impl Shared {
 enum Due {
     /// Write out everything.
     All,
-    /// Write out what is closed: nobody else does (`ordered`).
+    /// Write out what is closed: no client does (`ordered`).
     Closed,
     /// Make durable what was written out early.
     Settle,
@@ -106,13 +106,13 @@ pub(crate) async fn keep(handle: &Handle) {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
-        // An error has been counted and told to whoever waits; here nobody asks.
+        // An error has been counted and told to those that wait; the flusher asks for nothing.
         match shared.due(handle.lane.now()) {
             Due::All => _ = handle.flush().await,
             Due::Closed => _ = handle.write_out_closed().await,
             Due::Settle => {
                 if !commit::settle(handle).await {
-                    // Whoever is in the way rings.
+                    // What is in the way rings.
                     shared.kick.after(seen).await;
                 }
             }

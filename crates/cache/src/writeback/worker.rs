@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Wakes one worker, if there is work for him and the window has room. He wakes the next one.
+    /// Wakes one worker, if there is work for it and the window has room. It wakes the next one.
     pub(crate) fn wake_worker(&self, now_ns: u64) {
         let has_work = || self.shards.iter().any(|entry| entry.has_work.load(Ordering::SeqCst));
         if has_work() {
@@ -179,7 +179,7 @@ async fn carry(handle: &Handle, member: usize) {
                     continue;
                 }
                 Some(Err(error)) => {
-                    // Nobody waits for what goes wrong.
+                    // No writer waits for what goes wrong.
                     shared.throttle.work_ends();
                     handle.backing_failed(error, 1, shared.settings.retry_time_ns()).await;
                     pauses.pause(&handle.lane).await;
@@ -187,7 +187,7 @@ async fn carry(handle: &Handle, member: usize) {
                 }
             }
         } else {
-            // What is under way may be zeros alone, for which nobody waits.
+            // What is under way may be zeros alone, for which no writer waits.
             shared.end_work();
         }
         shared.work.after(seen).await;
@@ -310,8 +310,8 @@ async fn carry_zeros(handle: &Handle, entry: usize, range: &ZeroRun, run: &Run) 
     result
 }
 
-/// Notes the end of a piece of work, and tells whom it concerns. (What waited for this one is done by the
-/// same member, or by whom it calls.)
+/// Notes the end of a piece of work, and tells those that wait for it. (What waited for this one is done by the
+/// same worker, or by the one that it wakes.)
 async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gauges)) {
     let shared = &handle.shared;
     let entry = &shared.shards[number];

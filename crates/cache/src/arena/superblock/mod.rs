@@ -83,7 +83,7 @@ impl fmt::Display for Unrecoverable {
 
 impl core::error::Error for Unrecoverable {}
 
-/// How a volume stands, as its memory tells whoever takes it over.
+/// How a volume stands, as its memory tells the process that takes it over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Condition {
     /// It serves.
@@ -159,7 +159,7 @@ impl Arena {
 
     /// Writes the superblock: from now on the memory is this arena.
     pub(crate) fn adopt(&self, geometry: &Geometry, sectors: u64, identity: u64) {
-        // The first word last: without it the memory is still nobody's.
+        // The first word last: without it the memory still belongs to no volume.
         let words = self.superblock(geometry, sectors, identity);
         for (index, word) in words.into_iter().enumerate().rev() {
             self.store(index * 8, word);
@@ -217,7 +217,7 @@ impl Arena {
         self.noted(FLUSHES_FAILED_AT)
     }
 
-    /// Another flush of the backing has failed. One flush runs at a time, so nobody else counts.
+    /// Another flush of the backing has failed. One flush runs at a time, so nothing else counts.
     pub(crate) fn note_flush_failed(&self) {
         self.store(FLUSHES_FAILED_AT, self.flushes_failed().wrapping_add(1));
     }
@@ -325,7 +325,7 @@ impl Survey {
 }
 
 impl Found {
-    /// Looks through all headers of an arena that nobody runs on.
+    /// Looks through all headers of an arena that no process runs on.
     pub fn survey(&self) -> Survey {
         let (condition, durable) = (self.arena.condition(), self.arena.durable());
         let is_lost = |header: &Header| header.state.is_dirty() && !durable.cover(header.epoch);
@@ -346,7 +346,7 @@ impl Found {
             }
         }
         if condition == Condition::Discarding {
-            // Whoever takes it over gives all of that up.
+            // The process that takes it over gives all of that up.
             return Survey { rejected: survey.rejected, ..Survey::default() };
         }
         survey

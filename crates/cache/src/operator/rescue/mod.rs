@@ -1,7 +1,7 @@
 //! What a volume that cannot write to its backing still holds, in an order in which it can be saved
 //! elsewhere (C8).
 //!
-//! A rescue looks at an arena that nobody writes to: that of a failed volume, or of a process that
+//! A rescue looks at an arena that nothing writes to: that of a failed volume, or of a process that
 //! is gone. It changes nothing there. What it yields are the newest bytes of every dirty sector, by
 //! the rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
 //! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Laid over what the backing has, the items make the volume as its clients saw it.
@@ -82,7 +82,7 @@ pub struct Rescue {
 
 impl Rescue {
     /// Looks through an arena. Nothing that is dirty may change until the rescue is dropped: a failed
-    /// volume may go on with its reads, but its error may not be cleared, and nobody may recover the
+    /// volume may go on with its reads, but its error may not be cleared, and no process may recover the
     /// arena.
     ///
     /// Headers and ranges whose checksum is wrong are left out and counted. Where the operator has
