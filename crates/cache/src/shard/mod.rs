@@ -22,6 +22,8 @@ pub(crate) mod fetches;
 mod read;
 mod rebuild;
 mod status;
+#[cfg(test)]
+mod tests;
 mod write;
 mod write_through;
 pub(crate) mod write_through_queue;
