@@ -8,7 +8,7 @@
 //!           |                                               |
 //!   shard/      one lock a shard: look, fill, admit, write through, close, next_run, release
 //!           |            |             |            |
-//!   slots/      index and lists     policy.rs    admission.rs       (plain data)
+//!   slots/      the index; lists, the policy and the admission are the crate policy   (plain data)
 //!           |
 //!   arena/      headers (two atomic words a slot) and the slots' bytes, in shared memory; the superblock
 //!
@@ -31,7 +31,6 @@ extern crate alloc;
 #[cfg(feature = "laboratory")]
 extern crate std;
 
-mod admission;
 mod arena;
 mod backing;
 mod blocks;
@@ -40,7 +39,6 @@ mod dirty;
 mod epochs;
 mod operator;
 pub mod planted;
-mod policy;
 mod recovery;
 mod request;
 mod settings;

@@ -11,7 +11,6 @@ mod engine;
 mod fio;
 mod guard;
 mod latencies;
-mod lru;
 mod metadata;
 mod misses;
 mod model;

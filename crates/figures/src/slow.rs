@@ -7,13 +7,13 @@
 //! have had.
 
 use crate::client::{BLOCK, Client, Run, Waiting, Window};
-use crate::lru::Lru;
 use crate::overdrive::Overdrive;
 use crate::program::{Processors, Program, Site};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use crate::zipf::Zipf;
 use anyhow::Result;
 use lane::Random;
+use policy::{Kind, Simulation};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -128,13 +128,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The hit ratio of a plain LRU list under this load, once it is warm.
 fn lru_ratio(zipf: &Zipf, room: usize) -> f64 {
     let mut random = Random::new(99);
-    let mut lru = Lru::new(zipf.blocks(), room);
+    let mut lru = Simulation::new(Kind::Lru, room.max(1) as u32);
     for block in zipf.draw(DRAWS, &mut random) {
-        lru.touch(block);
+        lru.read(block.into());
     }
     let draws = zipf.draw(DRAWS / 4, &mut random);
     let count = draws.len() as f64;
-    draws.into_iter().filter(|&block| lru.touch(block)).count() as f64 / count
+    draws.into_iter().filter(|&block| lru.read(block.into())).count() as f64 / count
 }
 
 fn both(

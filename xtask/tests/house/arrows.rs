@@ -4,11 +4,12 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("allocations", &[]),
     ("lane", &[]),
     ("block", &["lane"]),
-    ("cache", &["allocations", "lane", "block"]),
+    ("policy", &[]),
+    ("cache", &["allocations", "lane", "block", "policy"]),
     ("layers", &["allocations", "lane", "block"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
@@ -48,6 +49,7 @@ const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[
     "lane",
     "block",
+    "policy",
     "cache",
     "layers",
     "drives",

@@ -5,7 +5,7 @@
 //! apart. Keeping a miss costs a copy ([`Window::cost_ns`]) and brings what later hits save. Absorbing
 //! costs a copy and brings requests to the backing that are never sent, because blocks are overwritten
 //! in time or written out in longer runs. While the lane gets the processors it wants, that is what
-//! `admission.rs` and the limits of the write buffer see to, and the guard steps in only where reads lose
+//! `policy::Admission` and the limits of the write buffer see to, and the guard steps in only where reads lose
 //! all the same. When the lane has to wait for a processor, each copy makes all else later: then what
 //! has not shown that it pays is left out. Not over a slow backing, though, whose requests take 20 times
 //! as long as a copy or more: a cold cache has no hits to show yet, so what is read is kept, and what is
@@ -20,9 +20,8 @@
 //! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's latency
 //! it lets more pass. Ours looks at benefit, since memory has no latency to speak of.)
 
-use crate::admission::is_slow;
-use crate::slots::index::Hash;
 use core::fmt;
+use policy::is_slow;
 
 /// How processors were to be had in a window, in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,6 +31,7 @@ pub struct Pressure {
     /// Of the window: how much of it the lane wanted one.
     pub wanted: u32,
 }
+use policy::Hash;
 
 /// What has happened in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

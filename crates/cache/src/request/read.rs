@@ -5,7 +5,6 @@ use crate::blocks::blocks_of;
 use crate::request::{Handle, SLICE};
 use crate::shard::{Fetch, Look};
 use crate::shared::ShardEntry;
-use crate::slots::index::Hash;
 use block::{Buf, Extent, Request, Result};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -17,6 +16,7 @@ fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let slice = u64::from(SLICE);
     blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
 }
+use policy::Hash;
 
 impl Handle {
     /// Cuts a read where one decision must end, and serves the parts.

@@ -4,9 +4,8 @@ use super::Shard;
 use crate::arena::{Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use crate::slots::index::Hash;
-use crate::slots::lists::List;
 use core::sync::atomic::Ordering;
+use policy::{Hash, List, NIL};
 
 impl Shard {
     /// Lets nothing begin here any more, neither changes nor write-outs. False: something is still on
@@ -48,7 +47,7 @@ impl Shard {
     fn next_dirty(&self) -> Option<u32> {
         let lists = [&self.open, &self.closing, &self.written, &self.early.written];
         let lists = lists.into_iter().chain(&self.chain);
-        lists.map(|list| list.head).find(|&slot| slot != crate::slots::lists::NIL)
+        lists.map(|list| list.head).find(|&slot| slot != NIL)
     }
 
     /// `open` is the open epoch from now on; before it, so many are closed, the oldest of them begun.

@@ -19,8 +19,6 @@ use super::Shard;
 use crate::arena::{Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use crate::slots::index::Hash;
-use crate::slots::lists::{List, NIL};
 use core::sync::atomic::Ordering;
 
 /// What was written early, and is not known to be durable.
@@ -36,6 +34,7 @@ pub(super) struct Early {
 impl Early {
     pub(super) const NONE: Early = Early { written: List::EMPTY, settling: None, writing: 0 };
 }
+use policy::{Hash, List, NIL};
 
 impl Shard {
     /// Whether blocks of the open epoch may be written out now.

@@ -30,22 +30,20 @@ pub(crate) mod write_through_queue;
 mod writeback;
 pub(crate) mod zero_ranges;
 
-use crate::admission::Admission;
 use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{self, CHAIN_MAX};
-use crate::policy::Policy;
 use crate::settings::Geometry;
 use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
-use crate::slots::index::{Hash, Hints, Index};
-use crate::slots::lists::{Links, List, NIL};
+use crate::slots::index::{Hints, Index};
 use crate::stats::counters::{Counters, Saving};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use early_writeback::Early;
+use policy::{Admission, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 
 pub(crate) use read::{Fetch, Glance, Keeps, Look};
 pub(crate) use status::Known;
@@ -92,6 +90,10 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(arena: Arena, number: u32, geometry: &Geometry) -> Shard {
+        Shard::with_policy(Kind::Lru, arena, number, geometry)
+    }
+
+    fn with_policy(kind: Kind, arena: Arena, number: u32, geometry: &Geometry) -> Shard {
         let slots = geometry.slots_per_shard();
         let extents = number * geometry.extents..(number + 1) * geometry.extents;
         let mut shard = Shard {
@@ -104,7 +106,7 @@ impl Shard {
             closing_epoch: epochs::FIRST - 1,
             index: Index::new(slots),
             links: Links::new(slots),
-            policy: Policy::lru(),
+            policy: Policy::new(kind, slots),
             free: List::EMPTY,
             open: List::EMPTY,
             chain: VecDeque::with_capacity(CHAIN_MAX + 1),
@@ -197,16 +199,16 @@ impl Shard {
 
     /// Slots that can be had: free, or clean.
     fn available(&self) -> u32 {
-        self.free.length + self.policy.held()
+        self.free.length + self.policy.clean()
     }
 
-    /// A slot that holds nothing, in no list; evicts if it must.
-    fn take_slot(&mut self) -> Option<u32> {
+    /// A slot for a block, in no list and holding nothing; evicts if it must.
+    fn take_slot(&mut self, block: u64) -> Option<u32> {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
-        let slot = self.policy.victim()?;
-        self.policy.remove(&mut self.links, slot);
+        let slot = self.policy.victim(&self.links, Hash::of(block))?;
+        self.policy.forget(&mut self.links, slot, Held::Clean);
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
@@ -216,6 +218,8 @@ impl Shard {
 
     fn give_slot(&mut self, slot: u32) {
         self.arena.free(self.base + slot);
+        // A clean one was forgotten when it left its list.
+        self.policy.forget(&mut self.links, slot, Held::Dirty);
         self.links.push_back(&mut self.free, slot);
     }
 
@@ -227,7 +231,9 @@ impl Shard {
     /// Takes a slot out of the list that its header says it is in. A dirty one stops to count.
     fn unlink(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         let list = match header.state {
-            State::Clean => return self.policy.remove(&mut self.links, slot),
+            State::Clean => {
+                return self.policy.forget(&mut self.links, slot, Held::Clean);
+            }
             State::Dirty if self.is_open(header) => {
                 gauges.open.fetch_sub(1, Ordering::Relaxed);
                 &mut self.open
@@ -267,12 +273,13 @@ impl Shard {
     }
 
     /// Publishes a clean slot that holds these sectors of a block that no other slot holds.
-    fn publish_clean(&mut self, slot: u32, block: u64, mask: u8) {
+    fn publish_clean(&mut self, slot: u32, block: u64, mask: u8, cause: Cause) {
         let header =
             Header { block, mask, epoch: 0, sequence: 0, state: State::Clean, shadowed: false };
         self.arena.publish(self.base + slot, &header);
-        self.index.insert(Hash::of(block), slot);
-        self.policy.admit(&mut self.links, slot);
+        let hash = Hash::of(block);
+        self.index.insert(hash, slot);
+        self.policy.admit(&mut self.links, slot, hash, cause);
     }
 
     /// The slots that this shard's lists, and its runs in flight, hold.
@@ -332,9 +339,10 @@ impl Shard {
             let is_first = || self.link_of(header) == 0;
             header.state == State::Written && (self.is_open(header) || is_first())
         });
-        let Policy::Lru(clean) = &self.policy;
-        walk(clean, &|header| header.state == State::Clean && !header.shadowed);
-        let idle = self.free.length + clean.length;
+        for clean in self.policy.lists() {
+            walk(clean, &|header| header.state == State::Clean && !header.shadowed);
+        }
+        let idle = self.free.length + self.policy.clean();
         let writing = self.slots - idle - self.listed();
         let dirty = self.listed() + writing;
         assert_eq!(dirty, self.dirty, "dirty slots are counted wrongly");
@@ -385,13 +393,13 @@ impl Nearer {
     pub(crate) fn slot(&self, block: u64) -> Option<u32> {
         let slot = self.cells.slot(Hash::of(block))?;
         self.arena.prefetch(self.base + slot);
-        self.links.prefetch(slot);
+        block::prefetch(self.links.link(slot));
         Some(slot)
     }
 
     /// ... then the links beside it.
     #[inline]
     pub(crate) fn neighbours(&self, slot: u32) {
-        self.links.prefetch_neighbours(slot);
+        self.links.neighbours(slot).for_each(block::prefetch);
     }
 }

@@ -1,7 +1,6 @@
 //! Reads: what is held is copied, what is missing is fetched once.
 
 use super::Shard;
-use crate::admission::Prospect;
 use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
@@ -9,6 +8,7 @@ use crate::planted::{Bug, planted};
 use crate::settings::Live;
 use crate::shard::fetches::FillId;
 use block::{Buf, Extent};
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
 
 /// Whether blocks may be kept.
@@ -59,6 +59,7 @@ pub(crate) struct Fetch {
     /// Where it stands in the request, in sectors.
     pub(crate) skip: u32,
 }
+use policy::{Cause, Hash, Held, Prospect, Verdict};
 
 impl Shard {
     /// Answers a read if all of it is held, or says that it is no business of the cache: nothing of
@@ -78,7 +79,7 @@ impl Shard {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
                 Copied::Nothing if done == 0 && at_once && blocks == 1 => {
-                    return self.decline(gauges, settings, keeps);
+                    return self.decline(gauges, settings, keeps, block);
                 }
                 _ => return Glance::Unknown,
             }
@@ -90,11 +91,13 @@ impl Shard {
     }
 
     /// A miss of one block that nothing is held of: whether it goes past without being kept.
-    fn decline(&mut self, gauges: &Gauges, settings: &Live, keeps: Keeps) -> Glance {
+    fn decline(&mut self, gauges: &Gauges, settings: &Live, keeps: Keeps, block: u64) -> Glance {
         let pays = || self.admission.pays(&self.prospect(gauges, settings));
         if keeps == Keeps::Yes && (pays() || self.admission.opens()) {
             return Glance::Unknown;
         }
+        // It is announced all the same: a policy may learn from it.
+        let _ = self.policy.miss(Hash::of(block));
         self.admission.saw(false);
         self.counters.read_misses += 1;
         self.counters.bypass_not_admitted += u64::from(keeps == Keeps::Yes);
@@ -118,9 +121,9 @@ impl Shard {
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
-                if header.state == State::Clean {
-                    self.policy.touch(&mut self.links, slot);
-                }
+                let clean = header.state == State::Clean;
+                let held = if clean { Held::Clean } else { Held::Dirty };
+                self.policy.hit(&mut self.links, slot, held);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
                 Copied::All
             }
@@ -139,7 +142,7 @@ impl Shard {
     fn current_soon(&self, block: u64) -> Option<(u32, Header)> {
         self.current_after(block, |slot| {
             self.arena.prefetch(self.base + slot);
-            self.links.prefetch(slot);
+            block::prefetch(self.links.link(slot));
         })
     }
 
@@ -183,12 +186,13 @@ impl Shard {
         if self.fills.is_full() {
             return Look::Wait;
         }
+        let wanted = self.policy_wants(from..=to);
         self.counters.read_misses += 1;
         self.counters.bypass_large += u64::from(large);
         let aside = keeps == Keeps::Bypass;
-        self.counters.bypass_not_admitted += u64::from(!pays && !large && !aside);
+        self.counters.bypass_not_admitted += u64::from(!(large || aside || pays && wanted));
         self.counters.bypass_guard += u64::from(aside && !large);
-        let fetch = self.begin_fetch(at, from, to, keep);
+        let fetch = self.begin_fetch(at, from, to, keep && wanted);
         if present {
             for block in from..=to {
                 let held = self.presence(block);
@@ -196,6 +200,12 @@ impl Shard {
             }
         }
         Look::Fetch(fetch)
+    }
+
+    /// Announces the blocks of a fetch to the policy. Whether it keeps any of them: a fetch is kept as a
+    /// whole, with what was held in its middle.
+    fn policy_wants(&mut self, blocks: RangeInclusive<u64>) -> bool {
+        blocks.fold(false, |any, block| any | (self.policy.miss(Hash::of(block)) == Verdict::Keep))
     }
 
     fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
@@ -293,7 +303,7 @@ impl Shard {
         {
             return;
         }
-        let Some(slot) = self.take_slot() else {
+        let Some(slot) = self.take_slot(block) else {
             self.counters.bypass_no_slot += 1;
             return;
         };
@@ -312,7 +322,7 @@ impl Shard {
             held |= header.mask;
             self.retire(gauges, old, &header);
         }
-        self.publish_clean(slot, block, held);
+        self.publish_clean(slot, block, held, Cause::Fetch);
         self.counters.blocks_filled += 1;
     }
 }

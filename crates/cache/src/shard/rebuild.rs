@@ -3,9 +3,8 @@
 use super::Shard;
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::dirty::gauges::Gauges;
-use crate::slots::index::Hash;
-use crate::slots::lists::List;
 use core::sync::atomic::Ordering;
+use policy::{Cause, Hash, List};
 
 impl Shard {
     pub(crate) fn arena(&self) -> &Arena {
@@ -94,7 +93,8 @@ impl Shard {
             if header.state == State::Dirty && !header.shadowed {
                 self.unlink(gauges, slot, &header);
                 self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
-                self.policy.admit(&mut self.links, slot);
+                let hash = Hash::of(header.block);
+                self.policy.admit(&mut self.links, slot, hash, Cause::Writeback);
             }
         }
     }

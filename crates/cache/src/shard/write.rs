@@ -8,7 +8,6 @@ use crate::dirty::gauges::Gauges;
 use crate::dirty::level::Level;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
-use crate::slots::index::Hash;
 use block::{Buf, Extent, SECTOR};
 use core::sync::atomic::Ordering;
 
@@ -51,6 +50,7 @@ pub(crate) struct Change<'a> {
     /// It has waited for what is under way of its blocks.
     pub(crate) lined_up: bool,
 }
+use policy::Hash;
 
 /// What becomes of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -371,7 +371,7 @@ impl Shard {
             return self.bring(old, change.source, sector, skip, sectors);
         }
         // Taking a slot may evict a clean copy of this very block: look for it afterwards.
-        let slot = self.take_slot().expect("room was asked for");
+        let slot = self.take_slot(block).expect("room was asked for");
         if planted(Bug::PublishBeforeFill) {
             let epoch = self.epoch as u16;
             let state = State::Dirty;

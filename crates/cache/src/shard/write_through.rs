@@ -8,6 +8,7 @@ use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use block::Extent;
 use core::sync::atomic::Ordering;
+use policy::Cause;
 
 /// How a passing change ended.
 #[derive(Clone, Copy)]
@@ -104,10 +105,10 @@ impl Shard {
         if let Source::Data(from) = change.source
             && keep
             && !is_held
-            && let Some(slot) = self.take_slot()
+            && let Some(slot) = self.take_slot(block)
         {
             self.arena.put(self.base + slot, sector, from, skip, sectors);
-            self.publish_clean(slot, block, bits(sector, sectors));
+            self.publish_clean(slot, block, bits(sector, sectors), Cause::WriteThrough);
         }
     }
 }

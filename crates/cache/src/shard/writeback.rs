@@ -7,8 +7,6 @@ use crate::blocks::stretches;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::zero_ranges::ZeroRun;
-use crate::slots::index::Hash;
-use crate::slots::lists::{List, NIL};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
@@ -26,6 +24,7 @@ pub(crate) struct Run {
     pieces: Arc<Pieces>,
     capacity: usize,
 }
+use policy::{Cause, Hash, List, NIL};
 
 impl Run {
     pub(crate) fn new(arena: &Arena, run_blocks: u32) -> Run {
@@ -386,7 +385,8 @@ impl Shard {
             self.give_slot(slot);
         } else {
             self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
-            self.policy.admit(&mut self.links, slot);
+            let hash = Hash::of(header.block);
+            self.policy.admit(&mut self.links, slot, hash, Cause::Writeback);
         }
     }
 

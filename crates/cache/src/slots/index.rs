@@ -10,6 +10,7 @@
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
+use policy::Hash;
 
 const SLOT_BITS: u32 = 22;
 const SLOT_MASK: u32 = (1 << SLOT_BITS) - 1;
@@ -19,29 +20,10 @@ const FAR: u32 = 15;
 /// The most slots that an index can name.
 pub(crate) const SLOTS_MAX: u32 = SLOT_MASK - 1;
 
-/// A block's place in the table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hash(u64);
-
-impl Hash {
-    /// MurmurHash3's finalizer (A. Appleby, public domain). One multiplication alone leaves the
-    /// strides of real workloads visible, and long runs of full cells with them.
-    #[inline]
-    pub(crate) fn of(block: u64) -> Hash {
-        let mut mixed = block;
-        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        Hash(mixed ^ (mixed >> 33))
-    }
-
-    fn tag(self) -> u32 {
-        (self.0 >> 58) as u32
-    }
-
-    /// A sixteenth of all blocks, always the same ones.
-    pub(crate) fn is_sampled(self) -> bool {
-        self.0 >> 40 & 15 == 0
-    }
+/// The part of a hash that its cell holds: it tells most other blocks apart.
+#[inline]
+fn tag(hash: Hash) -> u32 {
+    (hash.bits() >> 58) as u32
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,7 +78,7 @@ impl Hints {
             if cell == Cell::EMPTY {
                 return None;
             }
-            if cell.tag() == hash.tag() {
+            if cell.tag() == tag(hash) {
                 return Some(cell.slot());
             }
             at = if at + 1 == self.0.len() { 0 } else { at + 1 };
@@ -107,7 +89,7 @@ impl Hints {
 
 #[inline]
 fn home(cells: &[AtomicU32], hash: Hash) -> usize {
-    (((hash.0 & 0xffff_ffff) * cells.len() as u64) >> 32) as usize
+    (((hash.bits() & 0xffff_ffff) * cells.len() as u64) >> 32) as usize
 }
 
 impl Index {
@@ -156,7 +138,7 @@ impl Index {
             if cell == Cell::EMPTY {
                 return None;
             }
-            if cell.tag() == hash.tag() && is_it(cell.slot()) {
+            if cell.tag() == tag(hash) && is_it(cell.slot()) {
                 return Some(cell.slot());
             }
             at = self.next(at);
@@ -170,7 +152,7 @@ impl Index {
             at = self.next(at);
             displacement += 1;
         }
-        self.set(at, Cell::new(hash.tag(), displacement, slot));
+        self.set(at, Cell::new(tag(hash), displacement, slot));
     }
 
     fn cell_of(&self, hash: Hash, slot: u32) -> usize {

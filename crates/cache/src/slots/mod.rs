@@ -1,4 +1,3 @@
-//! Where a block's slot is found, and the lists that every slot is in.
+//! Where a block's slot is found. (Which lists a slot is in: `policy::Links`.)
 
 pub(crate) mod index;
-pub(crate) mod lists;

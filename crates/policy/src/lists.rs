@@ -4,19 +4,26 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// No slot.
-pub(crate) const NIL: u32 = u32::MAX;
+pub const NIL: u32 = u32::MAX;
 
 /// The ends of a list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
-    pub(crate) head: u32,
-    pub(crate) tail: u32,
-    pub(crate) length: u32,
+pub struct List {
+    /// The first slot, or [`NIL`].
+    pub head: u32,
+    /// The last slot, or [`NIL`].
+    pub tail: u32,
+    /// How many slots are in it.
+    pub length: u32,
 }
 
 impl List {
-    pub(crate) const EMPTY: List = List { head: NIL, tail: NIL, length: 0 };
+    /// A list without slots.
+    pub const EMPTY: List = List { head: NIL, tail: NIL, length: 0 };
 }
+
+/// The links of one slot.
+pub type Link = [AtomicU32; 2];
 
 /// The links of all slots of a shard: before and after, side by side. Only the shard changes them,
 /// under its lock; clones may look at them at any time to bring them nearer.
@@ -24,13 +31,14 @@ impl List {
 /// Two words, not one of eight bytes: a neighbour's link is then changed by a store alone, which
 /// waits for nothing, where half of a larger word would have to be read first.
 #[derive(Clone)]
-pub(crate) struct Links(Arc<[[AtomicU32; 2]]>);
+pub struct Links(Arc<[Link]>);
 
 const BEFORE: usize = 0;
 const AFTER: usize = 1;
 
 impl Links {
-    pub(crate) fn new(slots: u32) -> Links {
+    /// So many slots, in no list.
+    pub fn new(slots: u32) -> Links {
         Links((0..slots).map(|_| [AtomicU32::new(NIL), AtomicU32::new(NIL)]).collect())
     }
 
@@ -44,15 +52,21 @@ impl Links {
         self.0[slot as usize][side].store(other, Ordering::Relaxed);
     }
 
-    pub(crate) fn after(&self, slot: u32) -> u32 {
+    /// The slot behind this one in its list, or [`NIL`].
+    #[inline]
+    pub fn after(&self, slot: u32) -> u32 {
         self.get(slot, AFTER)
     }
 
-    pub(crate) fn before(&self, slot: u32) -> u32 {
+    /// The slot before this one in its list, or [`NIL`].
+    #[inline]
+    pub fn before(&self, slot: u32) -> u32 {
         self.get(slot, BEFORE)
     }
 
-    pub(crate) fn push_back(&mut self, list: &mut List, slot: u32) {
+    /// Puts a slot, in no list so far, at the end of a list.
+    #[inline]
+    pub fn push_back(&mut self, list: &mut List, slot: u32) {
         self.set(slot, BEFORE, list.tail);
         self.set(slot, AFTER, NIL);
         match list.tail {
@@ -63,7 +77,9 @@ impl Links {
         list.length += 1;
     }
 
-    pub(crate) fn remove(&mut self, list: &mut List, slot: u32) {
+    /// Takes a slot out of the list that it is in.
+    #[inline]
+    pub fn remove(&mut self, list: &mut List, slot: u32) {
         let (before, after) = (self.get(slot, BEFORE), self.get(slot, AFTER));
         match before {
             NIL => list.head = after,
@@ -76,7 +92,9 @@ impl Links {
         list.length -= 1;
     }
 
-    pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
+    /// Takes the first slot out of a list.
+    #[inline]
+    pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let slot = list.head;
         if slot == NIL {
             return None;
@@ -85,20 +103,17 @@ impl Links {
         Some(slot)
     }
 
-    /// Brings the link of a slot nearer.
+    /// The links of a slot, to bring them nearer.
     #[inline]
-    pub(crate) fn prefetch(&self, slot: u32) {
-        block::prefetch(&self.0[slot as usize]);
+    pub fn link(&self, slot: u32) -> &Link {
+        &self.0[slot as usize]
     }
 
-    /// Brings the links beside a slot nearer: taking it out of its list will change them.
+    /// The links beside a slot, to bring them nearer: taking it out of its list will change them.
     #[inline]
-    pub(crate) fn prefetch_neighbours(&self, slot: u32) {
-        for neighbour in [self.get(slot, BEFORE), self.get(slot, AFTER)] {
-            if let Some(link) = self.0.get(neighbour as usize) {
-                block::prefetch(link);
-            }
-        }
+    pub fn neighbours(&self, slot: u32) -> impl Iterator<Item = &Link> {
+        let beside = [self.get(slot, BEFORE), self.get(slot, AFTER)];
+        beside.into_iter().filter_map(|slot| self.0.get(slot as usize))
     }
 }
 

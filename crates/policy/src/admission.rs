@@ -9,7 +9,7 @@
 
 /// The estimate of a shard.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Admission {
+pub struct Admission {
     reads: u32,
     hits: u32,
     declined: u32,
@@ -17,13 +17,13 @@ pub(crate) struct Admission {
 
 /// What a miss meets.
 #[derive(Clone, Copy)]
-pub(crate) struct Prospect {
+pub struct Prospect {
     /// Latency of the backing's reads, if it was measured.
-    pub(crate) backing_ns: Option<u64>,
+    pub backing_ns: Option<u64>,
     /// What keeping costs.
-    pub(crate) cost_ns: u64,
+    pub cost_ns: u64,
     /// Nothing would have to go for it.
-    pub(crate) has_room: bool,
+    pub has_room: bool,
 }
 
 /// Reads after which the older half of the memory fades.
@@ -39,14 +39,14 @@ const SLOW: u64 = 20;
 
 /// Whether a backing that takes so long for a request is slow beside what keeping a block costs.
 #[inline]
-pub(crate) fn is_slow(backing_ns: u64, cost_ns: u64) -> bool {
+pub fn is_slow(backing_ns: u64, cost_ns: u64) -> bool {
     backing_ns > cost_ns.saturating_mul(SLOW)
 }
 
 impl Admission {
     /// A read was answered from memory, or was not.
     #[inline]
-    pub(crate) fn saw(&mut self, hit: bool) {
+    pub fn saw(&mut self, hit: bool) {
         self.reads += 1;
         self.hits += u32::from(hit);
         if self.reads >= WINDOW {
@@ -57,7 +57,7 @@ impl Admission {
 
     /// Whether misses pay to be kept.
     #[inline]
-    pub(crate) fn pays(&self, prospect: &Prospect) -> bool {
+    pub fn pays(&self, prospect: &Prospect) -> bool {
         if self.reads < ENOUGH || prospect.cost_ns == 0 {
             return true;
         }
@@ -71,7 +71,7 @@ impl Admission {
 
     /// Whether this miss, which does not pay, is kept all the same.
     #[inline]
-    pub(crate) fn opens(&mut self) -> bool {
+    pub fn opens(&mut self) -> bool {
         self.declined += 1;
         self.declined.is_multiple_of(DOOR)
     }

@@ -1,4 +1,4 @@
-use super::*;
+use super::super::*;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::sync::Arc;

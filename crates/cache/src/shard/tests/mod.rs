@@ -1,0 +1,2 @@
+mod doubts;
+mod policies;

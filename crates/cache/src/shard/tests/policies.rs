@@ -1,0 +1,94 @@
+//! A shard under each policy, against the simulation of that policy.
+
+use super::super::{Admit, Change, Keeps, Look, Shard, Source};
+use crate::arena::Arena;
+use crate::settings::{Geometry, Settings};
+use crate::shared::Shared;
+use alloc::sync::Arc;
+use block::{Block, Buf, Durability, Extent, Memory, Ram, WriteMode};
+use lane::Random;
+use policy::{Kind, Simulation};
+
+const GRAIN: u32 = 16;
+const BLOCKS: u64 = 64;
+const GEOMETRY: Geometry = Geometry {
+    slots: 16,
+    shards: 1,
+    region_blocks: 64,
+    extents: 4,
+    fills: 4,
+    run_blocks: 8,
+    slice_blocks: 256,
+};
+const SETTINGS: Settings = Settings {
+    write: WriteMode::Through,
+    durability: Durability::Flush,
+    dirty_blocks_max: 8,
+    dirty_age_ns: 1_000_000,
+    flush_target_ns: 0,
+    retry_time_ns: 1_000_000,
+    stall_time_ns: 0,
+    workers: 1,
+    absorb_blocks_max: 8,
+    fill_cost_ns: 0,
+};
+
+fn memory() -> Arc<Memory> {
+    Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)))
+}
+
+/// Reads a block as a request does, with a backing that answers at once. Returns whether it was held.
+fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
+    let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
+    match shard.look(gauges, &shared.settings, Keeps::Yes, &at, into) {
+        Look::Hit => true,
+        Look::Wait => panic!("nothing else is under way"),
+        Look::Fetch(fetch) => {
+            assert!(shard.overlay(&fetch, into, block..block + 1));
+            shard.keep(gauges, &fetch, into, block..block + 1);
+            shard.end_fetch(gauges, &fetch);
+            false
+        }
+    }
+}
+
+#[test]
+fn each_read_ends_as_the_simulation_of_the_policy_says() {
+    for kind in [Kind::Lru, Kind::Sieve] {
+        let ram = Ram::new(BLOCKS * 8, GRAIN);
+        let shared = Shared::new(ram.limits(), GEOMETRY, SETTINGS, 7, memory()).expect("fresh");
+        let mut shard =
+            Shard::with_policy(kind, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY);
+        let mut simulation = Simulation::new(kind, GEOMETRY.slots);
+        let (mut random, into) = (Random::new(3), Buf::new(8, GRAIN));
+        for number in 0..20_000 {
+            let block = random.below(BLOCKS).min(random.below(BLOCKS));
+            let hit = read(&mut shard, &shared, block, &into);
+            assert_eq!(hit, simulation.read(block), "{kind:?}, read {number}");
+        }
+        shard.check(&shared.gauges);
+    }
+}
+
+#[test]
+fn a_policy_hears_of_reads_of_dirty_blocks() {
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let shared = Shared::new(ram.limits(), GEOMETRY, SETTINGS, 7, memory()).expect("fresh");
+    let arena = Arena::over(memory(), &GEOMETRY, GRAIN);
+    let mut shard = Shard::with_policy(Kind::Sieve, arena, 0, &GEOMETRY);
+    let bytes = Buf::new(8, GRAIN);
+    for block in 0..2 {
+        let (at, source) = (Extent::new(block * 8, 8), Source::Data(&bytes));
+        let change = Change { at, source, fua: false, barred: None, now_ns: 0, lined_up: false };
+        let admit = shard.admit(&shared.gauges, &SETTINGS, &change);
+        assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
+    }
+    assert!(read(&mut shard, &shared, 0, &bytes), "it is dirty");
+    shard.forget_all(&shared.gauges);
+    for block in 2..17 {
+        assert!(!read(&mut shard, &shared, block, &bytes));
+    }
+    assert!(read(&mut shard, &shared, 0, &bytes), "it was read, though it was dirty then");
+    assert!(!read(&mut shard, &shared, 1, &bytes), "it was not, and went first");
+    shard.check(&shared.gauges);
+}
