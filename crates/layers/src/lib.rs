@@ -20,6 +20,7 @@ pub mod planted;
 mod ranges;
 mod unaligned;
 mod valve;
+mod wanted;
 
 pub use delay::{Delay, DelayShared};
 pub use faults::{Faults, FaultsShared};

@@ -3,7 +3,8 @@
 //! Everything is read before anything is written, so that a read that fails changes nothing.
 
 use crate::planted::{Bug, planted};
-use crate::unaligned::{Since, Unaligned};
+use crate::unaligned::Unaligned;
+use crate::wanted::Since;
 use block::{Buf, Discard, Extent, Limits, Padding, Request, Result};
 use core::ops::Range;
 

@@ -11,6 +11,7 @@
 
 use crate::planted::{Bug, planted};
 use crate::ranges::{PLACES, Place, Ranges};
+use crate::wanted::Since;
 use alloc::sync::Arc;
 use block::{Buf, Extent, Layer, Limits, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -82,10 +83,6 @@ pub struct Unaligned {
     pub(crate) limits: Limits,
 }
 
-/// A request as the stalls of its backing see it: how many there were when it came; None: one was on.
-#[derive(Clone, Copy)]
-pub(crate) struct Since(Option<u64>);
-
 impl Unaligned {
     /// The layer as one lane sees it, on top of `below`.
     pub fn attach(shared: &Arc<UnalignedShared>, below: Stack) -> Unaligned {
@@ -94,17 +91,11 @@ impl Unaligned {
     }
 
     pub(crate) fn now(&self) -> Since {
-        let Some(stall) = self.below.stall() else { return Since(Some(0)) };
-        Since(Some(stall.begun()).filter(|_| !stall.is_on()))
+        Since::now(&self.below)
     }
 
-    /// Whether the client of a request may still be waiting for it. One that was told that the backing
-    /// does not answer must not find the change done later (C8).
     pub(crate) fn still_wanted(&self, since: Since) -> Result {
-        match self.below.stall() {
-            Some(stall) if stall.is_on() || Some(stall.begun()) != since.0 => Err(stall.error()),
-            _ => Ok(()),
-        }
+        since.still_wanted(&self.below)
     }
 
     /// Serves a request of whole blocks below.

@@ -4,6 +4,7 @@
 //! a consistent source for a snapshot: nothing changes until the valve is opened again. Reads and
 //! flushes go on.
 
+use crate::wanted::Since;
 use alloc::sync::Arc;
 use block::{Error, Kind, Layer, Padding, Request, Result, Stack};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,17 +142,24 @@ impl Layer for Valve {
         if !request.is_change() {
             return self.below.serve(request, padding).await;
         }
+        let since = Since::now(&self.below);
+        let mut waited = false;
         loop {
             let seen = self.shared.opened.seen();
             if self.shared.enter() {
                 break;
             }
+            waited = true;
             if self.shared.refusing.load(Ordering::SeqCst) {
                 return Err(STOPPING);
             }
             self.shared.held.fetch_add(1, Ordering::Relaxed);
             self.shared.opened.after(seen).await;
             self.shared.held.fetch_sub(1, Ordering::Relaxed);
+        }
+        if waited && let Err(told) = since.still_wanted(&self.below) {
+            self.shared.leave();
+            return Err(told);
         }
         let result = self.below.serve(request, padding).await;
         self.shared.leave();

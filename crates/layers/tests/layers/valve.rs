@@ -1,7 +1,7 @@
 //! A closed valve holds changes, and nothing else.
 
 use crate::common::{Ends, delayed, end_of, read, send, spec, world, write};
-use block::{Request, Stack};
+use block::{Layer, Request, Stack, Stall};
 use lane::Lane;
 use layers::{Valve, ValveShared};
 use std::cell::Cell;
@@ -111,4 +111,56 @@ fn what_is_held_when_the_volume_stops_is_refused_and_never_done() {
     assert_eq!(ends.len(), 2);
     let kinds = ends.iter().map(|(_, _, end)| end.map_err(|error| error.kind));
     assert!(kinds.into_iter().all(|end| end == Err(block::Kind::Stopping)), "{ends:?}");
+}
+
+/// A stack whose backing can be said to hang.
+struct Hanging {
+    below: Stack,
+    stall: Arc<Stall>,
+}
+
+impl Layer for Hanging {
+    fn below(&self) -> &Stack {
+        &self.below
+    }
+
+    fn stall(&self) -> Option<&Arc<Stall>> {
+        Some(&self.stall)
+    }
+}
+
+#[test]
+fn what_was_held_while_the_backing_stalled_is_not_done_later() {
+    let mut world = world();
+    let lane = world.lane();
+    let stall = Arc::new(Stall::default());
+    let below = delayed(&lane, &spec(10, 100, 10, 4));
+    let below = Stack::new(&lane, Hanging { below, stall: stall.clone() });
+    let shared = ValveShared::new();
+    let stack = Stack::new(&lane, Valve::attach(&shared, below));
+    let results = Rc::new(Cell::new([None; 2]));
+    assert!(shared.close());
+    for (index, at_ns) in [(0, 0), (1, 3_000_000)] {
+        let (stack, results, waiting) = (stack.clone(), results.clone(), lane.clone());
+        let send = async move {
+            waiting.sleep_until(at_ns).await;
+            let result = stack.run(write(0, 8, 1)).await;
+            let mut all = results.get();
+            all[index] = Some(result.is_ok());
+            results.set(all);
+        };
+        lane.spawn(send).expect("a slot is free");
+    }
+    let (opener, waiting) = (shared.clone(), lane.clone());
+    let operate = async move {
+        waiting.sleep_until(1_000_000).await;
+        stall.set(true);
+        waiting.sleep_until(2_000_000).await;
+        stall.set(false);
+        waiting.sleep_until(4_000_000).await;
+        opener.open();
+    };
+    lane.spawn(operate).expect("a slot is free");
+    while world.step() {}
+    assert_eq!(results.get(), [Some(false), Some(true)], "the first client was told an error");
 }
