@@ -19,7 +19,6 @@ const CIRCLES: &[&str] = &[
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
     "pool: commit decide",
     "stack: half opening pools volume",
-    "uring: below busy file idle probe ring stretches",
 ];
 
 /// Files of the engine that hold an `impl Shared`.
