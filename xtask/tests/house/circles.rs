@@ -18,7 +18,6 @@ const CIRCLES: &[&str] = &[
     "nbd: connection export handshake outbox receiver rest sender server stop",
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
     "pool: commit decide",
-    "stack: half opening pools volume",
 ];
 
 /// Files of the engine that hold an `impl Shared`.
