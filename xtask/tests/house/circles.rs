@@ -17,7 +17,6 @@ const CIRCLES: &[&str] = &[
     "lane: core tickets",
     "nbd: connection export handshake outbox receiver rest sender server stop",
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
-    "pool: commit decide",
 ];
 
 /// Files of the engine that hold an `impl Shared`.
