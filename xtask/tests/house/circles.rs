@@ -14,7 +14,6 @@ const CIRCLES: &[&str] = &[
     "daemon: fleet sensor serve serve::site serve::stats watch",
     "drives: disk preset",
     "figures: cold guard",
-    "lane: core tickets",
     "nbd: connection export handshake outbox receiver rest sender server stop",
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
 ];
