@@ -1,4 +1,4 @@
-//! The files of a crate: which of them use one another in a circle, and who speaks for the engine's
+//! The files of a crate: which of them use one another in a circle, and which speak for the engine's
 //! shared half.
 //!
 //! What stands in a circle can only be understood together. The lists below name what is left; they may

@@ -53,7 +53,7 @@ fn the_engine_is_built_without_std() {
     }
 }
 
-/// `println!` and its like panic when nobody reads any more, and then the daemon dies.
+/// `println!` and its like panic when nothing reads any more, and then the daemon dies.
 #[test]
 fn the_product_does_not_die_when_nobody_reads_what_it_says() {
     let macros = ["print", "println", "eprint", "eprintln"].map(|name| format!("{name}!("));

@@ -9,6 +9,7 @@ mod hygiene;
 mod licences;
 mod metadata;
 mod modules;
+mod persons;
 mod semantics;
 mod source;
 mod unsafety;
