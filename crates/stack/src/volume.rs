@@ -26,8 +26,6 @@ pub struct OpenFlags {
     pub raw: bool,
     /// Refuse clients' changes, whatever the backing takes.
     pub read_only: bool,
-    /// Lanes that will attach.
-    pub lanes: u32,
     /// Who keeps the memory of a cache that may hold dirty data; None: nobody, what was not flushed
     /// ends with the process.
     pub keep: Option<Keep>,
@@ -311,7 +309,7 @@ mod tests {
     use lane::Lane;
 
     fn open(spec: Spec) -> Result<Volume, Failure> {
-        Volume::open(spec, OpenFlags { lanes: 1, ..OpenFlags::default() }, &mut |_, _| ())
+        Volume::open(spec, OpenFlags::default(), &mut |_, _| ())
     }
 
     fn cached(below: Spec) -> Spec {
