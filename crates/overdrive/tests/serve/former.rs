@@ -161,7 +161,7 @@ fn commands_of_either_program_reach_daemons_of_the_other() {
         for verb in ["show", "stats", "flush"] {
             ask(&["volume", verb, "disk"]);
         }
-        ask(&["volume", "set", "disk", "dirty-age=2s"]);
+        ask(&["volume", "set", "disk", "dirty_age=2s"]);
         let counters: serde_json::Value =
             serde_json::from_str(&ask(&["volume", "stats", "disk", "--json"])).expect("one object");
         assert!(counters["schema"].is_string(), "{counters}");
