@@ -58,7 +58,7 @@ enum Command {
     Bench(Passed),
     /// Measure again what a program can, and write it into the table of docs/FIGURES.md.
     Figures(figures::Options),
-    /// Change the engine in hundreds of small ways, and count which of them nobody notices.
+    /// Change the engine in hundreds of small ways, and count which of them no test notices.
     Mutants(mutants::Options),
     /// Build the program as it was before the arena's format changed, and test that this one takes over
     /// what it leaves, and the reverse.

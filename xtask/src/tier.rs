@@ -11,7 +11,7 @@ use std::process::{ExitCode, Stdio};
 /// What to do after a step that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AfterFailure {
-    /// The others are not run: somebody waits for the answer.
+    /// The others are not run: a person waits for the answer.
     Stop,
     /// All are run: each finds other things, and the next night is a day away.
     GoOn,

@@ -1,4 +1,4 @@
-//! An allocator for tests that counts what each thread asks of it. Whoever uses this crate has it.
+//! An allocator for tests that counts what each thread asks of it. A program that uses this crate has it.
 //!
 //! By thread, since the test harness has one, too: it says what takes longer than a minute.
 #![allow(unsafe_code)]
@@ -19,7 +19,7 @@ thread_local! {
 // neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that ends may have none any more; nobody asks it either.
+        // A thread that ends may have none any more; nothing asks it either.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
         // SAFETY: the caller's promise about the layout is handed on.
         unsafe { System.alloc(layout) }

@@ -58,7 +58,7 @@ impl Pieces {
 
 /// A counted window on pinned memory: what requests carry.
 ///
-/// While a request is under way its buffer belongs to whoever serves it.
+/// While a request is under way its buffer belongs to what serves it.
 #[derive(Clone, Debug)]
 pub struct Buf {
     pieces: Arc<Pieces>,

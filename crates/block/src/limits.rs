@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fua {
-    /// Not at all: whoever stands on it writes, then flushes.
+    /// Not at all: what stands on it writes, then flushes.
     None,
     /// By a flush of its own after the write: an error may be that flush's, and then all that was
     /// written before is in doubt.

@@ -1,9 +1,9 @@
 //! Pinned memory that the kernel, other processes and the engine share.
 //!
 //! A [`Memory`] is a stretch of bytes at a fixed place. It is only ever copied in and out, or
-//! touched as atomic words; nobody holds a reference into it, so that the kernel or another
+//! touched as atomic words; nothing holds a reference into it, so that the kernel or another
 //! process may write it at any time. Which party may write which bytes when is the protocol of
-//! whoever uses it (a request owns its buffer until it is answered; a published slot is never
+//! its user (a request owns its buffer until it is answered; a published slot is never
 //! written).
 #![allow(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub fn prefetch<T>(value: &T) {
 enum Origin {
     /// Where the allocation starts; the base is aligned within it.
     Heap(NonNull<u8>, Layout),
-    /// Somebody else's mapping, kept alive by this.
+    /// Another's mapping, kept alive by this.
     Mapped(#[allow(dead_code, reason = "held for its drop")] Box<dyn Any + Send + Sync>),
 }
 
@@ -60,7 +60,7 @@ unsafe impl Sync for Memory {}
 /// A stretch of a memory: what is to be sent.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The memory; nobody changes these bytes until the sending has ended.
+    /// The memory; nothing changes these bytes until the sending has ended.
     pub memory: Arc<Memory>,
     /// The first byte.
     pub offset: usize,
@@ -177,7 +177,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Origin::Heap(start, layout) = self.origin {
-            // SAFETY: allocated in `heap` with this layout; nobody can reach it any more.
+            // SAFETY: allocated in `heap` with this layout; nothing can reach it any more.
             unsafe { dealloc(start.as_ptr(), layout) }
         }
     }

@@ -21,7 +21,7 @@ impl Ram {
         Ram::over(Arc::new(Memory::heap(sectors as usize * grain as usize)), sectors, grain)
     }
 
-    /// A volume over memory that somebody else made.
+    /// A volume over memory that was made elsewhere.
     pub fn over(memory: Arc<Memory>, sectors: u64, grain: u32) -> Ram {
         assert!(memory.bytes() as u64 >= sectors * u64::from(grain));
         Ram { memory, limits: Limits { discard: Discard::Zeroes, ..Limits::plain(sectors, grain) } }

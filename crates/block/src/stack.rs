@@ -24,7 +24,7 @@ pub trait Block: 'static {
     fn limits(&self) -> &Limits;
 
     /// Answers here and now: no wait, no allocation, no system call, one lock section. `None`:
-    /// nothing was done, use [`Block::run`]. Who answers keeps nothing of the request's buffer: the
+    /// nothing was done, use [`Block::run`]. A layer that answers keeps nothing of the request's buffer: the
     /// caller uses that memory again at once.
     fn try_now(&self, _request: &Request) -> Option<Result> {
         None
@@ -56,7 +56,7 @@ pub trait Block: 'static {
         async move { Ok(vec![Stretch::data(at.count)]) }
     }
 
-    /// What tells that the backing has stopped to answer, where somebody watches that.
+    /// What tells that the backing has stopped to answer, where that is watched.
     fn stall(&self) -> Option<&Arc<Stall>> {
         None
     }

@@ -1,7 +1,7 @@
 //! A backing that does not answer any more.
 //!
 //! Its requests cannot be called back: what was sent may still take effect, and nothing newer of the
-//! same blocks may go before it. So nothing is cancelled. Whoever waits at the top of the stack is
+//! same blocks may go before it. So nothing is cancelled. What waits at the top of the stack is
 //! told, and what was begun stays behind as a task of its own until the backing answers after all.
 
 use crate::error::{Error, Kind, Result};
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 /// What clients are told.
 const STALLED: Error = Error::new(Kind::Io, "wait any longer: the backing does not answer");
 
-/// Whether a backing has stopped to answer, as whoever watches it says.
+/// Whether a backing has stopped to answer, as its watchdog says.
 #[derive(Default, Debug)]
 pub struct Stall {
     on: AtomicBool,
@@ -98,7 +98,7 @@ impl<T: 'static> Future for Unless<T> {
         }
         let running = self.running.take().expect("it has not ended");
         let left_behind = async move {
-            // Whoever wanted the result has been told that there is none.
+            // The client has been told that there is no result.
             let _ = running.await;
         };
         self.lane.spawn(left_behind).expect("a task slot was free");

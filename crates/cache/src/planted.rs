@@ -202,10 +202,10 @@ mod hooks {
     use core::cell::{Cell, RefCell};
     use std::boxed::Box;
 
-    /// Who hears of admissions.
+    /// What hears of admissions.
     pub type Observer = Box<dyn FnMut(Admitted)>;
 
-    /// Who sees the arena between two stores; it says after how many more it wants to see it again,
+    /// What sees the arena between two stores; it says after how many more it wants to see it again,
     /// 0: never.
     pub type StoreObserver = Box<dyn FnMut() -> u32>;
 
@@ -227,13 +227,13 @@ mod hooks {
         PLANTED.set(bug);
     }
 
-    /// Sets who hears of every change that is admitted to the write buffer on this thread. It is
+    /// Sets what hears of every change that is admitted to the write buffer on this thread. It is
     /// called inside the shard's section, while the client's task is being polled.
     pub fn observe(observer: Option<Observer>) {
         OBSERVER.set(observer);
     }
 
-    /// Sets who is called in the middle of things, with the arena as a kill at that very moment would
+    /// Sets what is called in the middle of things, with the arena as a kill at that very moment would
     /// leave it. [`watch_stores`] says when.
     pub fn observe_stores(observer: Option<StoreObserver>) {
         STORE_OBSERVER.set(observer);

@@ -64,14 +64,14 @@ pub(crate) fn dirty_blocks(asked_bytes: Option<u64>, geometry: &Geometry) -> u32
     asked.min(most).max(2) as u32
 }
 
-/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Also who wants no
+/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Also a user who wants no
 /// error to be tried again gives a slow answer its time: disks that spin up or mend a sector take some.
 pub(crate) fn stall_time_ns(retry_time_ns: u64) -> u64 {
     retry_time_ns.max(STALL_TIME_NS_MIN)
 }
 
 /// The settings in force. What can be changed while the volume is served is one word each, read without
-/// a lock wherever it is needed; who changes them, and in which order, is `operator/reconfigure.rs`.
+/// a lock wherever it is needed; what changes them, and in which order, is `operator/reconfigure.rs`.
 #[derive(Debug)]
 pub(crate) struct Live {
     write: AtomicU8,

@@ -41,7 +41,7 @@ pub struct Shared {
     pub(crate) settings: Live,
     /// They are being changed.
     pub(crate) setting: AtomicBool,
-    /// Whether the cache steps aside, and who decides that.
+    /// Whether the cache steps aside, and what decides that.
     pub(crate) bypass: Bypass,
     pub(crate) limits: Limits,
     pub(crate) arena: Arena,
@@ -72,7 +72,7 @@ pub struct Shared {
     pub(crate) in_flight: InFlight,
     /// Whether some of them hang.
     pub(crate) stall: Arc<Stall>,
-    /// How often that has begun or ended: odd from before anybody is told until after the last one is.
+    /// How often that has begun or ended: odd from before a client is told until after the last one is.
     pub(crate) stalls: AtomicU64,
     /// The operator has cleared an error after a flush had failed that no commit had acted on: what
     /// was written must be written again.

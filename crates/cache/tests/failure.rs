@@ -265,7 +265,7 @@ fn all_flushes_are_answered_while_their_leader_hangs_and_all_goes_on_when_it_com
     scene.backing.mood.set(Mood::Well);
     scene.pass_ns(STALL_NS);
     assert!(!stall.is_on());
-    assert!(shared.has_failed(), "until somebody says otherwise");
+    assert!(shared.has_failed(), "until the operator says otherwise");
     shared.clear_error();
     assert_eq!(scene.write(4, 6), Ok(()));
     assert_eq!(scene.flush(), Ok(()));
@@ -351,7 +351,7 @@ fn a_flush_that_waited_while_the_volume_failed_fails_although_the_error_is_clear
     let flush = scene.begin(Request::Flush);
     let shared = scene.cache.shared().clone();
     assert!(scene.world.run_until(|| shared.has_failed()));
-    assert!(flush.get().is_none(), "nobody has come to tell it");
+    assert!(flush.get().is_none(), "nothing has come to tell it");
     scene.backing.mood.set(Mood::Well);
     shared.clear_error();
     scene.pass_ns(1_000_000_000);
@@ -368,7 +368,7 @@ fn a_cleared_error_comes_back_after_retry_time_if_the_backing_still_fails() {
     scene.fail();
     let shared = scene.shared();
     shared.clear_error();
-    // Nobody asks: the flusher begins by itself.
+    // No request comes: the flusher begins by itself.
     scene.pass_ns(settings(Durability::Flush).retry_time_ns / 2);
     assert!(!shared.has_failed());
     scene.pass_ns(2 * settings(Durability::Flush).retry_time_ns + 1_000_000_000);

@@ -9,11 +9,11 @@ use block::{
 use cache::planted::{observe_stores, watch_stores};
 use cache::{Arena, Cache, Geometry, Rescue, Settings, Shared, What};
 use lane::{Lane, Random, World};
-#[cfg(not(feature = "laboratory"))]
-use nobody::{observe_stores, watch_stores};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+#[cfg(not(feature = "laboratory"))]
+use unseen::{observe_stores, watch_stores};
 
 /// Not a whole number of blocks: the last one is short.
 const SECTORS: u64 = 40 * 8 - 3;
@@ -48,7 +48,7 @@ impl Block for Slow {
     }
 }
 
-/// What every sector may be: one thing, or several while nobody has been told which.
+/// What every sector may be: one thing, or several while no client was told which.
 struct Model(Vec<Vec<Vec<u8>>>);
 
 impl Model {
@@ -282,9 +282,9 @@ impl Watch {
     }
 }
 
-/// Without the laboratory nobody can look into the middle of a section.
+/// Without the laboratory nothing can look into the middle of a section.
 #[cfg(not(feature = "laboratory"))]
-mod nobody {
+mod unseen {
     pub(crate) fn observe_stores(_observer: Option<Box<dyn FnMut() -> u32>>) {}
     pub(crate) fn watch_stores(_stores: u32) {}
 }

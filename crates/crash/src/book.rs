@@ -6,26 +6,13 @@ use crate::disk::NEVER;
 use crate::finding::Finding;
 use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
-use crate::plan::Kind;
+use crate::pending::{Kind, Pending};
 use crate::setup::EngineSetup;
-use crate::stamp::{self, GRAIN, Operation};
+use crate::stamp::{self, Operation, Shown};
 use crate::subject::{Admission, take_admissions};
 use crate::trace;
 use block::{Discard, Result, Stretch, WriteMode};
 use cache::Changes;
-use std::fmt;
-
-/// An operation that was sent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    pub(crate) operation: Operation,
-    pub(crate) kind: Kind,
-    pub(crate) range: Range,
-    /// The tick at which it was sent.
-    sent: u32,
-    /// Its blocks held buffered data that was not durable yet: it may be absorbed (C12).
-    overlaps_dirty: bool,
-}
 
 /// What has happened so far.
 pub(crate) struct Book {
@@ -126,7 +113,7 @@ impl Book {
             self.oracle.may_promise(durability);
         }
         if changes.write.is_some() {
-            // Nobody knows from when on writes are not held back: what may be held back is not judged.
+            // It is not known from when on writes are not held back: what may be held back is not judged.
             (self.mode, self.mode_since) = (WriteMode::BackNow, now);
         }
         trace::event([now.into(), 9, 0], format_args!("{now}: the operator sets {changes:?}"));
@@ -274,7 +261,7 @@ impl Book {
             ),
         );
         let good = result.is_ok();
-        // Somebody else's write of the same block may have been buffered since it was sent.
+        // Another client's write of the same block may have been buffered since it was sent.
         let overlaps_dirty =
             pending.overlaps_dirty || self.buffers && self.may_be_dirty(sent, range, true);
         match kind {
@@ -452,27 +439,6 @@ impl Book {
         let now = self.oracle.tick();
         (self.mode, self.mode_since) = (mode, now);
         trace::event([now.into(), 2, mode as u64], format_args!("{now}: mode {mode:?}"));
-    }
-}
-
-/// Stamps as words: the operations from sector `.0` on, each with its number of sectors.
-pub(crate) struct Shown<'a>(pub(crate) u32, pub(crate) &'a [u8]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut runs: Vec<(String, u32)> = Vec::new();
-        for (sector, bytes) in (self.0..).zip(self.1.chunks_exact(GRAIN)) {
-            let name = match stamp::decode(bytes, sector) {
-                Ok(stamp::ZERO) => "zeros".to_string(),
-                Ok(operation) => operation.to_string(),
-                Err(wrong) => format!("{wrong:?}"),
-            };
-            match runs.last_mut() {
-                Some((last, count)) if *last == name => *count += 1,
-                _ => runs.push((name, 1)),
-            }
-        }
-        runs.iter().try_for_each(|(name, count)| write!(f, " {name}x{count}"))
     }
 }
 

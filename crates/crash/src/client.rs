@@ -1,8 +1,9 @@
 //! The clients of a history: tasks that do what their plan says.
 
-use crate::book::{Book, Pending};
+use crate::book::Book;
 use crate::oracle::Range;
-use crate::plan::{Act, Kind, Step};
+use crate::pending::{Kind, Pending};
+use crate::plan::{Act, Step};
 use crate::stamp::{self, GRAIN};
 use crate::subject::{Connection, Process, on_behalf_of};
 use block::{Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};

@@ -1,10 +1,11 @@
 //! Many histories: one after the other on a thread, panics included.
 
 use crate::finding::Finding;
-use crate::laboratory::{Laboratory, Tally};
+use crate::laboratory::Laboratory;
 use crate::setup::Scale;
 use crate::stamp::mix;
 use crate::subject::Subject;
+use crate::tally::Tally;
 use crate::trace;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -5,9 +5,9 @@
 //! the machine decides how far it gets, not what it finds first.
 
 use crate::drive::{Failure, history, seed_of};
-use crate::laboratory::Tally;
 use crate::setup::Scale;
 use crate::subject::Subject;
+use crate::tally::Tally;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;

@@ -1,27 +1,16 @@
-//! The lives of a history: a process is killed, and the next one takes over its memory, its disk and
-//! its clients.
-//!
-//! Unlike the crashes that `laboratory.rs` tries at every moment, on copies, this is where the history
-//! itself goes on: what was in flight arrives late or never, the next process waits until that is over
-//! (C15), recovers, and clients send again whatever they were not answered (C10).
+//! The life of a process: it starts on a memory and a disk, and serves on some lanes until it is killed.
 
 use crate::device::Disk;
 use crate::finding::Finding;
-use crate::laboratory::Laboratory;
 use crate::midway;
-use crate::run::Run;
 use crate::setup::Setup;
 use crate::subject::{Process, Subject};
-use crate::trace;
 use block::{Memory, Stack};
 use lane::{Lane, Random, World};
 use layers::{Unaligned, UnalignedShared};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Steps that a process which nobody waited for goes on for.
-const STEPS_BESIDE: u64 = 400;
 
 /// The memory that a process starts on, to be looked at while it does.
 pub(crate) struct Watched<'a> {
@@ -69,81 +58,9 @@ impl Life {
         Ok(Life { process, lanes, alive: Rc::new(Cell::new(true)) })
     }
 
-    fn end(&self) {
+    /// Kills it: what it would still do is gone.
+    pub(crate) fn end(&self) {
         self.alive.set(false);
         self.lanes.iter().for_each(|(lane, _)| lane.abandon());
-    }
-}
-
-impl Run {
-    /// The process is killed; another one takes over, and the history goes on.
-    pub(crate) fn take_over(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-        self.takeovers -= 1;
-        if self.owner_before.is_some() || laboratory.is_lost(self) {
-            return Ok(());
-        }
-        let subject = laboratory.subject;
-        let again = self.book.borrow().open().to_vec();
-        trace::event(
-            [again.len() as u64, 6, 0],
-            format_args!("--- killed, {} operations are not answered", again.len()),
-        );
-        self.life.alive.set(false);
-        if subject.waits_for_owner() {
-            self.life.end();
-            self.disk.with(crate::disk::State::orphan);
-        }
-        let fence = self.land_late();
-        if subject.fences() {
-            while !fence.get() {
-                self.world.step();
-            }
-        }
-        self.setup.restarted(&mut self.random);
-        self.book.borrow_mut().taken_over(&self.setup.engine);
-        let one_of = self.setup.limits.midway_one_of;
-        let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
-        let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
-        self.book.borrow_mut().holds(life.process.dirty_blocks());
-        let before = std::mem::replace(&mut self.life, life);
-        if !subject.waits_for_owner() {
-            self.owner_before = Some((before, self.world.steps() + STEPS_BESIDE));
-        }
-        let faults = self.setup.faults_afterwards(&mut self.random);
-        self.disk.with(|disk| disk.set_faults(faults));
-        self.admitted.clear();
-        laboratory.kills_midway(self)?;
-        self.setup.operations = (self.setup.operations / 2).max(4);
-        self.send_clients(&again);
-        Ok(())
-    }
-
-    /// What the killed process had in flight arrives bit by bit; true: all of it has.
-    fn land_late(&mut self) -> Rc<Cell<bool>> {
-        let over = Rc::new(Cell::new(false));
-        let (lane, disk, done) = (self.world.lane(), self.disk.clone(), over.clone());
-        let latency_ns = self.setup.model.latency_ns;
-        let mut random = self.random.fork();
-        let lander = lane.clone();
-        let landing = async move {
-            loop {
-                lander.sleep_until(lander.now() + random.below(4 * latency_ns)).await;
-                lander.turn().await;
-                if !disk.with(|disk| disk.land_next()) {
-                    break;
-                }
-            }
-            done.set(true);
-        };
-        lane.spawn(landing).expect("an empty lane has room");
-        over
-    }
-
-    /// The process that nobody waited for is gone at last.
-    pub(crate) fn leave_owner_before(&mut self) {
-        let is_over = |(_, until): &mut (Life, u64)| self.world.steps() >= *until;
-        if let Some((life, _)) = self.owner_before.take_if(is_over) {
-            life.end();
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Kills in the middle of a section: the memory as it was between two stores of the engine.
 //!
-//! A `kill -9` does not wait for a section's end. Whoever keeps memory through a kill calls
+//! A `kill -9` does not wait for a section's end. A subject that keeps memory through a kill calls
 //! [`saw_store`] between two stores; the memory is copied there and then, and judged after the step,
-//! when nobody is in the middle of anything. In such a step nobody is answered and the disk does not
+//! when no task is in the middle of a section. In such a step no client is answered and the disk does not
 //! change, so disk and oracle are still those of that moment. What one thread does is one step of a
 //! history, so this is kept for each thread.
 
@@ -59,7 +59,7 @@ pub(crate) fn take() -> Vec<Vec<u8>> {
             return Vec::new();
         }
         let mut last = midway.spare.pop().unwrap_or_default();
-        let source = midway.source.as_ref().expect("somebody was watched");
+        let source = midway.source.as_ref().expect("a memory was watched");
         last.resize(source.bytes(), 0);
         source.read(0, &mut last);
         let mut seen = vec![stamp::digest(&last)];

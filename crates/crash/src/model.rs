@@ -13,8 +13,8 @@ pub struct Fault {
 }
 
 impl Faults {
-    /// Whether anything may hang. Whoever watches for that may be early in the laboratory, where time
-    /// can pass while everybody is ready: then an error has its cause in what is planned.
+    /// Whether anything may hang. A watchdog may be early in the laboratory, where time can pass while
+    /// all tasks are ready: then an error has its cause in what is planned.
     pub(crate) fn hangs(&self) -> bool {
         self.hang_ns > 0
     }

@@ -200,7 +200,7 @@ impl Oracle {
         }
     }
 
-    /// Whether the disk shows what a failed flush has taken from it, and nobody holds it: then only
+    /// Whether the disk shows what a failed flush has taken from it, and no buffer holds it: then only
     /// the process that was told knows of the loss, and no later one can answer for it.
     pub(crate) fn is_lost(&self, disk: &State) -> bool {
         (0..)
@@ -304,7 +304,7 @@ impl Oracle {
         ))
     }
 
-    /// The finding for a version that nobody wrote to this sector.
+    /// The finding for a version that was never written to this sector.
     pub(crate) fn unheard(&self, sector: u32, operation: Operation) -> Finding {
         Finding::new(
             if operation == ZERO { "C14" } else { "C4" },
@@ -347,7 +347,7 @@ impl Oracle {
         }
     }
 
-    /// One block is one thing: who sees a change in one of its sectors sees, in the others, at least
+    /// One block is one thing: a read that shows a change in one of its sectors shows, in the others, at least
     /// everything that came before that change.
     pub(crate) fn check_units(
         &self,

@@ -1,24 +1,10 @@
 //! What the clients of a history will do, drawn before it begins: the schedule cannot change it.
 
-use crate::book::Pending;
+use crate::pending::{Kind, Pending};
 use crate::setup::Setup;
 use block::{Durability, WriteMode};
 use cache::Changes;
 use lane::Random;
-
-/// One kind of operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    Read,
-    Write,
-    WriteFua,
-    Zero,
-    ZeroFua,
-    Discard,
-    Flush,
-    /// What is known without reading.
-    Status,
-}
 
 /// One thing a client does.
 #[derive(Clone, Copy, Debug)]

@@ -1,26 +1,24 @@
-//! One run of a history: clients, subject and disk in a world of their own, with a crash wherever
-//! something has changed.
+//! One run of a history: clients, subject and disk in a world of their own, step by step. Where it
+//! crashes, `laboratory/` decides.
 
-use crate::book::{Book, Pending};
+use crate::book::Book;
 use crate::client::{Client, Scratch};
 use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
-use crate::laboratory::Laboratory;
 use crate::life::{Life, Watched};
 use crate::midway;
 use crate::oracle::{Oracle, Version};
+use crate::pending::Pending;
 use crate::plan;
 use crate::setup::Setup;
 use crate::stamp::{self, GRAIN, Operation};
+use crate::subject::Subject;
 use block::Memory;
 use lane::{Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Steps after which a run is taken to go on for ever.
-const STEPS_MAX: u64 = 400_000;
 
 /// How a run begins: fresh, or where a crash has left things.
 pub(crate) struct Beginning {
@@ -54,10 +52,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// A process starts; its clients are still to come, with [`Run::send_clients`].
+    ///
     /// # Errors
     /// The subject refuses what the arena holds.
     pub(crate) fn new(
-        laboratory: &mut Laboratory<'_>,
+        subject: &dyn Subject,
         setup: Setup,
         from: Beginning,
     ) -> Result<Run, Finding> {
@@ -67,14 +67,14 @@ impl Run {
         disk.with(|disk| disk.notes_sent = true);
         let one_of = setup.limits.midway_one_of;
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
-        let life = Life::start(laboratory.subject, &setup, &disk, &mut world, watched)?;
+        let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
         let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {
             book.expect_buffer();
         }
         book.holds(life.process.dirty_blocks());
-        let mut run = Run {
+        Ok(Run {
             book: Rc::new(RefCell::new(book)),
             disk,
             arena: from.arena,
@@ -88,10 +88,7 @@ impl Run {
             answers: 0,
             random,
             setup,
-        };
-        laboratory.kills_midway(&mut run)?;
-        run.send_clients(&from.again);
-        Ok(run)
+        })
     }
 
     /// Clients come, with what they were not answered before and with plans of their own.
@@ -119,89 +116,36 @@ impl Run {
         }
     }
 
-    /// Runs to the end, with every crash on the way.
-    pub(crate) fn go(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-        while self.book.borrow().clients > 0 {
-            if !self.step(laboratory)? {
-                let state = self.life.process.describe();
-                let text = format!("nothing moves, and a client has no answer:{state}");
-                return Err(Finding::new("hang", text));
-            }
-            if self.world.steps() > STEPS_MAX {
-                let state = self.life.process.describe();
-                let text = format!("clients have no answer after {STEPS_MAX} steps:{state}");
-                return Err(Finding::new("hang", text));
-            }
-            let one_in = self.setup.takeover_one_in;
-            if self.takeovers > 0 && self.random.one_in(u64::from(one_in)) {
-                self.take_over(laboratory)?;
-            }
-        }
-        self.quieten(laboratory)
-    }
-
-    /// One step, with the crashes that can follow it and those in its middle. False: nothing moves.
-    pub(crate) fn step(&mut self, laboratory: &mut Laboratory<'_>) -> Result<bool, Finding> {
+    /// One step. False: nothing moves.
+    pub(crate) fn step(&mut self, subject: &dyn Subject) -> bool {
         let stores = midway::watch(&self.arena, self.setup.limits.midway_one_of, &mut self.random);
-        laboratory.subject.watch_stores(stores);
+        subject.watch_stores(stores);
         let moved = self.world.step();
-        laboratory.subject.watch_stores(0);
+        subject.watch_stores(0);
         self.leave_owner_before();
         self.book.borrow_mut().note_admissions(&mut self.admitted);
-        laboratory.kills_midway(self)?;
-        if moved {
-            self.after_step(laboratory)?;
-        }
-        Ok(moved)
+        moved
     }
 
-    /// C6: once nobody asks for anything, dirty data is written out by its age.
-    fn quieten(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-        if !self.life.process.buffers() {
-            return Ok(());
+    /// The process that nothing waited for is gone at last.
+    fn leave_owner_before(&mut self) {
+        let is_over = |(_, until): &mut (Life, u64)| self.world.steps() >= *until;
+        if let Some((life, _)) = self.owner_before.take_if(is_over) {
+            life.end();
         }
-        let model = &self.setup.model;
-        let age_ns = self.book.borrow().operator.dirty_age_ns_max();
-        let patience = 4 * age_ns + 200 * model.latency_ns + 10_000_000;
-        let deadline = self.world.now() + patience;
-        let steps = self.world.steps() + STEPS_MAX;
-        let rests = |life: &Life| life.process.dirty_blocks() + life.process.closed_epochs() == 0;
-        while !rests(&self.life) && self.world.now() < deadline {
-            if !self.step(laboratory)? || self.world.steps() > steps {
-                break;
-            }
-        }
-        self.life.process.check();
-        if self.disk.with(|disk| disk.errors) != [0; 3] {
-            return Ok(());
-        }
-        if !rests(&self.life) {
-            let text = format!(
-                "{} blocks are dirty and {} epochs closed {patience} ns after the last answer, with \
-                 an age limit of {} ns",
-                self.life.process.dirty_blocks(),
-                self.life.process.closed_epochs(),
-                age_ns
-            );
-            return Err(Finding::new("C6", text));
-        }
-        let book = self.book.borrow();
-        self.disk.with(|disk| book.oracle.check_flushed(disk))
     }
 
-    fn after_step(&mut self, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-        self.check_step()?;
+    /// Whether the disk has changed, or a client was answered, since this was last asked.
+    pub(crate) fn has_changed(&mut self) -> bool {
         let changes = self.disk.with(|disk| disk.changes);
         let answers = self.book.borrow().answers;
         let changed = changes != self.changes || answers != self.answers;
         (self.changes, self.answers) = (changes, answers);
-        if changed || !self.admitted.is_empty() {
-            laboratory.crash(self, changed)?;
-        }
-        Ok(())
+        changed
     }
 
-    fn check_step(&mut self) -> Result<(), Finding> {
+    /// What is promised of every moment.
+    pub(crate) fn check_step(&mut self) -> Result<(), Finding> {
         if let Some(finding) = self.book.borrow_mut().finding.take() {
             return Err(finding);
         }
@@ -240,7 +184,7 @@ fn check_sent(oracle: &Oracle, disk: &mut State) -> Result<(), Finding> {
     for write in &sent {
         let stamps = &disk.sent_stamps[write.at..][..write.count as usize * GRAIN];
         for (sector, bytes) in (write.first..).zip(stamps.chunks_exact(GRAIN)) {
-            // Rubbish is judged where somebody reads it.
+            // Rubbish is judged where it is read.
             let Ok(operation) = stamp::decode(bytes, sector) else {
                 continue;
             };

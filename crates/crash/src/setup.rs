@@ -40,7 +40,7 @@ pub struct EngineSetup {
     pub flush_target_ns: u64,
     /// How long errors are retried.
     pub retry_time_ns: u64,
-    /// How long the disk may take to answer before it counts as hanging; 0: nobody watches.
+    /// How long the disk may take to answer before it counts as hanging; 0: that is not watched.
     pub stall_time_ns: u64,
     /// Write-back tasks a lane.
     pub workers: u32,
@@ -192,7 +192,7 @@ impl Dice {
             false => Fault::default(),
         };
         setup.faults.hang = match self.0.one_in(3) {
-            // Writes alone: what the volume has failed over, and what lands when nobody waits any more.
+            // Writes alone: what the volume has failed over, and what lands when nothing waits any more.
             true => [Fault::default(), hang(self, 1, 16), Fault::default()],
             false => [hang(self, 3, 10), hang(self, 2, 16), hang(self, 3, 4)],
         };
@@ -237,7 +237,7 @@ impl Dice {
         setup.limits = setup.limits.few();
     }
 
-    /// One history in eight is about what is zero, and who says so.
+    /// One history in eight is about what is zero, and where that is told.
     fn zeroes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(8) {
             return;
@@ -319,7 +319,7 @@ impl Dice {
         }
     }
 
-    /// One history in twelve is about writers who wait for their turn: a buffer that is large enough to be
+    /// One history in twelve is about writers that wait for their turn: a buffer that is large enough to be
     /// nearly full, and changes that come faster than the disk takes them.
     fn turns(&mut self, setup: &mut Setup) {
         if !self.0.one_in(12) || setup.scale == Scale::Exhaustive {
@@ -407,7 +407,7 @@ impl Dice {
         setup.limits = Limits { power: 1, kill_one_in: 1, nested_one_in: 32, ..setup.limits.few() };
     }
 
-    /// What a process that takes over promises, if anybody changes that at all.
+    /// What a process that takes over promises, if that changes at all.
     fn restarts(&mut self, setup: &mut Setup) {
         if setup.sets > 0 && self.0.one_in(2) {
             let all = [Durability::Flush, Durability::Ordered, Durability::Scratch];

@@ -6,6 +6,8 @@
 //! A stamp names the operation that wrote it and the sector it was written for, so that whatever is
 //! found anywhere names where it came from. No log is needed to tell torn, foreign or stale data.
 
+use std::fmt;
+
 /// Bytes in a stamp: the grain of every buffer in the laboratory.
 pub const GRAIN: usize = 16;
 
@@ -26,7 +28,7 @@ pub const FIRST: Operation = 2;
 pub enum Wrong {
     /// A good stamp of another sector.
     Foreign {
-        /// Who wrote it.
+        /// The operation that wrote it.
         operation: Operation,
         /// Where to.
         sector: u32,
@@ -92,6 +94,27 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
         let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
         (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     })
+}
+
+/// Stamps as words: the operations from sector `.0` on, each with its number of sectors.
+pub(crate) struct Shown<'a>(pub(crate) u32, pub(crate) &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut runs: Vec<(String, u32)> = Vec::new();
+        for (sector, bytes) in (self.0..).zip(self.1.chunks_exact(GRAIN)) {
+            let name = match decode(bytes, sector) {
+                Ok(ZERO) => "zeros".to_string(),
+                Ok(operation) => operation.to_string(),
+                Err(wrong) => format!("{wrong:?}"),
+            };
+            match runs.last_mut() {
+                Some((last, count)) if *last == name => *count += 1,
+                _ => runs.push((name, 1)),
+            }
+        }
+        runs.iter().try_for_each(|(name, count)| write!(f, " {name}x{count}"))
+    }
 }
 
 #[cfg(test)]

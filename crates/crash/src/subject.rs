@@ -92,7 +92,7 @@ pub trait Process {
 
     /// A client comes. Dropping what is returned: it has gone.
     fn connect(&self) -> Box<dyn Connection> {
-        Box::new(Anybody)
+        Box::new(Unnoticed)
     }
 
     /// Treats writes in another way from now on.
@@ -150,7 +150,7 @@ pub trait Process {
         0
     }
 
-    /// How it stands, in words, for whoever looks into a hang.
+    /// How it stands, in words, to look into a hang.
     fn describe(&self) -> String {
         String::new()
     }
@@ -165,9 +165,9 @@ pub trait Connection {
     fn flushed(&self);
 }
 
-struct Anybody;
+struct Unnoticed;
 
-impl Connection for Anybody {
+impl Connection for Unnoticed {
     fn flushed(&self) {}
 }
 

@@ -279,7 +279,7 @@ pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fenced: bo
             into.land(&mut moving.clone());
             continue;
         }
-        // What has taken effect is in the disk's cache, and nobody will hear of it any more.
+        // What has taken effect is in the disk's cache, and no process will hear of it any more.
         into.complete_applied(moving.change);
         if !applied && !fenced {
             into.late.push(moving.clone());

@@ -1,4 +1,4 @@
-//! The trace of a run: every event folded into a hash, and printed where somebody wants to read it.
+//! The trace of a run: every event folded into a hash, and printed on request.
 //!
 //! The same seed must give the same events: that is what makes a failing seed worth printing. The
 //! state is one per thread, because a history lives on one thread.

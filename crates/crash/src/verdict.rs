@@ -228,12 +228,12 @@ impl Oracle {
         Ok(())
     }
 
-    /// The oracle of the run that follows a kill: whoever was not answered never will be.
+    /// The oracle of the run that follows a kill: what was not answered never will be.
     ///
     /// The next process goes on with the epochs that it finds in memory: what was open is open, what
     /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
-    /// owes nothing any more. Of the operations in `doubt` nobody
-    /// knows whether the buffer got them.
+    /// owes nothing any more. Of the operations in `doubt` it is
+    /// not known whether the buffer got them.
     pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation]) -> Oracle {
         let mut next = self.clone();
         next.padding.clear();

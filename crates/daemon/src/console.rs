@@ -1,4 +1,4 @@
-//! What is said to a person: lines on the standard output and the standard error that nobody need read.
+//! What is said to a person: lines on the standard output and the standard error that need not be read.
 //!
 //! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a panic ends
 //! the process: a daemon would die of the end of its log's reader, with clients connected.
@@ -14,7 +14,7 @@ static LOST: OnceLock<String> = OnceLock::new();
 /// A line could not be written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line to the standard output, as `println!` does. If nobody reads it, nothing happens; what fails
+/// Writes a line to the standard output, as `println!` does. If it is not read, nothing happens; what fails
 /// otherwise (a full disk) makes the command fail in the end; see [`lost`](crate::console::lost).
 #[macro_export]
 macro_rules! say {

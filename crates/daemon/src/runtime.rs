@@ -21,8 +21,8 @@ pub fn runtime_directory() -> PathBuf {
     }
 }
 
-/// Refuses a runtime directory that others can put sockets into: whoever connects there could not know
-/// whom they talk to.
+/// Refuses a runtime directory that others can put sockets into: a client that connects there could not
+/// know what answers it.
 ///
 /// # Errors
 /// Exit status 4.
@@ -72,7 +72,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     /// A number that no process has: above the kernel's largest.
-    const NOBODY: u32 = 5_000_000;
+    const NO_PROCESS: u32 = 5_000_000;
 
     #[test]
     fn sockets_of_the_dead_are_swept_and_no_others() {
@@ -84,8 +84,8 @@ mod tests {
         };
         // A process that lives, and for whatever reason does not listen just now.
         let own = paths(std::process::id());
-        let dead = paths(NOBODY);
-        let far = paths(NOBODY + 1);
+        let dead = paths(NO_PROCESS);
+        let far = paths(NO_PROCESS + 1);
         let named = runtime.path().join("mine.sock");
         for path in own.iter().chain(&dead).chain([&named]) {
             drop(UnixListener::bind(path).expect("room"));

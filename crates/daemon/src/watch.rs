@@ -55,7 +55,7 @@ impl Watch {
             let stopped = self.site.has_ended();
             let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
             if stalled {
-                // Whoever waits for changes that do not end asks whether to give up.
+                // What waits for changes that do not end asks whether to give up.
                 self.site.volume.valve().nudge();
             }
             if let Some(news) = told.of_stall(stalled) {
@@ -74,7 +74,7 @@ impl Watch {
         }
     }
 
-    /// Sees to it that somebody keeps the volume's memory (C5), until it is stopped.
+    /// Sees to it that the volume's memory is kept (C5), until it is stopped.
     async fn keep(self) {
         let lane = self.ring.lane();
         loop {

@@ -1,4 +1,4 @@
-//! Block devices as /sys and /proc show them; nobody needs to be root for that.
+//! Block devices as /sys and /proc show them; that takes no rights.
 
 use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};

@@ -1,7 +1,7 @@
 //! A hard disk: seeks, rotation, zones, a cache.
 
-use crate::preset::ModelError;
-use crate::preset::{Options, Reader};
+use crate::options::Options;
+use crate::reader::{ModelError, Reader};
 use crate::timed::Op;
 use alloc::format;
 use libm::{pow, sqrt};

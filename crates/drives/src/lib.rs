@@ -15,12 +15,15 @@ extern crate std;
 mod disk;
 mod fast;
 mod ftl;
+mod options;
 mod preset;
 mod random;
+mod reader;
 mod shape;
 mod smart;
 pub mod theory;
 mod timed;
+mod vendor;
 
 pub use disk::{Disk, DiskModel};
 pub use fast::Fast;
@@ -28,11 +31,13 @@ pub use ftl::{
     Counters, Found, Ftl, Idle, MapCost, MapKind, Nand, Pacing, Place, Purpose, Settings, SlcFull,
     SlcSettings, Victims,
 };
+pub use options::Options;
 pub use preset::{
-    About, Derived, Drive, Fact, FlashModel, Kind, Model, ModelError, Options, PUBLISHED,
-    Predicted, Published, predicted,
+    About, Derived, Drive, FlashModel, Kind, Model, PUBLISHED, Predicted, Published, predicted,
 };
 pub use random::Random;
+pub use reader::{Fact, ModelError};
 pub use shape::{SLOT_BYTES, Shape};
-pub use smart::{Attribute, Health, Vendor};
+pub use smart::{Attribute, Health};
 pub use timed::{Op, Timed, Timing, slot_ns};
+pub use vendor::Vendor;

@@ -7,35 +7,9 @@ use crate::ftl::Ftl;
 use crate::preset::FlashModel;
 use crate::shape::SLOT_BYTES;
 use crate::timed::Timed;
+use crate::vendor::Vendor;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// Whose attributes a drive has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Vendor {
-    /// Samsung's SATA drives.
-    Samsung,
-    /// Intel's X25 series from its second generation on.
-    Intel,
-    /// Intel's X25 series before that: it does not count what a workload wears.
-    IntelFirst,
-    /// Indilinx Barefoot.
-    Indilinx,
-    /// SandForce.
-    SandForce,
-    /// NVMe's health log, whose fields have names and no numbers.
-    Nvme,
-}
-
-/// The words for vendors in drives' files, in the order of [`Vendor`].
-pub(crate) const VENDORS: [(&str, Vendor); 6] = [
-    ("samsung", Vendor::Samsung),
-    ("intel", Vendor::Intel),
-    ("intel-first", Vendor::IntelFirst),
-    ("indilinx", Vendor::Indilinx),
-    ("sandforce", Vendor::SandForce),
-    ("nvme", Vendor::Nvme),
-];
 
 /// One attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,6 +133,7 @@ fn field(name: &'static str, raw: u64) -> Attribute {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vendor::VENDORS;
     use crate::{Drive, Kind, Model, Op, Options};
 
     #[test]

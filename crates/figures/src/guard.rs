@@ -91,7 +91,7 @@ impl Drop for Hogs {
     }
 }
 
-/// Two servers, on processors of their own, and who loads them from another one.
+/// Two servers, on processors of their own, and what loads them from another one.
 struct Contest<'a> {
     overdrive: &'a Overdrive,
     client: String,

@@ -122,7 +122,7 @@ fn by_own(bed: &mut Bed, processors: &Processors, arguments: &Arguments) -> Resu
         let what = format!("{what}, against both asleep");
         line(&what, &Pairs::of(&found, |period| *period), target);
     }
-    // Where both share a processor, nobody is woken over a distance: what sleeping costs then.
+    // Where both share a processor, no wake crosses a distance: what sleeping costs then.
     processors.take_servers()?;
     let together = bed.period(false, Waiting::Blocked, arguments.run_ms)?;
     processors.take_clients()?;
@@ -145,7 +145,7 @@ fn ceiling(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments
     Ok(())
 }
 
-/// What the polling server takes once nobody asks, and what it says of itself.
+/// What the polling server takes once no request comes, and what it says of itself.
 fn idle(mut bed: Bed, arguments: &Arguments) -> Result<()> {
     let (start_ns, before) = (wall_ns(), bed.polling.used_ns()?);
     bed.period(true, Waiting::Spinning, arguments.run_ms)?;

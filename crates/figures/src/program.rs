@@ -45,7 +45,7 @@ pub(crate) struct Passing(PathBuf);
 
 impl Passing {
     /// A directory for sockets, which is also the runtime directory of the servers started here:
-    /// what they keep is found by nobody else. Its path is short, as those of sockets must be.
+    /// what they keep is found by no other. Its path is short, as those of sockets must be.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -164,7 +164,7 @@ impl Program {
     /// served. A minute: memory is made, and what is kept is recovered, before that.
     ///
     /// # Errors
-    /// If it ends, or serves nobody within a minute.
+    /// If it ends, or serves no client within a minute.
     pub(crate) fn start(mut command: Command, socket: &Path) -> Result<Program> {
         let child = command
             .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
 //! Hits through the whole server, against other servers: nbdkit's disk in memory above all.
 //!
-//! All servers run at once and are asked in turns; whoever is not asked sleeps. The client has a
+//! All servers run at once and are asked in turns; a server that is not asked sleeps. The client has a
 //! processor for itself, the servers share the others.
 
 use crate::client::{Client, NullServer, Paced, Waiting, Window};
@@ -213,7 +213,7 @@ fn one(
     processors.take_clients()
 }
 
-/// The most reads a second, of everyone; the order turns round with each round.
+/// The most reads a second, of every server; the order turns round with each round.
 fn peak(all: &mut [Contestant], window: usize, arguments: &Arguments) -> Result<()> {
     println!("peak, {window} reads under way, a client that spins on a processor of its own:");
     let window = Window { reads: window, waiting: Waiting::Spinning, run_ms: arguments.run_ms };

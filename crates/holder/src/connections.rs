@@ -1,4 +1,4 @@
-//! Those who are connected to a holder: few, and none of them waited for.
+//! The connections of a holder: few, and none of them waited for.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The most that are connected at a time.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
 
-/// One who is connected. The descriptor does not block.
+/// One connection. The descriptor does not block.
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     /// The process at the other end, when it connected.
@@ -17,7 +17,7 @@ pub(crate) struct Connection {
     is_silent: bool,
 }
 
-/// All who are connected, the oldest first. At most one is the owner.
+/// All connections, the oldest first. At most one is the owner.
 pub(crate) struct Connections(Vec<Connection>);
 
 impl Connections {
@@ -26,7 +26,7 @@ impl Connections {
     }
 
     /// Adds one. If there are too many, another is cut off: the oldest that has said nothing, else
-    /// the oldest, but never the owner. So a crowd of silent ones keeps nobody out.
+    /// the oldest, but never the owner. So a crowd of silent ones keeps no other out.
     pub(crate) fn add(&mut self, socket: OwnedFd) {
         if self.0.len() >= CONNECTIONS_MAX {
             let silent = self.0.iter().position(|one| one.is_silent && !one.is_owner);
@@ -59,7 +59,7 @@ impl Connections {
         self.0[index].is_silent = false;
     }
 
-    /// Makes one the owner; whoever was it before is closed already, and no longer is.
+    /// Makes one the owner; the one before is closed already, and no longer is.
     pub(crate) fn own(&mut self, index: usize, pid: i32) {
         self.0.iter_mut().for_each(|one| one.is_owner = false);
         self.0[index].is_owner = true;

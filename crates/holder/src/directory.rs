@@ -21,9 +21,9 @@ const SUFFIX: &str = ".sock";
 /// What came of an attempt to reach a holder.
 pub(crate) enum Reached {
     Yes(OwnedFd),
-    /// Nobody listens there.
+    /// No process listens there.
     No,
-    /// Somebody listens, and too many wait already.
+    /// A process listens, and too many connections wait already.
     Crowded,
 }
 
@@ -57,7 +57,7 @@ fn connect(path: &Path, address: &SocketAddrUnix) -> io::Result<Reached> {
     let socket = socket()?;
     match rustix::net::connect(&socket, address) {
         Ok(()) if is_trusted(&socket) => Ok(Reached::Yes(socket)),
-        // Whoever it is, the descriptors he would give are not ours.
+        // The descriptors that another user would give are not ours.
         Ok(()) | Err(Errno::ACCESS | Errno::PERM) => Err(failed(
             path,
             io::ErrorKind::PermissionDenied,
@@ -76,7 +76,7 @@ pub(crate) fn reach(runtime: &Path, key: &str) -> io::Result<Reached> {
     connect(&path, &address(&path)?)
 }
 
-/// The process that listens for a key. None: it has gone, or does not let anybody in.
+/// The process that listens for a key. None: it has gone, or lets no connection in.
 pub(crate) fn pid_at(runtime: &Path, key: &str) -> Option<i32> {
     match reach(runtime, key) {
         Ok(Reached::Yes(socket)) => uring::peer(&socket).ok().map(|peer| peer.process),
@@ -133,7 +133,7 @@ fn lock(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes a path that nobody listens on out of the way; refuses to touch anything else.
+/// Takes a path that no process listens on out of the way; refuses to touch anything else.
 fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -204,7 +204,7 @@ impl Seat {
         found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
-    /// Listens anew at the same path, which somebody has taken away.
+    /// Listens anew at the same path, which was taken away.
     pub(crate) fn again(&self) -> io::Result<Seat> {
         let runtime = self.directory.parent().unwrap_or(Path::new("/"));
         Seat::bind(runtime, self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
@@ -214,7 +214,7 @@ impl Seat {
         self.socket.as_fd()
     }
 
-    /// The next who waits to be heard; `AGAIN` if nobody does.
+    /// The next connection that waits to be accepted; `AGAIN` if none does.
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
         rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
     }
@@ -257,16 +257,16 @@ mod tests {
     fn a_live_one_is_left_alone_and_a_stale_one_replaced() -> io::Result<()> {
         let runtime = tempfile::tempdir()?;
         let live = Seat::bind(runtime.path(), "a")?;
-        let refused = Seat::bind(runtime.path(), "a").expect_err("somebody listens");
+        let refused = Seat::bind(runtime.path(), "a").expect_err("a process listens");
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        // As after a kill: the path stays, nobody listens.
+        // As after a kill: the path stays, no process listens.
         let stale = live.socket.try_clone()?;
         let path = holders(runtime.path()).join("a.sock");
         fs::rename(&path, runtime.path().join("aside"))?;
         drop((live, stale));
         fs::rename(runtime.path().join("aside"), &path)?;
         let next = Seat::bind(runtime.path(), "a")?;
-        // Somebody else's socket by now is not removed.
+        // Another process's socket by now is not removed.
         fs::remove_file(&path)?;
         let other = std::os::unix::net::UnixListener::bind(&path)?;
         drop(next);

@@ -1,20 +1,19 @@
 //! The hidden command: how a holder comes to life.
 
 use crate::connections::Connections;
-use crate::deadline::{Deadline, within};
+use crate::deadline::Deadline;
 use crate::directory::Seat;
 use crate::life::{Holder, unix_s};
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::Contents;
+use crate::tell::tell;
 use crate::wire::{Answer, Ask, encode};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -28,13 +27,6 @@ pub(crate) const DETACHED: &str = "OVERDRIVE_HOLDER";
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// From -1000 (never) to 1000 (first): whether to be killed when memory runs out.
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
-/// The longest line, in characters of at most four bytes; below PIPE_BUF.
-const LINE_CHARACTERS: usize = 1000;
-/// How long a line may take.
-const TELLING: Duration = Duration::from_millis(500);
-/// syslog(3): facility daemon, severity warning.
-const SYSLOG_WARNING: u8 = 3 << 3 | 4;
-
 /// What a holder goes by.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
@@ -42,26 +34,6 @@ pub struct Terms<'a> {
     pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
     /// How often an orphan looks whether its image has been deleted.
     pub look_every: Duration,
-}
-
-/// Says something to whoever may still listen: on stderr, and to the system's log. The daemon's
-/// terminal may be gone, so nothing here may fail.
-pub(crate) fn tell(message: &str) {
-    // A pipe that is ready takes so much without waiting for its reader.
-    let line = format!("od-holder[{}]: {message}", std::process::id());
-    let line: String = line.chars().take(LINE_CHARACTERS).collect();
-    let log = UnixDatagram::unbound().and_then(|socket| {
-        socket.set_nonblocking(true)?;
-        socket.send_to(format!("<{SYSLOG_WARNING}>{line}").as_bytes(), "/dev/log")
-    });
-    drop(log);
-    let stderr = io::stderr();
-    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if rustix::event::poll(&mut polled, Some(&now)) == Ok(1) {
-        // It may be a file, which always is ready, on the very file system that does not answer.
-        within(TELLING, move || drop(writeln!(io::stderr(), "{line}")));
-    }
 }
 
 /// The whole of `overdrive hold`, with what is dirty told by the arena's headers.
@@ -93,7 +65,7 @@ pub fn hold_on(terms: &Terms<'_>) -> ExitCode {
     }
 }
 
-/// Starts this program once more, in a session of its own and as nobody's child.
+/// Starts this program once more, in a session of its own and not as our child.
 fn detach() -> io::Result<()> {
     close_strays();
     // Fails where we lead a group already, which then is a session of its own.
@@ -104,14 +76,14 @@ fn detach() -> io::Result<()> {
         .env(DETACHED, "1")
         .current_dir("/")
         .stdin(Stdio::inherit())
-        // A holder has nothing to say there, and who reads the daemon's output must see its end.
+        // A holder has nothing to say there, and a reader of the daemon's output must see its end.
         .stdout(Stdio::null())
         .stderr(if is_lasting(&io::stderr()) { Stdio::inherit() } else { Stdio::null() })
         .spawn()
         .map(drop)
 }
 
-/// Closes what whoever started the daemon has left open by mistake: it would live as long as we do.
+/// Closes what the daemon's parent has left open by mistake: it would live as long as we do.
 fn close_strays() {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<i32> =
@@ -120,7 +92,7 @@ fn close_strays() {
     numbers.into_iter().for_each(|number| drop(uring::inherited(number)));
 }
 
-/// Whether nobody waits for this stream to end: a terminal or a file, no pipe.
+/// Whether no reader waits for this stream to end: a terminal or a file, no pipe.
 fn is_lasting(stream: &impl AsFd) -> bool {
     let kind = rustix::fs::fstat(stream).map(|found| FileType::from_raw_mode(found.st_mode));
     matches!(kind, Ok(FileType::RegularFile | FileType::CharacterDevice))

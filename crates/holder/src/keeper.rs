@@ -1,15 +1,16 @@
-//! Who keeps a volume's memory: a process of its own, or the service manager.
+//! What keeps a volume's memory: a process of its own, or the service manager.
 //!
 //! All of this waits, at most some seconds. It is for starting and stopping, not for a lane.
 
-use crate::process::{self, Process};
+use crate::kept::{Kept, Looked, Taken};
+use crate::process::{self, Process, Roll};
 use crate::store::{self, Store};
-use crate::wire::{Kept, Status};
+use crate::wire::Status;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A connection to who keeps a volume's memory. While it is open this process is the owner.
+/// A connection to what keeps a volume's memory. While it is open this process is the owner.
 ///
 /// Dropped without [`Keeper::release`], as when the process dies, what is dirty stays kept.
 #[derive(Debug)]
@@ -23,24 +24,6 @@ enum Kind {
     Systemd(Store),
 }
 
-/// A volume's memory, to be read only. Its backing is not among it: to close that may wait for a file
-/// system that does not answer.
-#[derive(Debug)]
-pub struct Looked {
-    /// Which volume it is.
-    pub kept: Kept,
-    /// The memory with its dirty blocks.
-    pub arena: OwnedFd,
-}
-
-/// What is kept of a volume.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) kept: Kept,
-    pub(crate) arena: OwnedFd,
-    pub(crate) backing: OwnedFd,
-}
-
 /// What was kept of a volume, and is ours now.
 #[derive(Debug)]
 pub struct Found {
@@ -51,26 +34,8 @@ pub struct Found {
     /// The backing's open file description, with its locks. To be used as it is: opened once more,
     /// the image would be found locked by this one.
     pub backing: OwnedFd,
-    /// Who goes on keeping both.
+    /// What goes on keeping both.
     pub keeper: Keeper,
-}
-
-/// What came of asking all holders.
-#[derive(Debug, Default)]
-pub struct Roll {
-    /// How those are that answer.
-    pub answered: Vec<Status>,
-    /// Those that are there and do not answer within some seconds.
-    pub silent: Vec<Silent>,
-}
-
-/// A holder that is there and does not answer: it is stopped.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Silent {
-    /// The identity of the backing that it keeps something for.
-    pub key: String,
-    /// Its process, if that is known.
-    pub pid: Option<i32>,
 }
 
 impl Found {
@@ -126,7 +91,7 @@ impl Keeper {
     }
 
     /// Nothing is dirty any more: both descriptors are let go, and the keeper ends. When this
-    /// returns, nobody but this process keeps the image locked.
+    /// returns, only this process keeps the image locked.
     ///
     /// # Errors
     /// If the keeper does not answer; it then keeps what it has.

@@ -1,9 +1,9 @@
-//! The holder: who keeps a volume's memory when its daemon dies (clause C5).
+//! The holder: what keeps a volume's memory when its daemon dies (clause C5).
 //!
-//! Dirty blocks lie in the *arena*, a sealed memfd. Such memory lives as long as somebody has a
-//! descriptor of it, and so does a lock on an image as long as somebody has its open file
+//! Dirty blocks lie in the *arena*, a sealed memfd. Such memory lives as long as a process has a
+//! descriptor of it, and so does a lock on an image as long as a process has its open file
 //! description. So a second process, so small and so dull that it has no reason to die, has both:
-//! the arena, and the *backing* with its locks, so that nobody else can use the image while there
+//! the arena, and the *backing* with its locks, so that no other process can use the image while there
 //! is dirty data for it. One holder a volume.
 //!
 //! ```text
@@ -29,26 +29,26 @@
 //! ```
 //!
 //! The daemon starts it as the hidden command `hold`, with one end of a socket pair as its stdin.
-//! It starts itself once more in a session of its own and leaves, so that the holder is nobody's
-//! child and leaves no zombie. The owner is not a process but an open connection: when the last
+//! It starts itself once more in a session of its own and leaves, so that the holder has no
+//! parent that waits for it and leaves no zombie. The owner is not a process but an open connection: when the last
 //! descriptor of that is closed, by whatever way of dying, the volume is orphaned.
 //!
 //! # What is spoken
 //!
 //! Packets (`SOCK_SEQPACKET`) of one JSON object each, at most 32 KiB, and descriptors beside them.
 //!
-//! | ask | who | answer |
+//! | ask | from | answer |
 //! |---|---|---|
-//! | `keep {volume, backing, key, runtime, pid}` + arena, backing | who started it, once | `kept` |
-//! | `take {pid}` | anybody while there is no owner, or the owner again | `kept {volume, backing, key}` + arena, backing; `busy {pid}` |
+//! | `keep {volume, backing, key, runtime, pid}` + arena, backing | the daemon that started it, once | `kept` |
+//! | `take {pid}` | any while there is no owner, or the owner again | `kept {volume, backing, key}` + arena, backing; `busy {pid}` |
 //! | `release` | the owner | `done`; it is gone |
-//! | `status` | anybody | `status {...}` |
-//! | `look` | anybody | `kept` + arena, without becoming the owner |
-//! | `discard {takes}` | anybody while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
+//! | `status` | any | `status {...}` |
+//! | `look` | any | `kept` + arena, without becoming the owner |
+//! | `discard {takes}` | any while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
 //!
-//! Anybody is: the same user, or root. What is not understood is answered with `error {message}`.
-//! Nobody can keep the holder waiting: it never blocks on a connection, and who does not read his
-//! answer is cut off.
+//! Any is: a process of the same user, or of root. What is not understood is answered with
+//! `error {message}`. No client can keep the holder waiting: it never blocks on a connection, and one
+//! that does not read its answer is cut off.
 //!
 //! # Under systemd
 //!
@@ -70,19 +70,23 @@ mod directory;
 mod hold;
 mod image;
 mod keeper;
+mod kept;
 mod key;
 mod life;
 mod notify;
 mod packet;
+mod pid;
 mod process;
 mod store;
 mod survey;
+mod tell;
 mod wire;
 
 pub use hold::{HOLD, Terms, hold, hold_on};
-pub use keeper::{Found, Keeper, Looked, Roll, Silent};
+pub use keeper::{Found, Keeper};
+pub use kept::{Kept, Looked};
 pub use key::key_at;
 pub use notify::{notify_ready, notify_stopping, scrub};
-pub use process::Busy;
+pub use process::{Busy, Roll, Silent};
 pub use survey::Contents;
-pub use wire::{Kept, Status};
+pub use wire::Status;

@@ -1,12 +1,15 @@
-//! The holder's life: one thread, one poll, no wait for anybody.
+//! The holder's life: one thread, one poll, no wait for a connection.
 
 use crate::connections::{Connections, Sent};
 use crate::deadline::{Deadline, within};
 use crate::directory::{self, Seat};
 use crate::image;
+use crate::kept::Kept;
 use crate::packet::{self, PACKET_BYTES, Received};
+use crate::pid::own_pid;
 use crate::survey::{Contents, Survey};
-use crate::wire::{Answer, Ask, Kept, Status, encode};
+use crate::tell::tell;
+use crate::wire::{Answer, Ask, Status, encode};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::io;
@@ -103,7 +106,7 @@ impl Holder<'_> {
         polled.push(PollFd::from_borrowed_fd(self.seat.socket(), PollFlags::IN));
         let sockets = self.connections.sockets();
         polled.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        // An owned holder has nothing to look for: it sleeps until somebody wants something.
+        // An owned holder has nothing to look for: it sleeps until a connection wants something.
         let timeout = self.connections.owner().is_none().then(|| look.timeout());
         rustix::event::poll(&mut polled, timeout.as_ref())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -115,7 +118,7 @@ impl Holder<'_> {
         })
     }
 
-    /// One packet of everybody who has said something, then new ones, then signals.
+    /// One packet of every connection that has said something, then new connections, then signals.
     fn round(&mut self, ready: &Ready, buffer: &mut [u8]) -> Life {
         // From the last to the first: ending one then moves none that is still to be heard.
         for &index in ready.talkers.iter().rev() {
@@ -133,10 +136,10 @@ impl Holder<'_> {
         for _ in 0..ADMITTED_MAX {
             match self.seat.accept() {
                 Ok(socket) if directory::is_trusted(&socket) => self.connections.add(socket),
-                // A stranger, or who has gone again.
+                // Another user, or a connection that has gone again.
                 Ok(_) | Err(Errno::CONNABORTED | Errno::INTR) => (),
                 Err(Errno::AGAIN) => return,
-                // The system is out of something; who waits at the door stays there.
+                // The system is out of something; connections that wait to be accepted stay there.
                 Err(_) => return rest(),
             }
         }
@@ -151,7 +154,7 @@ impl Holder<'_> {
                 let most = format!("a packet has at most {PACKET_BYTES} bytes and two descriptors");
                 self.refuse(index, most)
             }
-            // Nobody has a descriptor to give: they are closed here.
+            // No connection has a descriptor to give: they are closed here.
             Ok(Received::Packet(bytes, _)) => {
                 self.connections.heard(index);
                 match serde_json::from_slice(&buffer[..bytes]) {
@@ -232,7 +235,7 @@ impl Holder<'_> {
         {
             return Ends;
         }
-        crate::hold::tell(&orphan_message(&self.kept, &contents));
+        tell(&orphan_message(&self.kept, &contents));
         Stays
     }
 
@@ -247,7 +250,7 @@ impl Holder<'_> {
             backing,
             key,
             owner_pid: self.owner_pid(),
-            holder_pid: rustix::process::getpid().as_raw_nonzero().get(),
+            holder_pid: own_pid(),
             dirty_blocks,
             ranges,
             failed,
@@ -263,7 +266,7 @@ impl Holder<'_> {
     /// Ends although there may be something to lose, and says so.
     fn gives_up(&self, why: &str) -> Life {
         let Kept { volume, backing, .. } = &self.kept;
-        crate::hold::tell(&format!("what was kept of volume {volume} ({backing}) is gone: {why}"));
+        tell(&format!("what was kept of volume {volume} ({backing}) is gone: {why}"));
         Ends
     }
 
@@ -272,7 +275,7 @@ impl Holder<'_> {
         if self.connections.owner().is_some() {
             return Stays;
         }
-        // Nobody could take over what nobody finds. If it cannot be had now, the next look tries.
+        // What cannot be found could not be taken over. If it cannot be had now, the next look tries.
         if !self.seat.is_there()
             && let Ok(seat) = self.seat.again()
         {
@@ -284,7 +287,7 @@ impl Holder<'_> {
         }
     }
 
-    /// Only SIGTERM means anything, and only where it costs nobody his data.
+    /// Only SIGTERM means anything, and only where no data is lost by it.
     fn signal(&self) -> Life {
         let mut buffer = [0; SIGNAL_BYTES];
         let Ok(SIGNAL_BYTES) = rustix::io::read(&*self.signals, &mut buffer) else {
@@ -314,7 +317,7 @@ impl Holder<'_> {
     }
 }
 
-/// Whether the other end is closed, also if nobody has heard of that yet.
+/// Whether the other end is closed, also if that was not noticed yet.
 fn is_closed(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

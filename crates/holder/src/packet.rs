@@ -58,7 +58,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Received, 
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Ok(Received::TooLong);
     }
-    // A packet of no bytes looks like the end; nobody here sends one.
+    // A packet of no bytes looks like the end; neither side sends one.
     if got.bytes == 0 {
         return Ok(Received::Closed);
     }

@@ -3,16 +3,17 @@
 use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
-use crate::keeper::{Looked, Roll, Silent, Taken};
+use crate::kept::{Kept, Looked, Taken};
 use crate::packet;
-use crate::wire::{Answer, Ask, Kept, Status};
+use crate::pid::{is_ending, own_pid};
+use crate::wire::{Answer, Ask, Status};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use std::{error, fmt, fs};
+use std::{error, fmt};
 
 /// How long a holder may take to start, to answer, and to go.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ const LISTED: Duration = Duration::from_secs(5);
 /// How long a volume must be busy to be called so: its daemon may just be ending.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Somebody serves the volume.
+/// A daemon serves the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy {
     /// The process that does.
@@ -29,7 +30,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// What an error of this crate says about who is in the way, if that is what it says.
+    /// What an error of this crate says about the process in the way, if that is what it says.
     pub fn of(error: &io::Error) -> Option<Busy> {
         error.get_ref()?.downcast_ref::<Busy>().copied()
     }
@@ -49,6 +50,24 @@ impl From<Busy> for io::Error {
     }
 }
 
+/// What came of asking all holders.
+#[derive(Debug, Default)]
+pub struct Roll {
+    /// How those are that answer.
+    pub answered: Vec<Status>,
+    /// Those that are there and do not answer within some seconds.
+    pub silent: Vec<Silent>,
+}
+
+/// A holder that is there and does not answer: it is stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silent {
+    /// The identity of the backing that it keeps something for.
+    pub key: String,
+    /// Its process, if that is known.
+    pub pid: Option<i32>,
+}
+
 /// The owner's connection to a holder.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -63,19 +82,6 @@ fn unexpected(answer: Answer) -> io::Error {
             io::ErrorKind::InvalidData,
             format!("the holder answered what was not asked ({other:?})"),
         ),
-    }
-}
-
-fn own_pid() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
-}
-
-/// Whether a process has ended, or is ending: it has no memory of its own any more, but may still
-/// have descriptors.
-pub(crate) fn is_ending(pid: i32) -> bool {
-    match fs::read_to_string(format!("/proc/{pid}/status")) {
-        Ok(status) => !status.lines().any(|line| line.starts_with("VmSize:")),
-        Err(_) => true,
     }
 }
 
@@ -94,7 +100,7 @@ fn once(
                 .map(|(answer, descriptors)| (socket, answer, descriptors)),
         };
         match asked {
-            // A holder that ends says so to everybody, also to who has not asked for that.
+            // A holder that ends says so to all connections, also to those that have not asked for that.
             Ok((_, Answer::Done, _)) if !matches!(ask, Ask::Discard { .. }) => {
                 if !deadline.pause() {
                     return Err(packet::cut_off());
@@ -338,15 +344,15 @@ mod tests {
         let runtime = tempfile::tempdir().expect("a directory");
         let image = tempfile::NamedTempFile::new().expect("a file");
         let key = key_at(image.path()).expect("a file has a key");
-        let seat = Seat::bind(runtime.path(), &key).expect("nobody has it");
-        // Its owner has just gone and has left nothing: it says so to whoever is connected.
+        let seat = Seat::bind(runtime.path(), &key).expect("it is free");
+        // Its owner has just gone and has left nothing: it says so to all that are connected.
         let holder = thread::spawn(move || {
             let deadline = Deadline::after(ANSWER);
-            packet::wait(seat.socket(), deadline).expect("somebody comes");
-            let socket = seat.accept().expect("he is there");
-            packet::wait(&socket, deadline).expect("he asks something");
+            packet::wait(seat.socket(), deadline).expect("a connection comes");
+            let socket = seat.accept().expect("it is there");
+            packet::wait(&socket, deadline).expect("it asks something");
             drop(seat);
-            packet::send(&socket, &encode(&Answer::Done), &[]).expect("he listens");
+            packet::send(&socket, &encode(&Answer::Done), &[]).expect("it listens");
         });
         let taken = Process::take(runtime.path(), &key).expect("nothing is in the way");
         assert!(taken.is_none());

@@ -2,10 +2,10 @@
 //! Source: systemd's "File Descriptor Store", sd_notify(3), sd_listen_fds(3).
 
 use crate::deadline::Deadline;
-use crate::keeper::Taken;
+use crate::kept::{Kept, Taken};
 use crate::notify::{self, notify};
 use crate::packet::PACKET_BYTES;
-use crate::wire::{Kept, encode};
+use crate::wire::encode;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::MemfdFlags;
 use rustix::io::{Errno, FdFlags};

@@ -1,17 +1,8 @@
-//! What is said between a holder and those who ask it.
+//! What is said between a holder and its clients.
 
+use crate::kept::Kept;
+use crate::pid::is_ending;
 use serde::{Deserialize, Serialize};
-
-/// Which volume it is that is kept.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Kept {
-    /// The volume's name.
-    pub volume: String,
-    /// The backing as its user wrote it, for messages.
-    pub backing: String,
-    /// The backing's identity ([`crate::key_at`]).
-    pub key: String,
-}
 
 /// How a holder is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,7 +21,7 @@ pub struct Status {
     pub dirty_blocks: u64,
     /// Pending ranges of zeros.
     pub ranges: u64,
-    /// The volume has failed (C8), and nobody has cleared that yet.
+    /// The volume has failed (C8), and that was not cleared yet.
     pub failed: bool,
     /// Why it is not known what is dirty: the three above then say nothing.
     pub unknown: Option<String>,
@@ -52,10 +43,10 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether nobody serves the volume: there is no owner, or it has just died and the kernel still
+    /// Whether no daemon serves the volume: there is no owner, or it has just died and the kernel still
     /// closes what it had.
     pub fn is_orphaned(&self) -> bool {
-        self.owner_pid.is_none_or(crate::process::is_ending)
+        self.owner_pid.is_none_or(is_ending)
     }
 }
 
@@ -93,29 +84,8 @@ pub(crate) enum Answer {
     Error { message: String },
 }
 
-/// The longest name of a volume and of a backing that is kept, in bytes. Both come back in answers,
-/// where JSON makes up to six bytes of one.
-pub(crate) const NAME_BYTES: usize = 255;
-pub(crate) const BACKING_BYTES: usize = 4096;
 /// The longest path that is told beside them, in bytes.
 pub(crate) const PATH_BYTES: usize = 900;
-
-impl Kept {
-    /// Whether it can be kept: it comes back in every answer, and the key becomes a file's name.
-    pub(crate) fn check(&self) -> std::io::Result<()> {
-        crate::key::check(&self.key)?;
-        if self.volume.len() > NAME_BYTES || self.backing.len() > BACKING_BYTES {
-            let message = format!(
-                "the volume's name has {} bytes and its backing's {}: at most {NAME_BYTES} and \
-                 {BACKING_BYTES} can be kept",
-                self.volume.len(),
-                self.backing.len()
-            );
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
-        }
-        Ok(())
-    }
-}
 
 /// As it goes into a packet.
 pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
@@ -125,6 +95,7 @@ pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::{BACKING_BYTES, NAME_BYTES};
     use crate::packet::PACKET_BYTES;
 
     #[test]

@@ -30,7 +30,7 @@ use uring::{File, Listener, Ring};
 /// At which request something is to happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Arm {
-    /// Whom to kill; None: the power is cut.
+    /// The process to kill; None: the power is cut.
     pid: Option<Pid>,
     kind: Doing,
     /// How often the point is still to be passed.
@@ -132,7 +132,7 @@ impl State {
 
     fn strike(&self, pid: Option<Pid>) {
         match pid {
-            // It may have ended by itself; whoever armed us will see that.
+            // It may have ended by itself; the run that armed us will see that.
             Some(pid) => drop(kill_process(pid, Signal::KILL)),
             None => self.silent.set(true),
         }
@@ -140,7 +140,7 @@ impl State {
     }
 
     fn say(&self, words: &str) {
-        // Whoever does not listen any more has ended, and so do we.
+        // A run that does not listen any more has ended, and so do we.
         let _ = writeln!(&self.reports, "{words}");
     }
 }
@@ -262,7 +262,7 @@ pub struct Terms<'a> {
     pub flushes: Flushes,
 }
 
-/// Serves a disk until whoever gives the commands has gone; they come by a socket.
+/// Serves a disk until the process that gives the commands has gone; they come by a socket.
 ///
 /// # Errors
 /// If there is no io_uring, or the socket cannot be had.

@@ -7,7 +7,7 @@
 //!   after its answer, everything is left that was completed before it was sent, or something newer in
 //!   its place. An FUA write is a flush, and orders itself, too.
 //!
-//! The judge sees the whole image before anybody changes it again, so it also takes note of what is
+//! The judge sees the whole image before it is changed again, so it also takes note of what is
 //! left: from then on that is what there is, durable and verified.
 
 use crate::ledger::{BLOCK_SECTORS, Ledger};
@@ -69,7 +69,7 @@ impl Signs {
         }
     }
 
-    /// What a sector shows if it is one of the two that is left, and nobody knows which.
+    /// What a sector shows if it is one of the two that is left, and it is not known which.
     fn or(self, other: Signs) -> Signs {
         Signs {
             after: self.after.min(other.after),

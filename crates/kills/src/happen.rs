@@ -1,7 +1,7 @@
 //! What happens to a daemon besides kills: stops, upgrades, freezes, backings that fail.
 
 use crate::plan::Event;
-use crate::run::{Crew, Run};
+use crate::run::{Clients, Run};
 use crate::stage::Daemon;
 use crate::time::{rest, wait_until};
 use anyhow::{Context, Result, ensure};
@@ -17,26 +17,31 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Run {
     /// The event, for a daemon under load.
-    pub(crate) fn happen(&mut self, event: &Event, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    pub(crate) fn happen(
+        &mut self,
+        event: &Event,
+        daemon: &mut Daemon,
+        clients: Clients,
+    ) -> Result<()> {
         match event {
-            Event::Stop => return self.stop(daemon, crew),
-            Event::Flush => return self.flush(daemon, crew),
-            Event::Quiet => return self.quiet(daemon, crew),
-            Event::Rescue => return self.rescue(daemon, crew),
-            Event::Upgrade => return self.upgrade(daemon, crew),
+            Event::Stop => return self.stop(daemon, clients),
+            Event::Flush => return self.flush(daemon, clients),
+            Event::Quiet => return self.quiet(daemon, clients),
+            Event::Rescue => return self.rescue(daemon, clients),
+            Event::Upgrade => return self.upgrade(daemon, clients),
             Event::Holder => self.holder()?,
             Event::Freeze => self.freeze()?,
             Event::Retry => self.fail_and_mend()?,
             Event::Kill(_) | Event::Cut(_) | Event::Change | Event::Resize => {}
         }
         rest(Duration::from_millis(self.random.below(300)));
-        self.finish(daemon, crew)
+        self.finish(daemon, clients)
     }
 
     /// SIGTERM: everything that was answered is on the backing, and durable.
-    fn stop(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    fn stop(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         daemon.signal(Signal::TERM);
-        crew.join();
+        clients.join();
         let status = daemon.wait()?;
         self.tally.stops += 1;
         self.ledger().note("stopped");
@@ -56,57 +61,47 @@ impl Run {
 
     /// `volume flush` under load: what was answered before it outlives a power cut after it, whatever a
     /// flush means to clients.
-    fn flush(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    fn flush(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let sent_at = self.ledger().send_flush();
         self.place.well(&["volume", "flush", "v"])?;
         self.ledger().durable(sent_at);
         self.tally.flushes += 1;
         self.ledger().note("flushed by the operator");
         rest(Duration::from_millis(self.random.below(40)));
-        self.cut_now(daemon, crew)
+        self.cut_now(daemon, clients)
     }
 
-    /// Nobody asks for anything any more: the daemon makes everything durable by itself that a flush has
+    /// No request comes any more: the daemon makes everything durable by itself that a flush has
     /// covered, and a power cut then takes nothing.
-    fn quiet(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    fn quiet(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         self.scene.stop.store(true, Ordering::SeqCst);
-        crew.join();
+        clients.join();
         let Err(why) = flush_as_client(&self.place.socket()) else {
             if !wait_until(PATIENCE * 3, || self.place.is_clean()) {
-                self.accuse("what is dirty is not written out while nobody asks".to_owned());
+                self.accuse("what is dirty is not written out while no request comes".to_owned());
             }
             self.ledger().all_durable();
             self.tally.quiets += 1;
             self.ledger().note("quiet");
-            return self.cut_now(daemon, Crew::default());
+            return self.cut_now(daemon, Clients::default());
         };
         self.accuse(format!("a client could not flush: {why}"));
         Ok(())
     }
 
-    /// What the backing holds, and how much of it is not flushed.
-    pub(crate) fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
-        let path = self.place.path(name);
-        let said = self.backing.ask(&format!("dump {}", path.display()))?;
-        let unflushed = said.strip_prefix("dumped ").and_then(|number| number.parse().ok());
-        let image = fs::read(&path)?;
-        fs::remove_file(&path)?;
-        Ok((image, unflushed.context("the backing counts")?))
-    }
-
     /// `overdrive upgrade`: clients reconnect, and find everything.
-    fn upgrade(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    fn upgrade(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         if let Err(error) = self.place.well(&["upgrade"]) {
             self.accuse(format!("{error:#}"));
         }
-        crew.join();
+        clients.join();
         self.tally.upgrades += 1;
         self.ledger().note("upgraded");
         self.ledger().begin_life(self.left.context("a daemon was there")?);
         self.scene.errors_expected.store(false, Ordering::SeqCst);
-        let Some(crew) = self.serve(daemon)? else { return Ok(()) };
+        let Some(clients) = self.serve(daemon)? else { return Ok(()) };
         rest(Duration::from_millis(100 + self.random.below(200)));
-        self.finish(daemon, crew)
+        self.finish(daemon, clients)
     }
 
     /// The holder dies: the daemon must start another one.
@@ -183,12 +178,12 @@ impl Run {
 
     /// The backing fails for good: what it holds, with the rescue file over it, is what was
     /// acknowledged.
-    fn rescue(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    fn rescue(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         self.backing.ask("fail write")?;
         self.ledger().note("fail write");
         let failed = self.becomes("failed");
         self.scene.stop.store(true, Ordering::SeqCst);
-        crew.join();
+        clients.join();
         let file = self.place.path("rescued");
         let name = file.to_str().context("a plain path")?.to_owned();
         // Saved it is still kept, and can be saved to the same file again.

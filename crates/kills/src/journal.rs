@@ -1,6 +1,6 @@
-//! The last things that happened, for whoever has to find out why.
+//! The last things that happened, to find out why something is wrong.
 
-use crate::ledger::Change;
+use crate::change::Change;
 use std::collections::VecDeque;
 
 /// Entries that are kept.

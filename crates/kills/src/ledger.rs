@@ -1,10 +1,11 @@
 //! The judge: what every sector may hold, from what the clients were told.
 //!
 //! Each sector has one writer, which never has two changes of one block under way, so its history is
-//! a list of numbered versions. While somebody serves, and after a kill, a read shows the newest
+//! a list of numbered versions. While a daemon serves, and after a kill, a read shows the newest
 //! version that was acknowledged, or a later one that was sent and not answered. What was seen once
 //! stays seen. What a power cut may leave is judged in `cut.rs`.
 
+pub use crate::change::Change;
 use crate::journal::{Act, Journal};
 use crate::sector::{FIRST, Sector};
 pub use crate::sector::{Low, Version};
@@ -33,21 +34,6 @@ pub struct Promise {
     lows: Vec<Low>,
     /// Of each block that it touches, the changes so far; None: one was under way.
     changes: Vec<Option<u64>>,
-}
-
-/// A change that is to be sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// Its number.
-    pub number: u64,
-    /// Its first sector.
-    pub first: u64,
-    /// Its sectors.
-    pub count: u32,
-    /// It is an FUA write: a write and a flush.
-    pub fua: bool,
-    /// When it was sent.
-    sent: u64,
 }
 
 /// Something that must not be.
@@ -282,7 +268,7 @@ impl Ledger {
         self.judge_blocks(promise, &found)
     }
 
-    /// Whether blocks that were written whole, and that nobody changed meanwhile, are whole.
+    /// Whether blocks that were written whole, and were not changed meanwhile, are whole.
     fn judge_blocks(&mut self, promise: &Promise, found: &[Found]) -> bool {
         let range = blocks(promise.first, found.len() as u64);
         for (block, changes) in range.zip(&promise.changes) {

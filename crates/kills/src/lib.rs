@@ -15,10 +15,12 @@
 #![forbid(unsafe_code)]
 
 pub mod backing;
+mod change;
 mod cut;
 mod happen;
 mod journal;
 pub mod ledger;
+mod lives;
 pub mod lossy;
 pub mod plan;
 mod run;
@@ -29,5 +31,6 @@ mod tally;
 mod time;
 pub mod worker;
 
-pub use run::{Outcome, Terms, run};
+pub use lives::{Outcome, run};
+pub use plan::Terms;
 pub use tally::Tally;

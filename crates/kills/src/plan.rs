@@ -1,9 +1,11 @@
 //! What happens to a daemon, chosen by the seed.
 
-use crate::run::Terms;
+use crate::lossy::Flushes;
 use crate::tally::Tally;
 use block::Durability;
 use lane::Random;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// When a kill or a cut comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +27,7 @@ pub enum Event {
     Cut(Strike),
     /// An operator's flush under load, then a power cut.
     Flush,
-    /// Nobody asks for anything until nothing is dirty, then a power cut.
+    /// No request comes until nothing is dirty, then a power cut.
     Quiet,
     /// A kill; the next daemon has the other durability, and the power is cut soon after it serves.
     Change,
@@ -144,6 +146,34 @@ fn one(random: &mut Random, only: Only) -> Event {
         Only::Retry => Event::Retry,
         Only::Rescue => Event::Rescue,
     }
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The `overdrive` program.
+    pub program: PathBuf,
+    /// Where all choices come from.
+    pub seed: u64,
+    /// Stop after so long.
+    pub time: Option<Duration>,
+    /// Stop after so many kills; None where cuts are given: none of them.
+    pub kills: Option<u64>,
+    /// Stop after so many power cuts; None where kills are given: none of them.
+    pub cuts: Option<u64>,
+    /// Let only this happen.
+    pub only: Option<Only>,
+    /// What the daemons make of a flush.
+    pub mode: Mode,
+    /// The write buffers of the daemons, one after the other and then again from the first on; `default`: what
+    /// they make of it. None: that always.
+    pub dirty_bytes: Vec<String>,
+    /// Serve with this durability, whatever is judged: a lie that power cuts must show.
+    pub serve_as: Option<String>,
+    /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
+    pub no_holder: bool,
+    /// What the backing does at a flush: of what it does not do, power cuts must show something.
+    pub flushes: Flushes,
 }
 
 /// What happens next; `last`: what happened before.

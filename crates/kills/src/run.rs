@@ -1,23 +1,22 @@
-//! A run: one volume, one history, many lives of the daemon.
+//! What outlives a daemon of a run, and what every life of one is made of: to serve, to be killed, to
+//! have the power cut.
 
 use crate::backing;
-use crate::ledger::{Ledger, Violation};
-use crate::lossy::Flushes;
-use crate::plan::{self, Event, Mode, Only, Strike};
+use crate::ledger::Ledger;
+use crate::plan::{Event, Strike, Terms};
 use crate::stage::{Backing, Daemon, Mount, Place};
 use crate::tally::Tally;
-use crate::time::{now, rest};
+use crate::time::{now, rest, wait_until};
 use crate::worker::{End, Habits, Scene, Worker};
 use anyhow::{Context, Result, ensure};
 use block::Durability;
 use lane::Random;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
-use std::path::PathBuf;
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The volume's size in bytes.
@@ -28,46 +27,6 @@ const CLIENTS: u64 = 4;
 const POINT: Duration = Duration::from_secs(2);
 /// How long a daemon is waited for that is to serve first.
 const SERVING: Duration = Duration::from_secs(30);
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub struct Terms {
-    /// The `overdrive` program.
-    pub program: PathBuf,
-    /// Where all choices come from.
-    pub seed: u64,
-    /// Stop after so long.
-    pub time: Option<Duration>,
-    /// Stop after so many kills; None where cuts are given: none of them.
-    pub kills: Option<u64>,
-    /// Stop after so many power cuts; None where kills are given: none of them.
-    pub cuts: Option<u64>,
-    /// Let only this happen.
-    pub only: Option<Only>,
-    /// What the daemons make of a flush.
-    pub mode: Mode,
-    /// The write buffers of the daemons, one after the other and then again from the first on; `default`: what
-    /// they make of it. None: that always.
-    pub dirty_bytes: Vec<String>,
-    /// Serve with this durability, whatever is judged: a lie that power cuts must show.
-    pub serve_as: Option<String>,
-    /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
-    pub no_holder: bool,
-    /// What the backing does at a flush: of what it does not do, power cuts must show something.
-    pub flushes: Flushes,
-}
-
-/// What came of it.
-pub struct Outcome {
-    /// What was done.
-    pub tally: Tally,
-    /// What must not be.
-    pub violations: Vec<Violation>,
-    /// What the last daemon has said.
-    pub said: String,
-    /// How long it took.
-    pub time: Duration,
-}
 
 /// Everything that outlives a daemon.
 pub(crate) struct Run {
@@ -81,21 +40,21 @@ pub(crate) struct Run {
     /// The durability of the daemon whose memory the next one may find; None: it finds nothing.
     pub(crate) left: Option<Durability>,
     /// What has happened last.
-    last: Event,
+    pub(crate) last: Event,
     /// The memory that the daemon has, in MiB.
     pub(crate) memory_mib: u64,
     pub(crate) said: String,
     pub(crate) habits: Habits,
-    signals: uring::File,
+    pub(crate) signals: uring::File,
     /// The last to go: the mount is in it.
     _directory: TempDir,
 }
 
 /// The clients of a life.
 #[derive(Default)]
-pub(crate) struct Crew(Vec<JoinHandle<End>>);
+pub(crate) struct Clients(Vec<JoinHandle<End>>);
 
-impl Crew {
+impl Clients {
     /// Waits for all of them.
     pub(crate) fn join(self) -> Vec<End> {
         let panicked = |_| End::Lost("it panicked".to_owned());
@@ -107,42 +66,8 @@ impl Crew {
     }
 }
 
-/// Runs until the terms are met or something is violated; `progress` is called after every life.
-///
-/// # Errors
-/// What keeps the run from going on and is no violation: a program that is missing, no FUSE.
-pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
-    let start = now();
-    let mut run = Run::new(terms)?;
-    while !run.is_over(start) {
-        let event = plan::choose(&mut run.random, &run.terms, &run.tally, &run.last);
-        let lived = run.life(&event);
-        run.last = event;
-        run.take_counts();
-        progress(&run.tally);
-        if !run.ledger().violations().is_empty() {
-            break;
-        }
-        lived?;
-    }
-    if run.ledger().violations().is_empty() {
-        // Whatever the last life has left behind must be whole as well.
-        run.ledger().doubt();
-        run.life(&Event::Stop)?;
-        run.take_counts();
-    }
-    let violations = run.ledger().violations().to_vec();
-    run.place.kill_holders()?;
-    Ok(Outcome {
-        tally: run.tally.clone(),
-        violations,
-        said: run.said.clone(),
-        time: start.elapsed(),
-    })
-}
-
 impl Run {
-    fn new(terms: Terms) -> Result<Run> {
+    pub(crate) fn new(terms: Terms) -> Result<Run> {
         let signals = uring::signals()?;
         let directory = tempfile::Builder::new().prefix("k").rand_bytes(5).tempdir()?;
         let mut random = Random::new(terms.seed);
@@ -181,23 +106,6 @@ impl Run {
         })
     }
 
-    /// Whether somebody wants an end, by SIGINT or SIGTERM.
-    fn is_interrupted(&self) -> bool {
-        let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::event::poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
-    }
-
-    fn is_over(&self, start: Instant) -> bool {
-        if self.is_interrupted() {
-            return true;
-        }
-        let time = self.terms.time.is_some_and(|time| start.elapsed() >= time);
-        let (kills, cuts) = (self.terms.kills, self.terms.cuts);
-        let done = self.tally.kills >= kills.unwrap_or(0) && self.tally.cuts >= cuts.unwrap_or(0);
-        time || ((kills.is_some() || cuts.is_some()) && done)
-    }
-
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.scene.ledger.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -206,103 +114,8 @@ impl Run {
         self.ledger().accuse(what);
     }
 
-    fn take_counts(&mut self) {
-        self.tally.requests = self.scene.requests.load(Ordering::Relaxed);
-        self.tally.judged_bytes = self.scene.judged_bytes.load(Ordering::Relaxed);
-        self.tally.errors = self.scene.errors.load(Ordering::Relaxed);
-    }
-
-    /// The durability of the next daemon.
-    fn durability(&mut self) -> Durability {
-        let durability = self.terms.mode.next(&mut self.random, self.left, &self.last);
-        self.tally.ordered += u64::from(durability == Durability::Ordered);
-        self.tally.changed += u64::from(self.left.is_some_and(|left| left != durability));
-        self.left = Some(durability);
-        durability
-    }
-
-    /// The arguments of the next daemon. What it holds in memory outlives any of these changes.
-    fn arguments(&mut self, event: &Event, durability: Durability) -> Vec<String> {
-        let write = if self.random.one_in(3) { "back" } else { "back-now" };
-        let age = ["200ms", "1s", "5s"][self.random.below(3) as usize];
-        let retry = if event.fails() { "300ms" } else { "30s" };
-        let memory = format!("{}M", self.memory_mib);
-        let mut all = vec!["--memory", &memory, "--write", write];
-        all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
-        // By number: what else is chosen is the same without it.
-        let buffers = &self.terms.dirty_bytes;
-        let turn = self.tally.lives as usize % buffers.len().max(1);
-        if let Some(bytes) = buffers.get(turn).filter(|bytes| *bytes != "default") {
-            all.extend(["--dirty-bytes", bytes.as_str()]);
-        }
-        let honest = match durability {
-            Durability::Flush => "flush",
-            Durability::Ordered => "ordered",
-            Durability::Scratch => "scratch",
-        };
-        all.extend(["--durability", self.terms.serve_as.as_deref().unwrap_or(honest)]);
-        if self.terms.no_holder {
-            all.push("--no-holder");
-        }
-        all.into_iter().map(str::to_owned).collect()
-    }
-
-    /// One life of the daemon, from its start to its end by `event`.
-    fn life(&mut self, event: &Event) -> Result<()> {
-        self.tally.lives += 1;
-        self.habits = Habits {
-            depth: 1 + self.random.below(12) as usize,
-            flush_in: [8, 40, 400, 2000][self.random.below(4) as usize],
-            pause_us: [0, 0, 200, 1000][self.random.below(4) as usize],
-            verifies: self.random.below(3) > 0,
-        };
-        if self.random.one_in(16) {
-            self.ledger().doubt();
-        }
-        self.scene.stop.store(false, Ordering::SeqCst);
-        self.scene.errors_expected.store(event.fails(), Ordering::SeqCst);
-        let durability = self.durability();
-        self.ledger().begin_life(durability);
-        let arguments = self.arguments(event, durability);
-        self.ledger().note(&format!("serve {}, to end by {event:?}", arguments.join(" ")));
-        let mount = self.mount.as_ref().context("the backing is mounted")?.path.clone();
-        let mut daemon = Daemon::start(&self.place, &mount, &arguments)?;
-        let result = self.end_by(event, &mut daemon);
-        self.said = daemon.said();
-        let recovered = daemon.recovered_bytes();
-        self.tally.recovered_bytes += recovered;
-        self.tally.recoveries += u64::from(recovered > 0);
-        // Whatever happened: nothing of this life goes on.
-        daemon.signal(Signal::KILL);
-        result
-    }
-
-    fn end_by(&mut self, event: &Event, daemon: &mut Daemon) -> Result<()> {
-        match event {
-            Event::Kill(strike) => self.kill(strike, daemon),
-            Event::Cut(strike) => self.cut(strike, daemon),
-            Event::Change => {
-                let strike = Strike::Served(100 + self.random.below(600));
-                self.kill(&strike, daemon)
-            }
-            Event::Resize => {
-                let strike = Strike::After(self.random.below(400));
-                self.kill(&strike, daemon)?;
-                self.memory_mib = if self.memory_mib == 16 { 24 } else { 16 };
-                self.tally.settles += 1;
-                self.ledger().doubt();
-                Ok(())
-            }
-            _ => {
-                let Some(crew) = self.serve(daemon)? else { return Ok(()) };
-                rest(Duration::from_millis(100 + self.random.below(500)));
-                self.happen(event, daemon, crew)
-            }
-        }
-    }
-
     /// Clients for a daemon that serves.
-    pub(crate) fn crew(&mut self) -> Crew {
+    pub(crate) fn clients(&mut self) -> Clients {
         let socket = self.place.socket();
         let spawn = |index: u64| {
             let random = self.random.fork();
@@ -310,15 +123,15 @@ impl Run {
             let socket = socket.clone();
             std::thread::spawn(move || worker.run(&socket))
         };
-        Crew((0..CLIENTS).map(spawn).collect())
+        Clients((0..CLIENTS).map(spawn).collect())
     }
 
     /// Waits until the daemon serves, and lets clients at it. None: it did not, and was accused.
-    pub(crate) fn serve(&mut self, daemon: &mut Daemon) -> Result<Option<Crew>> {
+    pub(crate) fn serve(&mut self, daemon: &mut Daemon) -> Result<Option<Clients>> {
         match daemon.wait_serving() {
             Some(time) => {
                 self.tally.serving.push(time);
-                Ok(Some(self.crew()))
+                Ok(Some(self.clients()))
             }
             None => {
                 let status = daemon.wait()?;
@@ -332,8 +145,8 @@ impl Run {
     }
 
     /// Serves until it is time to strike. Returns the clients, and whether a point was reached.
-    fn until(&mut self, strike: &Strike, pid: u32, daemon: &mut Daemon) -> Result<(Crew, bool)> {
-        let mut crew = Crew::default();
+    fn until(&mut self, strike: &Strike, pid: u32, daemon: &mut Daemon) -> Result<(Clients, bool)> {
+        let mut clients = Clients::default();
         let mut deadline = match strike {
             Strike::After(ms) => {
                 self.backing.disarm()?;
@@ -354,12 +167,12 @@ impl Run {
             if !serves && let Some(time) = daemon.serving() {
                 serves = true;
                 self.tally.serving.push(time);
-                crew = self.crew();
+                clients = self.clients();
                 if let Strike::Served(ms) = strike {
                     deadline = now() + Duration::from_millis(*ms);
                 }
             }
-            ended = crew.has_ended() || daemon.has_ended();
+            ended = clients.has_ended() || daemon.has_ended();
             rest(Duration::from_micros(500));
         }
         let reached = self.backing.has_reached();
@@ -369,35 +182,35 @@ impl Run {
             let ends = format!("the daemon or a client ended by itself: {}", daemon.said());
             self.scene.stop.store(true, Ordering::SeqCst);
             daemon.signal(Signal::KILL);
-            let how = crew.join();
+            let how = clients.join();
             self.accuse(format!("{ends} {how:?}"));
-            return Ok((Crew::default(), false));
+            return Ok((Clients::default(), false));
         }
         if !serves {
             self.tally.kills_early += u64::from(pid != 0);
         }
-        Ok((crew, self.backing.has_reached()))
+        Ok((clients, self.backing.has_reached()))
     }
 
     fn reaches_soon(&self) -> bool {
-        crate::time::wait_until(Duration::from_millis(200), || self.backing.has_reached())
+        wait_until(Duration::from_millis(200), || self.backing.has_reached())
     }
 
     /// SIGKILL, and nothing is lost.
     pub(crate) fn kill(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
         let pid = daemon.pid();
-        let (crew, reached) = self.until(strike, pid, daemon)?;
+        let (clients, reached) = self.until(strike, pid, daemon)?;
         self.tally.kills_at_points += u64::from(reached);
-        self.finish(daemon, crew)
+        self.finish(daemon, clients)
     }
 
     /// Kills the daemon, and sees its clients off.
-    pub(crate) fn finish(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    pub(crate) fn finish(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let verifying = self.scene.verifying.load(Ordering::Relaxed) > 0;
         self.tally.kills_verifying += u64::from(verifying);
         daemon.signal(Signal::KILL);
         self.backing.disarm()?;
-        let ends = crew.join();
+        let ends = clients.join();
         let lost = ends.iter().any(|end| matches!(end, End::Lost(_)));
         self.tally.kills_loaded += u64::from(lost);
         self.tally.kills += 1;
@@ -410,14 +223,14 @@ impl Run {
     }
 
     /// Serves until the power is cut.
-    fn cut(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
-        let (crew, reached) = self.until(strike, 0, daemon)?;
+    pub(crate) fn cut(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
+        let (clients, reached) = self.until(strike, 0, daemon)?;
         self.tally.cuts_at_points += u64::from(reached);
-        self.cut_now(daemon, crew)
+        self.cut_now(daemon, clients)
     }
 
     /// The power is cut: what is durable survives, and the order is kept.
-    pub(crate) fn cut_now(&mut self, daemon: &mut Daemon, crew: Crew) -> Result<()> {
+    pub(crate) fn cut_now(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let seed = self.random.next_u64();
         let said = self.backing.ask(&format!("cut {seed}"))?;
         let mut numbers = said.split(' ').skip(1).map(|word| word.parse().unwrap_or(0));
@@ -428,7 +241,7 @@ impl Run {
         daemon.signal(Signal::KILL);
         self.mount = None;
         daemon.wait()?;
-        crew.join();
+        clients.join();
         self.place.kill_holders()?;
         let (image, _) = self.dump("left")?;
         self.judge_cut(&image, time);
@@ -437,6 +250,17 @@ impl Run {
         self.mount = Some(Mount::start(&file, &socket, VOLUME_BYTES)?);
         Ok(())
     }
+
+    /// What the backing holds, and how much of it is not flushed.
+    pub(crate) fn dump(&self, name: &str) -> Result<(Vec<u8>, u64)> {
+        let path = self.place.path(name);
+        let said = self.backing.ask(&format!("dump {}", path.display()))?;
+        let unflushed = said.strip_prefix("dumped ").and_then(|number| number.parse().ok());
+        let image = fs::read(&path)?;
+        fs::remove_file(&path)?;
+        Ok((image, unflushed.context("the backing counts")?))
+    }
+
     /// Judges what a power cut at this time has left.
     fn judge_cut(&mut self, image: &[u8], time: Duration) {
         let age = {

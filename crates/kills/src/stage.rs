@@ -28,7 +28,7 @@ fn end(child: &mut Child) {
 
 /// The backing's process.
 pub struct Backing {
-    /// None: it is a thread of ours, which ends when nobody can give commands any more.
+    /// None: it is a thread of ours, which ends when no commands can come any more.
     child: Option<Child>,
     commands: UnixStream,
     answers: Receiver<String>,
@@ -62,7 +62,7 @@ impl Backing {
         let socket = terms.socket.to_owned();
         std::thread::spawn(move || {
             let terms = Terms { socket: &socket, bytes, seed, flushes };
-            // Whoever waits for its first word notices.
+            // The thread that waits for its first word notices.
             let _ = backing::serve(&terms, OwnedFd::from(theirs));
         });
         Backing::at(ours, None)
@@ -188,7 +188,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // The kernel ends what is under way when nobody reads /dev/fuse any more.
+        // The kernel ends what is under way when /dev/fuse is not read any more.
         end(&mut self.child);
         if rustix::mount::unmount(&self.path, rustix::mount::UnmountFlags::DETACH).is_err() {
             // Only root may call that; for others there is a helper.
@@ -358,7 +358,7 @@ impl Daemon {
     /// Sends a signal.
     pub fn signal(&mut self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
-        // Once it was waited for, its number may be somebody else's.
+        // Once it was waited for, its number may be another process's.
         if !self.has_ended() {
             let _ = kill_process(pid, signal);
         }
@@ -392,7 +392,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Nobody else would.
+        // It would outlive us.
         let _ = self.child.kill();
     }
 }

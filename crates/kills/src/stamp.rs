@@ -30,7 +30,7 @@ pub struct Stamp {
     pub first: u64,
     /// The write's sectors.
     pub count: u32,
-    /// Who wrote it.
+    /// The client that wrote it.
     pub writer: u32,
 }
 

@@ -39,7 +39,7 @@ struct Inner {
     free: RefCell<Vec<u16>>,
     ready: RefCell<VecDeque<u16>>,
     timers: RefCell<Timers>,
-    tickets: RefCell<Tickets>,
+    tickets: Rc<RefCell<Tickets>>,
     pool: Rc<Pool>,
     clock_ns: Cell<u64>,
     /// Set in a timed world.
@@ -83,7 +83,7 @@ impl Lane {
             free: RefCell::new(Vec::with_capacity(64)),
             ready: RefCell::new(VecDeque::with_capacity(64)),
             timers: RefCell::new(Timers::new()),
-            tickets: RefCell::default(),
+            tickets: Rc::default(),
             pool: Pool::new(),
             clock_ns: Cell::new(0),
             prices: Cell::new(None),
@@ -194,11 +194,7 @@ impl Lane {
 
     /// A ticket for work that something outside will [`Lane::complete`]. `keep` is held until then.
     pub fn ticket(&self, keep: Keep) -> Ticket {
-        Ticket::new(self, keep)
-    }
-
-    pub(crate) fn tickets(&self) -> &RefCell<Tickets> {
-        &self.0.tickets
+        Ticket::new(&self.0.tickets, keep)
     }
 
     /// Tickets that wait for their completion.
@@ -274,7 +270,7 @@ impl Lane {
         !self.0.ready.borrow().is_empty() || self.0.mailbox.has_mail()
     }
 
-    /// The earliest deadline that someone sleeps for.
+    /// The earliest deadline that a task sleeps for.
     pub fn next_deadline(&self) -> Option<u64> {
         self.0.timers.borrow().next()
     }

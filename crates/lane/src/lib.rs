@@ -12,7 +12,7 @@
 //! - every future tolerates a spurious poll;
 //! - between two polls a task enters at most one [`Lock`] section; two sections are joined by an
 //!   await ([`Lane::turn`] where there is nothing to wait for);
-//! - who waits for a change takes [`Event::seen`] *before* looking.
+//! - a task that waits for a change takes [`Event::seen`] *before* looking.
 
 mod core;
 mod mailbox;

@@ -55,7 +55,7 @@ impl Pool {
         let class = (size / SMALLEST).trailing_zeros() as usize;
         assert!(class < CLASSES && align_of::<F>() <= ALIGN, "future of {size} bytes");
         let block = self.take(class);
-        // SAFETY: the block is at least as large and as aligned as F, and nobody else has it.
+        // SAFETY: the block is at least as large and as aligned as F, and nothing else has it.
         unsafe { block.cast::<F>().write(future) };
         Pooled { block, class, pool: self.clone(), poll: poll_as::<F>, drop: drop_as::<F> }
     }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 thread_local! {
     /// Sections entered by the task being polled since it last could have been interleaved.
-    /// `None`: not in a simulated world, nobody counts.
+    /// `None`: not in a simulated world, nothing is counted.
     static SECTIONS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
@@ -53,7 +53,7 @@ impl<T> Lock<T> {
     #[inline]
     pub fn with<R>(&self, decide: impl FnOnce(&mut T) -> R) -> R {
         enter_section();
-        // A section that panicked has left half-made decisions behind: whoever comes next must
+        // A section that panicked has left half-made decisions behind: the next task must
         // not build on them.
         decide(&mut self.0.lock().expect("a section under this lock has panicked"))
     }
@@ -64,7 +64,7 @@ impl<T> Lock<T> {
         look(&mut self.0.lock().expect("a section under this lock has panicked"))
     }
 
-    /// The data itself, where the borrow proves that nobody else can have it.
+    /// The data itself, where the borrow proves that nothing else can have it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().expect("a section under this lock has panicked")
     }
@@ -77,7 +77,7 @@ impl<T> Lock<T> {
 #[derive(Default, Debug)]
 pub struct Event {
     count: AtomicU64,
-    /// Whether somebody is on the list: most of the time nobody is.
+    /// Whether a task is on the list: most of the time none is.
     awaited: AtomicBool,
     waiters: Mutex<Vec<TaskRef>>,
 }
@@ -94,7 +94,7 @@ impl Event {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// It has happened: wakes everyone who waits.
+    /// It has happened: wakes all tasks that wait.
     pub fn notify(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         // Either a waiter's second look sees the new count, or we see that it is on the list.
@@ -108,9 +108,9 @@ impl Event {
         self.awaited.store(false, Ordering::SeqCst);
     }
 
-    /// It has happened: wakes one of those who wait. For events where each of them can do what is to be done,
+    /// It has happened: wakes one of the tasks that wait. For events where each of them can do what is to be done,
     /// and calls the next one if there is more; they must wait for nothing else meanwhile, and not give up
-    /// waiting, or the one who is woken may be one who does not look.
+    /// waiting, or the one that is woken may be one that does not look.
     pub fn notify_one(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if !self.awaited.load(Ordering::SeqCst) {
@@ -123,7 +123,7 @@ impl Event {
         self.awaited.store(!waiters.is_empty(), Ordering::SeqCst);
     }
 
-    /// It has happened, but nobody is woken: only who has taken `seen` before and does not wait yet will see it.
+    /// It has happened, but no task is woken: only one that has taken `seen` before and does not wait yet will see it.
     pub fn note(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
@@ -157,9 +157,9 @@ impl Future for Wait<'_> {
             }
             self.event.awaited.store(true, Ordering::SeqCst);
         }
-        // Whoever notified before our name was on the list has raised the count.
+        // A notification before our name was on the list has raised the count.
         if self.event.count.load(Ordering::SeqCst) != self.seen {
-            // Off the list again: a wake for one must reach one who waits.
+            // Off the list again: a wake for one must reach one that waits.
             let waiters = self.event.waiters.lock();
             let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());
             waiters.retain(|waiting| *waiting != task);

@@ -3,12 +3,13 @@
 //! A ticket keeps a share of the memory that the work uses until the completion has come, whatever
 //! becomes of the task that waits for it: dropping a future frees nothing that is in flight.
 
-use crate::core::Lane;
 use crate::mailbox::TaskRef;
 use crate::waker;
 use std::any::Any;
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -19,7 +20,7 @@ enum State {
     Free,
     Waiting(Option<TaskRef>),
     Done(i64),
-    /// Nobody waits any more; the completion will free the entry.
+    /// Nothing waits any more; the completion will free the entry.
     Orphan,
 }
 
@@ -83,17 +84,17 @@ impl Tickets {
     }
 }
 
-/// Resolves to the result that [`Lane::complete`] was given for it.
+/// Resolves to the result that [`Lane::complete`](crate::Lane::complete) was given for it.
 pub struct Ticket {
-    lane: Lane,
+    tickets: Rc<RefCell<Tickets>>,
     number: u64,
     taken: bool,
 }
 
 impl Ticket {
-    pub(crate) fn new(lane: &Lane, keep: Keep) -> Ticket {
-        let number = lane.tickets().borrow_mut().take(keep);
-        Ticket { lane: lane.clone(), number, taken: false }
+    pub(crate) fn new(tickets: &Rc<RefCell<Tickets>>, keep: Keep) -> Ticket {
+        let number = tickets.borrow_mut().take(keep);
+        Ticket { tickets: tickets.clone(), number, taken: false }
     }
 
     /// What the completer must name (an io_uring `user_data`, say).
@@ -108,7 +109,7 @@ impl Future for Ticket {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<i64> {
         let number = self.number;
         let done = {
-            let mut tickets = self.lane.tickets().borrow_mut();
+            let mut tickets = self.tickets.borrow_mut();
             match &mut tickets.entry(number).state {
                 State::Done(result) => Some(*result),
                 State::Waiting(task) => {
@@ -121,7 +122,7 @@ impl Future for Ticket {
         let Some(result) = done else {
             return Poll::Pending;
         };
-        self.lane.tickets().borrow_mut().release(number);
+        self.tickets.borrow_mut().release(number);
         self.taken = true;
         Poll::Ready(result)
     }
@@ -132,7 +133,7 @@ impl Drop for Ticket {
         if self.taken {
             return;
         }
-        let mut tickets = self.lane.tickets().borrow_mut();
+        let mut tickets = self.tickets.borrow_mut();
         if matches!(tickets.entry(self.number).state, State::Done(_)) {
             tickets.release(self.number);
         } else {

@@ -28,7 +28,7 @@ impl Timers {
         self.heap.peek().map(|Reverse((deadline, ..))| *deadline)
     }
 
-    /// Wakes everyone whose deadline is not after `now`.
+    /// Wakes all tasks whose deadline is not after `now`.
     pub(crate) fn fire(&mut self, now: u64) {
         while let Some(Reverse((deadline, _, task))) = self.heap.peek().copied() {
             if deadline > now {

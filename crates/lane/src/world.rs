@@ -90,7 +90,7 @@ impl World {
         let random = self.random.as_mut().expect("a chosen world has a seed");
         let ready = self.lanes.iter().filter(|lane| lane.is_ready()).count();
         let next = self.lanes.iter().filter_map(Lane::next_deadline).min();
-        // Time may pass although someone is ready: a completion may overtake any task.
+        // Time may pass although a task is ready: a completion may overtake any task.
         let passes = ready == 0 || (next.is_some() && random.one_in(4));
         if passes {
             let Some(next) = next else { return false };
@@ -118,7 +118,7 @@ impl World {
             return false;
         };
         self.now_ns = self.now_ns.max(when);
-        // Whoever is idle has lived until now, too: a wake from this step finds it here.
+        // An idle lane has lived until now, too: a wake from this step finds it here.
         self.lanes.iter().filter(|lane| !lane.is_ready()).for_each(|lane| lane.set_now(when));
         lane.set_now(when);
         lane.fire_timers();
@@ -232,7 +232,7 @@ mod tests {
         for seed in 0..200 {
             let mut world = World::chosen(seed);
             let lanes = [world.lane(), world.lane()];
-            // Pieces of work, and how often somebody looked for one.
+            // Pieces of work, and how often one was looked for.
             let work = Arc::new((Lock::new((0, 0)), Event::new()));
             for number in 0..6 {
                 let (lane, work) = (lanes[number % 2].clone(), work.clone());
@@ -267,7 +267,7 @@ mod tests {
             while world.step() {}
             let (left, looks) = work.0.peek(|now| *now);
             assert_eq!(left, 0, "seed {seed}: work is left lying");
-            // One who is woken, finds a piece and looks again; were all woken, it would be 600.
+            // One task that is woken, finds a piece and looks again; were all woken, it would be 600.
             assert!(looks < 300, "seed {seed}: {looks} looks");
         }
     }

@@ -3,8 +3,8 @@
 //! on top, and above that [`Unaligned`], which serves requests of parts of blocks.
 //!
 //! All are ordinary [`block::Block`]s: they run in virtual time and live. Each has a shared half, made
-//! once for a volume, and a handle for each lane. They enter their sections between two `turn`s, so that whoever calls them may enter a
-//! section of its own right before and right after.
+//! once for a volume, and a handle for each lane. They enter their sections between two
+//! `turn`s, so that a caller may enter a section of its own right before and right after.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,8 @@
 //! `merge.rs`). Meanwhile no other change of that block may be under way, or one of the two would be
 //! lost; so changes take the ranges of the volume that they touch.
 //!
-//! Changes of whole blocks take no range while nobody changes a part of one. They are only counted:
-//! whoever comes to change a part of a block announces itself first, from when on all changes take
+//! Changes of whole blocks take no range while no part of one is changed. They are only counted: a
+//! request that comes to change a part of a block announces itself first, from when on all changes take
 //! ranges, and then waits until none is left of those that took none.
 
 use crate::planted::{Bug, planted};
@@ -46,8 +46,8 @@ impl UnalignedShared {
     /// Counts a change of whole blocks in. False: it has to take its range, and is not counted.
     #[inline]
     fn enter(&self) -> bool {
-        // Counted before the look: whoever announces itself and then sees a count of 0 knows that
-        // nobody is between the two.
+        // Counted before the look: a request that announces itself and then sees a count of 0 knows that
+        // no other is between the two.
         self.unlisted.fetch_add(1, Ordering::SeqCst);
         if self.announced.load(Ordering::SeqCst) > 0 && !planted(Bug::PassMerge) {
             self.leave();
@@ -108,7 +108,7 @@ impl Unaligned {
         self.below.run(request).await
     }
 
-    /// Takes a range, behind those who asked before. `merges`: for a part of a block, which also waits
+    /// Takes a range, behind those that asked before. `merges`: for a part of a block, which also waits
     /// for changes that have taken none.
     async fn take(&self, at: Extent, merges: bool, since: Since) -> Result<Place> {
         let shared = &self.shared;
@@ -140,7 +140,7 @@ impl Unaligned {
         self.shared.changed.notify();
     }
 
-    /// A change of whole blocks, while somebody changes parts of blocks.
+    /// A change of whole blocks, while parts of blocks are changed.
     async fn change_listed(&self, at: Extent, request: Request) -> Result {
         let place = self.take(at, false, self.now()).await?;
         let result = self.serve_whole(request).await;

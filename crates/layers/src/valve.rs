@@ -50,7 +50,7 @@ impl ValveShared {
     }
 
     /// Answers whatever is held, and will be, with an error: the volume stops while it is frozen, and
-    /// what nobody was promised must not reach the backing.
+    /// what no client was promised must not reach the backing.
     pub fn refuse(&self) {
         self.refusing.store(true, Ordering::SeqCst);
         self.opened.notify();
@@ -89,8 +89,8 @@ impl ValveShared {
 
     /// Counts a change in. False: the valve is closed, it is not counted.
     fn enter(&self) -> bool {
-        // Counted before the look: whoever closes the valve and then sees a count of 0 knows that
-        // nobody is between the two.
+        // Counted before the look: a task that closes the valve and then sees a count of 0 knows that
+        // no other is between the two.
         self.under_way.fetch_add(1, Ordering::SeqCst);
         if self.is_closed() {
             self.leave();

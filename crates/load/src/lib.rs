@@ -11,7 +11,7 @@
 //! absolute clock, whatever became of the earlier ones, and counts latency from when a request was due:
 //! a device that stands still is charged for every request that it kept from starting. The engine has
 //! no clock but the lane's and no randomness but its seed's, so that in virtual time the same load over
-//! the same stack gives the same record. Whoever drives the lane (a world, a ring) drives the load.
+//! the same stack gives the same record. What drives the lane (a world, a ring) drives the load.
 #![forbid(unsafe_code)]
 
 mod latency;

@@ -29,7 +29,7 @@ pub enum Arrival {
     Open {
         /// Nanoseconds from one to the next.
         interval_ns: u64,
-        /// Requests under way at most; who is due beyond that starts late, and that is counted.
+        /// Requests under way at most; what is due beyond that starts late, and that is counted.
         depth_max: u32,
     },
 }

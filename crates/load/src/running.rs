@@ -131,7 +131,7 @@ impl State {
             return None;
         }
         self.started += 1;
-        // Whoever is due now and asks only now had to wait for a free worker.
+        // A request that is due now and begins only now had to wait for a free worker.
         self.record.late_starts += u64::from(now > due_ns);
         let (block, read) = self.picker.next();
         Some(Errand { at: self.load.at(block), read, due_ns })
@@ -217,7 +217,7 @@ async fn work(stack: Stack, running: Running) {
             None => stack.run(request).await,
         };
         running.answered(lane.now(), started_ns, &errand, result);
-        // Who was answered without a wait lets others go first: timers, and whatever writes out.
+        // A task that was answered without a wait lets others go first: timers, and whatever writes out.
         if lane.polls() == polls {
             lane.rest().await;
         }

@@ -60,11 +60,11 @@ fn the_final_flush_is_part_of_the_time() {
 fn an_open_load_charges_waiting_to_the_device() {
     let offered =
         |interval_ns| Load { arrival: Arrival::Open { interval_ns, depth_max: 64 }, ..random(1) };
-    // 20,000 a second are less than 40,000: nobody waits.
+    // 20,000 a second are less than 40,000: no request waits.
     let light = run(4, offered(50_000));
     assert_eq!((light.requests(), light.writes.max_ns()), (20_000, 100_000));
     assert_eq!(light.late_starts, 0);
-    // 50,000 are more: the queue grows, and who is due at the end waits a quarter of the time.
+    // 50,000 are more: the queue grows, and what is due at the end waits a quarter of the time.
     let heavy = run(4, offered(20_000));
     assert_eq!(heavy.requests(), 50_000);
     let last = heavy.writes.max_ns() as f64;

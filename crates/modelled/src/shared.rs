@@ -122,7 +122,7 @@ impl Shared {
     /// without times. Takes about a second for each five million slots of 4 KiB. A hard disk has no
     /// states. The contents are zeros.
     ///
-    /// One section: not for a lane that serves somebody.
+    /// One section: not for a lane that serves clients.
     ///
     /// # Errors
     /// The options do not fit the model.
@@ -138,7 +138,7 @@ impl Shared {
     /// Ages the drive as it is by what `work` does, without times: everything under way ends before.
     /// The contents stay what they are. Nothing happens to a hard disk.
     ///
-    /// One section: not for a lane that serves somebody.
+    /// One section: not for a lane that serves clients.
     pub fn precondition(&self, work: impl FnOnce(&mut Fast)) {
         self.device.with(|device| {
             device.fast_forward(|fast, window| {
@@ -151,7 +151,7 @@ impl Shared {
     /// Cuts the power at a time of the lanes. What is under way fails; what was answered and had not
     /// reached the flash is lost, by the seed. From then on every command fails, until
     /// [`Shared::power_on`]. If anything was lost, the first flush after that fails as well, so that
-    /// whoever has not flushed what it wrote is told of it.
+    /// a client that has not flushed what it wrote is told of it.
     ///
     /// One section.
     pub fn power_cut(&self, now_ns: u64, seed: u64) -> Lost {

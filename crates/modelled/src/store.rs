@@ -9,7 +9,7 @@ use core::ops::Range;
 /// Sectors of a slot, the unit in which a drive loses data.
 pub(crate) const SLOT_SECTORS: u64 = drives::SLOT_BYTES / SECTOR;
 
-/// Sectors of a chunk, 2 MiB: taken as a whole, but pages of it that nobody touches cost nothing.
+/// Sectors of a chunk, 2 MiB: taken as a whole, but pages of it that are not touched cost nothing.
 const CHUNK_SECTORS: u64 = 4096;
 /// Slots of a chunk.
 const SLOTS: usize = (CHUNK_SECTORS / SLOT_SECTORS) as usize;

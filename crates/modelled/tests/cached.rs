@@ -1,4 +1,4 @@
-//! The cache in front of a drive that loses its power again and again: within the retry time nobody
+//! The cache in front of a drive that loses its power again and again: within the retry time no client
 //! hears of it, and nothing at all is lost, because what the drive forgot is still in the cache.
 
 use block::{Buf, Durability, Extent, Memory, Request, Result, Stack, WriteMode};

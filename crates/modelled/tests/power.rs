@@ -1,5 +1,5 @@
 //! Power cuts against a plain model: what was flushed is there, what was not is old or new in whole slots
-//! of 4 KiB, and whoever did not flush is told.
+//! of 4 KiB, and a client that did not flush is told.
 
 use block::{Block, Buf, Discard, Error, Extent, Request};
 use drives::{Model, Options, Random};

@@ -67,7 +67,7 @@ impl Block for Counting {
     }
 }
 
-/// The stack for requests that become tasks. Where nobody watches the backing, nothing is ever left
+/// The stack for requests that become tasks. Where no watchdog watches the backing, nothing is ever left
 /// behind and nothing has to be counted.
 pub(crate) fn counting(stack: &Stack, budget: &Arc<Budget>) -> Stack {
     if stack.stall().is_none() {

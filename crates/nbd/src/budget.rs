@@ -33,7 +33,7 @@ impl Load {
 }
 
 /// Limits that the connections of a server share, on all of its lanes. A connection that has
-/// nothing under way is always let in with one request, so that nobody starves.
+/// nothing under way is always let in with one request, so that none starves.
 #[derive(Debug)]
 pub struct Budget {
     most: Load,
@@ -66,7 +66,7 @@ impl Budget {
         Load::unpack(self.let_in.load(Ordering::SeqCst))
     }
 
-    /// What the stacks are busy with, where somebody watches their backing: also requests that have
+    /// What the stacks are busy with, where their backing is watched: also requests that have
     /// been answered with an error because that has stalled, and that go on behind.
     pub fn running(&self) -> Load {
         Load::unpack(self.running.load(Ordering::SeqCst))
@@ -82,7 +82,7 @@ impl Budget {
         self.let_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
     }
 
-    /// Gives back requests and bytes, and wakes whoever waits for them.
+    /// Gives back requests and bytes, and wakes what waits for them.
     pub(crate) fn give(&self, requests: usize, bytes: usize) {
         let load = Load { requests, bytes };
         if load != Load::default() {

@@ -66,7 +66,7 @@ pub(crate) struct Connection<W> {
     pool: RefCell<Pool>,
     in_flight: Cell<usize>,
     in_flight_bytes: Cell<usize>,
-    /// Somebody is inside `Wire::send`.
+    /// A task is inside `Wire::send`.
     pub(crate) sending: Cell<bool>,
     /// The receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
@@ -218,7 +218,7 @@ impl<W: Wire> Connection<W> {
     }
 
     /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room.
-    /// Whoever is let in is answered by [`Connection::finish`], or leaves by
+    /// What is let in is answered by [`Connection::finish`], or leaves by
     /// [`Connection::withdraw`].
     ///
     /// # Errors
@@ -319,8 +319,8 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Sends whatever is ready, and what becomes ready meanwhile. If somebody is sending already,
-    /// it goes with their next send.
+    /// Sends whatever is ready, and what becomes ready meanwhile. If a task is sending already,
+    /// it goes with its next send.
     #[inline]
     pub(crate) async fn send_ready(&self) {
         if self.sending.get() {
@@ -363,7 +363,7 @@ impl<W: Wire> Connection<W> {
         std::future::poll_fn(|context| {
             if !sent && send.as_mut().poll(context).is_ready() {
                 sent = true;
-                // Whoever waits for the last replies to go out would not hear of it otherwise.
+                // A task that waits for the last replies to go out would not hear of it otherwise.
                 if self.stop.is_asked() {
                     self.room.notify();
                 }

@@ -15,7 +15,7 @@ pub trait Session {
     fn flushed(&self) {}
 }
 
-/// A session in which nobody is interested.
+/// A session that is not observed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Unwatched;
 
@@ -40,7 +40,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// An export that anybody may change, over several connections, and that nobody watches.
+    /// An export that every client may change, over several connections, and that is not watched.
     pub fn new(name: &str, stack: Stack) -> Export {
         Export {
             name: name.to_owned(),

@@ -37,7 +37,7 @@ impl Buffer {
         SMALLEST << self.class
     }
 
-    /// Whether nobody else holds a window on it any more.
+    /// Whether nothing else holds a window on it any more.
     fn is_free(&self) -> bool {
         // Our own handle, and the one that `keep` has just made.
         Arc::strong_count(&self.whole.keep()) == 2

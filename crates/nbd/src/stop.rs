@@ -16,7 +16,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Nobody has asked yet.
+    /// It was not asked for yet.
     pub fn new() -> Stop {
         Stop::default()
     }
@@ -29,7 +29,7 @@ impl Stop {
         self.event.notify();
     }
 
-    /// Whether somebody has asked.
+    /// Whether it was asked for.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)

@@ -138,7 +138,7 @@ fn what_is_no_reply_ends_it_and_so_does_one_at_a_time_among_many() {
     client.send().expect("it listens");
     client.receive().expect("something");
     for _ in 0..2 {
-        let fault = client.event().expect_err("nobody asked for that");
+        let fault = client.event().expect_err("that was not asked for");
         assert_eq!(fault.kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -10,91 +10,17 @@
 //! A pass over all dirty pages begins when three eighths of the journal are in use, and ends within
 //! another quarter, because each commit takes a share of the pages that is as large as its share of
 //! the journal. The next commit's flush makes the last pages durable, and the tail moves to where the
-//! pass began. So the journal never fills up, and nobody waits for more than one share.
+//! pass began. So the journal never fills up, and no request waits for more than one share.
 
 use crate::decide::Core;
 use crate::format::{Head, LOST, Record, WEAR, encode_page};
-use crate::layout::{Layout, SLOT_SECTORS};
+use crate::layout::SLOT_SECTORS;
 use crate::planted::{Bug, planted};
-use alloc::vec;
-use alloc::vec::Vec;
 use block::{Buf, Error, Kind, Result};
 
 const LOST_WRITES: Error = Error::new(Kind::Io, "flush: a member of the pool has lost writes");
 
-/// Where the commits are.
-pub(crate) struct State {
-    /// The number of the open batch.
-    pub(crate) open: u64,
-    /// The last batch that was committed.
-    done: u64,
-    /// The last one of which something was lost.
-    last_failed: u64,
-    /// Something was lost and no flush has said so yet.
-    unheard: bool,
-    running: bool,
-    /// The head of the newest journal block.
-    pub(crate) newest: Head,
-    pub(crate) life: u32,
-    /// The oldest journal block that is needed.
-    tail: u64,
-    /// The pass over the map covers all blocks below this one.
-    pass: Option<u64>,
-    /// A pass that has ended, but for a flush.
-    ended: Option<u64>,
-    /// The sequence of the next pages that are copied.
-    pages: u64,
-    /// Pages that this commit has taken along, in the order of the buffer.
-    pub(crate) slice: Vec<u32>,
-    /// They are being written.
-    tidying: bool,
-    /// A member has failed during this commit.
-    disturbed: bool,
-    scratch: Vec<u8>,
-}
-
-impl State {
-    /// Goes on behind `newest`, which is needed no more than what is before it, in a new life; pages
-    /// get sequences from `pages` on.
-    pub(crate) fn after(newest: Head, life: u32, pages: u64, layout: &Layout) -> State {
-        State {
-            open: 1,
-            done: 0,
-            last_failed: 0,
-            unheard: false,
-            running: false,
-            newest,
-            life,
-            tail: newest.sequence + 1,
-            pass: None,
-            ended: None,
-            pages,
-            slice: Vec::with_capacity(layout.slice_max() as usize),
-            tidying: false,
-            disturbed: false,
-            scratch: vec![0; layout.block_bytes()],
-        }
-    }
-}
-
-impl State {
-    /// Where the next journal block goes.
-    pub(crate) fn next_position(&self, layout: &Layout) -> u32 {
-        ((self.newest.sequence + 1) % u64::from(layout.journal)) as u32
-    }
-
-    /// Whether a commit could begin.
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.running && !self.tidying
-    }
-
-    /// What is copied from now on is newer than what was.
-    pub(crate) fn next_pages(&mut self) {
-        self.pages += 1;
-    }
-}
-
-/// What somebody who wants a batch committed does next.
+/// What a task that wants a batch committed does next.
 pub(crate) enum Step {
     Done(Result),
     Wait,
@@ -126,14 +52,20 @@ impl Core {
         }
     }
 
+    /// The commit that was arranged is made, or given up; the batch to commit.
+    pub(crate) fn disarm(&mut self) -> u64 {
+        self.armed = false;
+        self.flush_target()
+    }
+
     /// Members that are written to, a bit for each.
     fn alive(&self) -> u32 {
         let alive = self.members.iter().enumerate().filter(|(_, member)| !member.failed);
         alive.fold(0, |bits, (number, _)| bits | 1 << number)
     }
 
-    /// The next step towards the commit of the batch `target`. Who `hears` is told of losses, and
-    /// nobody after him.
+    /// The next step towards the commit of the batch `target`. A flush (`hears`) is told of losses,
+    /// and no later one.
     pub(crate) fn step(&mut self, target: u64, hears: bool) -> Step {
         let state = &mut self.commit;
         if state.done >= target {

@@ -2,11 +2,11 @@
 //! it is plain data under one lock; nothing here waits.
 
 use crate::bits::Bits;
-use crate::commit::State;
 use crate::format::{ABSENT, LOST, Record};
 use crate::layout::Layout;
 use crate::member::{Member, Run, choose};
 use crate::planted::{Bug, planted};
+use crate::state::State;
 use alloc::vec;
 use alloc::vec::Vec;
 use block::{Error, Kind};
@@ -139,7 +139,7 @@ pub(crate) struct Core {
     pub(crate) turn: usize,
     pub(crate) releasing: bool,
     pub(crate) commit: State,
-    /// Somebody will commit what is open before long.
+    /// A task will commit what is open before long.
     pub(crate) armed: bool,
     /// Pages that the journal's tail must wait for, after and in the pass over the map.
     pub(crate) dirty: Bits,
@@ -313,7 +313,7 @@ impl Core {
         Place::Go(count)
     }
 
-    /// When what is open has to be committed, as far as nobody else sees to it.
+    /// When what is open has to be committed, as far as nothing else sees to it.
     pub(crate) fn arrange(&mut self) -> Arrange {
         let half_full = self.open.records.len() as u32 > self.layout.records_max() / 2
             || self.open.places() > self.layout.slots_max() / 2;
@@ -324,12 +324,6 @@ impl Core {
             true => Arrange::Later,
             false => Arrange::Nothing,
         }
-    }
-
-    /// Who had arranged a commit makes it, or gives it up; the batch to commit.
-    pub(crate) fn disarm(&mut self) -> u64 {
-        self.armed = false;
-        self.flush_target()
     }
 
     fn found(&self, slot: u32) -> Found {
@@ -379,7 +373,7 @@ impl Core {
         look
     }
 
-    /// The reads of a look have ended; `failed` has a bit for each piece that did. True: somebody may
+    /// The reads of a look have ended; `failed` has a bit for each piece that did. True: a task may
     /// be waiting for that.
     pub(crate) fn looked(&mut self, look: &Look, failed: u32, took_ns: u64) -> bool {
         let Some(turn) = look.readers else { return false };

@@ -59,7 +59,7 @@ impl Journal {
     }
 
     /// Whether `end`, the end of another member's chain, is a block of this one's, or the one right
-    /// before it: what that one's first block does not need is in everybody's map pages.
+    /// before it: what that one's first block does not need is in the map pages of all.
     pub(crate) fn contains(&self, end: &Head) -> bool {
         let Some((first, last)) = self.chain else { return false };
         if end.sequence + 1 == first {

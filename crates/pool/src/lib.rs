@@ -53,6 +53,7 @@ mod pool;
 mod refusal;
 mod release;
 mod slots;
+mod state;
 mod stripe;
 
 pub use create::create;

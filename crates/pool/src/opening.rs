@@ -1,4 +1,4 @@
-//! Opening a pool: whose journal counts, what the map was, and that everyone knows it.
+//! Opening a pool: whose journal counts, what the map was, and that all members know it.
 //!
 //! 1. Superblocks: are these the members, all of them, in their order?
 //! 2. Journals: that of the newest life that reaches furthest counts. All that was acknowledged is in
@@ -12,7 +12,6 @@
 //! A member that is not there is one that has failed: what lies on it cannot be read.
 
 use crate::bits::Bits;
-use crate::commit::State;
 use crate::create::check_blocks;
 use crate::decide::Core;
 use crate::format::{First, Superblock, page_sequence};
@@ -24,6 +23,7 @@ use crate::planted::{Bug, planted};
 use crate::pool::{PoolShared, limits_over};
 use crate::refusal::{Reason, Refusal};
 use crate::slots::Slots;
+use crate::state::State;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -122,7 +122,7 @@ async fn read_superblocks(members: Members<'_>) -> Result<Superblock, Refusal> {
         }
         first.get_or_insert(superblock);
     }
-    Ok(first.expect("somebody is there"))
+    Ok(first.expect("a member is there"))
 }
 
 async fn scan(
@@ -153,7 +153,7 @@ fn choose(journals: &[Option<Journal>]) -> Option<usize> {
     }
     // Of equal ones the first.
     let mut chosen = ends.rev().max_by_key(|(_, end)| *end).map(|(number, _)| number)?;
-    // Lives are counted by whom they reach: one that a power cut has kept from others may have a
+    // Lives are counted by the members that they reach: one that a power cut has kept from others may have a
     // number that they have given again, without this member.
     for _ in journals {
         chosen = went_on_without(journals, chosen).unwrap_or(chosen);
@@ -178,14 +178,14 @@ fn went_on_without(journals: &[Option<Journal>], chosen: usize) -> Option<usize>
 fn stale(journals: &[Option<Journal>], chosen: usize) -> Result<u32, Refusal> {
     let journal = journals[chosen].as_ref().expect("it was chosen");
     let (_, end) = journal.chain.expect("it was chosen");
-    let (mut stale, everybody) = (0, (1 << journals.len()) - 1);
+    let (mut stale, all) = (0, (1 << journals.len()) - 1);
     for (number, other) in journals.iter().enumerate() {
         let Some(other) = other else { continue };
         let was_absent = end.absent >> number & 1 == 1;
         match other.chain {
             Some((_, its_end)) if journal.contains(&its_end) && !was_absent => continue,
-            // Somebody who was there both times has carried on what it knows.
-            Some((_, its_end)) if (end.absent | its_end.absent) & everybody == everybody => {
+            // A member that was there both times has carried on what it knows.
+            Some((_, its_end)) if (end.absent | its_end.absent) & all == all => {
                 return Err(Refusal::of(number, Reason::Split));
             }
             _ => stale |= 1 << number,

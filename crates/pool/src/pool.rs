@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use block::{Block, Buf, Error, Extent, Fua, Kind, Limits, Request, Result, Stack, Stretch};
 use lane::{Event, Lane, Lock};
 
-/// How long a change waits for a commit that nobody asks for, in nanoseconds.
+/// How long a change waits for a commit that no flush asks for, in nanoseconds.
 const COMMIT_AGE_NS: u64 = 1_000_000_000;
 /// Slots that a status looks at in one section.
 const STATUS_SLOTS: u32 = 4096;
@@ -201,7 +201,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Has what is open committed before long, also if nobody flushes.
+    /// Has what is open committed before long, also if no flush comes.
     async fn arrange_commit(&self) {
         match self.section(Core::arrange).await {
             Arrange::Nothing => return,
@@ -225,7 +225,7 @@ impl Pool {
     }
 
     /// Begins the commit of a batch, and does not wait for its end. False: one is under way. What it
-    /// may lose is told to whoever flushes.
+    /// may lose is told to the next flush.
     async fn begin_commit(&self, target: u64) -> bool {
         match self.step(target, false).await {
             Step::Done(_) => true,
@@ -387,7 +387,7 @@ impl Pool {
                 self.0.lane.rest().await;
             }
         }
-        // Who waits for a place learns that none will come.
+        // A task that waits for a place learns that none will come.
         self.notify();
     }
 

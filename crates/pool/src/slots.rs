@@ -1,4 +1,4 @@
-//! Slots of a member, read and written one stretch after the other: for opening, where nobody waits
+//! Slots of a member, read and written one stretch after the other: for opening, where nothing waits
 //! for anything else.
 
 use crate::layout::SLOT_SECTORS;

@@ -3,13 +3,11 @@
 //! A new kind of half stands in [`Half::children`], [`Half::limits`] and [`Half::attach`]; whatever is
 //! looked for in a stack is found by walking over the children.
 
-use crate::pools;
-use crate::volume::Attached;
 use block::{Block, Limits, Null, Ram, Stack};
 use cache::{Cache, Shared};
 use layers::{Delay, DelayShared, Faults, FaultsShared};
 use modelled::Modelled;
-use pool::PoolShared;
+use pool::{Gone, PoolShared};
 use std::sync::Arc;
 use uring::{Fence, FileBackend, FileVolume, Ring, SharedMemory};
 
@@ -32,6 +30,14 @@ pub(crate) struct CacheHalf {
     pub(crate) memory: SharedMemory,
     pub(crate) fence: Option<Fence>,
     pub(crate) below: Half,
+}
+
+/// A volume's stack on one lane.
+pub struct Attached {
+    /// Its top.
+    pub stack: Stack,
+    /// Its cache, if it has one.
+    pub cache: Option<Cache>,
 }
 
 impl Half {
@@ -131,7 +137,7 @@ impl Half {
             Half::Null(null) => plain(Stack::new(lane, null.clone())),
             Half::Model(model) => plain(Stack::new(lane, Modelled::attach(model, lane))),
             Half::Pool { shared, members } => {
-                let members = pools::attach(members, ring);
+                let members = attach_members(members, ring);
                 plain(Stack::new(lane, pool::Pool::attach(shared, lane, members)))
             }
             Half::Stripe { chunk_bytes, members, .. } => {
@@ -151,4 +157,15 @@ impl Half {
             }
         }
     }
+}
+
+/// The members of a pool on a ring's lane.
+fn attach_members(members: &[Option<Half>], ring: &Ring) -> Vec<Stack> {
+    let lane = ring.lane();
+    let there = members.iter().flatten().next().expect("a pool was opened with a member at least");
+    let member = |member: &Option<Half>| match member {
+        Some(half) => half.attach(ring).stack,
+        None => Stack::new(lane, Gone::new(there.limits())),
+    };
+    members.iter().map(member).collect()
 }

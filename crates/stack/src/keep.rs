@@ -1,4 +1,4 @@
-//! What an earlier life of a volume has left behind, and who keeps what this one would leave (C5).
+//! What an earlier life of a volume has left behind, and what keeps what this one would leave (C5).
 //!
 //! ```text
 //!   a backing at a path --key--> is something kept for it?
@@ -22,7 +22,7 @@ use uring::{Fence, FileBackend, FileVolume, OpenOptions, Ring, SharedMemory};
 /// How long the I/O of a dead daemon is waited for, in milliseconds.
 const FENCE_MS: u64 = 30_000;
 
-/// Who keeps memory: where holders are found, and the program that becomes one.
+/// What keeps memory: where holders are found, and the program that becomes one.
 #[derive(Clone, Debug)]
 pub struct Keep {
     /// The user's runtime directory.
@@ -112,7 +112,7 @@ impl Keep {
 }
 
 impl Left {
-    /// Waits until the I/O of whoever used the memory before is over (C15).
+    /// Waits until the I/O of the daemon that used the memory before is over (C15).
     pub(crate) fn fence(&self, path: &Path) -> Result<Fence, Failure> {
         fence(self.arena.as_fd(), path)
     }

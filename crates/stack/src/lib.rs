@@ -22,8 +22,9 @@ mod volume;
 
 pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
+pub use half::Attached;
 pub use keep::Keep;
-pub use opening::{SCRATCH, check_dirty};
+pub use opening::{OpenFlags, SCRATCH, check_dirty};
 pub use pools::create_pool;
 pub use target::{Plan, target};
-pub use volume::{Attached, OpenFlags, Volume};
+pub use volume::Volume;

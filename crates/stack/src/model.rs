@@ -51,7 +51,7 @@ fn table_bytes(model: &Model, bytes: u64) -> u64 {
     }
 }
 
-/// The table is written as a whole at once: a machine without that much memory would end somebody for it.
+/// The table is written as a whole at once: a machine without that much memory would end a process for it.
 fn check_memory(spec: &ModelSpec, model: &Model, bytes: u64) -> Result<(), Failure> {
     let table = table_bytes(model, bytes);
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

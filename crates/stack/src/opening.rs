@@ -3,10 +3,9 @@
 
 use crate::failure::{Exit, Failure};
 use crate::half::{CacheHalf, Half};
-use crate::keep::{self, FoundArena, Left};
+use crate::keep::{self, FoundArena, Keep, Left};
 use crate::model;
 use crate::pools;
-use crate::volume::OpenFlags;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
@@ -30,9 +29,23 @@ pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a powe
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Bytes that stand for a sector: real ones.
 const GRAIN: u32 = 512;
-/// How long an image that somebody else has locked is waited for: a daemon that was just killed, and
+/// How long an image that another process has locked is waited for: a daemon that was just killed, and
 /// its holder, let go of it within moments.
 const LOCK_WAIT_MS: u64 = 1_000;
+
+/// How to open what a spec names.
+#[derive(Clone, Debug, Default)]
+pub struct OpenFlags {
+    /// The volume's name.
+    pub name: String,
+    /// Serve a file that looks like an image format byte by byte all the same.
+    pub raw: bool,
+    /// Refuse clients' changes, whatever the backing takes.
+    pub read_only: bool,
+    /// What keeps the memory of a cache that may hold dirty data; None: nothing does, what was not
+    /// flushed ends with the process.
+    pub keep: Option<Keep>,
+}
 
 /// What opening gathers on its way up.
 pub(crate) struct Opening<'a> {
@@ -83,7 +96,7 @@ impl<'a> Opening<'a> {
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::found_in(&memory) else {
-            // A daemon that was killed before it laid out the memory has served nobody.
+            // A daemon that was killed before it laid out the memory has served no client.
             let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;
             if fresh {
                 let _ = left.keeper.release();
@@ -367,8 +380,9 @@ fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
         ));
     }
     if let Lock::No(why) = file.lock() {
-        notes
-            .push(format!("{path}: not locked against others ({why}); make sure nobody writes it"));
+        notes.push(format!(
+            "{path}: not locked against others ({why}); make sure that no other program writes it"
+        ));
     }
 }
 

@@ -6,14 +6,14 @@ use crate::failure::{Exit, Failure};
 use crate::half::Half;
 use block::{Size, Stack};
 use lane::Lane;
-use pool::{Gone, Layout, Reason, Refusal};
+use pool::{Layout, Reason, Refusal};
 use std::future::Future;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uring::{FileBackend, FileVolume, OpenOptions, Ring};
 
-/// How long an image that somebody else has locked is waited for.
+/// How long an image that another process has locked is waited for.
 const LOCK_WAIT_MS: u64 = 1_000;
 
 fn exit_of(reason: &Reason) -> Exit {
@@ -71,17 +71,6 @@ pub(crate) fn open(members: Vec<Option<Half>>, notes: &mut Vec<String>) -> Resul
         ));
     }
     Ok(Half::Pool { shared, members })
-}
-
-/// The members of a pool on a ring's lane.
-pub(crate) fn attach(members: &[Option<Half>], ring: &Ring) -> Vec<Stack> {
-    let lane = ring.lane();
-    let there = members.iter().flatten().next().expect("a pool was opened with a member at least");
-    let member = |member: &Option<Half>| match member {
-        Some(half) => half.attach(ring).stack,
-        None => Stack::new(lane, Gone::new(there.limits())),
-    };
-    members.iter().map(member).collect()
 }
 
 /// The stripe over these members.

@@ -2,12 +2,12 @@
 
 use crate::counted::{Counted, Counts};
 use crate::failure::{Exit, Failure};
-use crate::half::Half;
+use crate::half::{Attached, Half};
 use crate::keep::Keep;
-use crate::opening::Opening;
+use crate::opening::{OpenFlags, Opening};
 use crate::sampled::Sampled;
 use block::{Size, Spec, Stack, WriteMode};
-use cache::{Cache, Shared};
+use cache::Shared;
 use holder::Keeper;
 use lane::TASKS_MAX;
 use layers::{Unaligned, UnalignedShared, Valve, ValveShared};
@@ -16,20 +16,6 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::sync::Arc;
 use uring::{Fence, FileVolume, Ring, SharedMemory};
-
-/// How to open what a spec names.
-#[derive(Clone, Debug, Default)]
-pub struct OpenFlags {
-    /// The volume's name.
-    pub name: String,
-    /// Serve a file that looks like an image format byte by byte all the same.
-    pub raw: bool,
-    /// Refuse clients' changes, whatever the backing takes.
-    pub read_only: bool,
-    /// Who keeps the memory of a cache that may hold dirty data; None: nobody, what was not flushed
-    /// ends with the process.
-    pub keep: Option<Keep>,
-}
 
 /// An open volume.
 pub struct Volume {
@@ -45,14 +31,6 @@ pub struct Volume {
     /// Taken while it was served, because its memory is kept only since then.
     late_fence: RefCell<Option<Fence>>,
     counts: Arc<Counts>,
-}
-
-/// A volume's stack on one lane.
-pub struct Attached {
-    /// Its top.
-    pub stack: Stack,
-    /// Its cache, if it has one.
-    pub cache: Option<Cache>,
 }
 
 impl Volume {
@@ -143,12 +121,12 @@ impl Volume {
         &self.valve
     }
 
-    /// The memory of the cache, to hand to whoever rescues what is dirty in it.
+    /// The memory of the cache, to hand to a rescue of what is dirty in it.
     pub fn memory(&self) -> Option<&SharedMemory> {
         self.half.cache().map(|cache| &cache.memory)
     }
 
-    /// Whether somebody keeps the memory should this process die.
+    /// Whether the memory is kept should this process die.
     pub fn is_kept(&self) -> bool {
         self.keeper.borrow().as_ref().is_some_and(is_alive)
     }
@@ -187,7 +165,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes are about to be absorbed where none were before: from now on somebody keeps the memory, if
+    /// Writes are about to be absorbed where none were before: from now on the memory is kept, if
     /// it may be kept at all. False: that is so already, or it may not.
     ///
     /// # Errors
@@ -294,7 +272,7 @@ fn damage_of(file: &FileVolume) -> Option<String> {
     })
 }
 
-/// Whether who keeps has not gone: the connection to a holder hangs up when it dies.
+/// Whether the keeper has not gone: the connection to a holder hangs up when it dies.
 fn is_alive(keeper: &Keeper) -> bool {
     let Some(socket) = keeper.owner_socket() else { return true };
     let mut polled = [PollFd::new(&socket, PollFlags::empty())];

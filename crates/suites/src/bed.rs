@@ -19,7 +19,7 @@ pub trait Watch {
     fn look(&mut self, stage: &str, share: f64) -> bool;
 }
 
-/// Nobody looks.
+/// It is not watched.
 impl Watch for () {
     fn look(&mut self, _: &str, _: f64) -> bool {
         true
@@ -29,7 +29,7 @@ impl Watch for () {
 /// Why a suite ends before its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// Whoever watches wanted it.
+    /// The watch wanted it.
     Interrupted,
     /// The device answered with an error.
     Failed(Error),

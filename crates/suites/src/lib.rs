@@ -10,7 +10,7 @@
 //!
 //! A suite runs in virtual time: the cache is charged a measured price for each piece of its work
 //! ([`prices`]), and the same plan with the same prices gives the same bytes of output. There is no clock
-//! here: whoever measures prices brings one.
+//! here: a program that measures prices brings one.
 #![forbid(unsafe_code)]
 
 mod bed;

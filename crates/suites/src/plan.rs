@@ -65,7 +65,7 @@ impl Suite {
     ///
     /// A load of our own needs no proof that it flushes, so writes are absorbed from the first on.
     /// `qd1` asks what absorbing can give at most: nothing is written out for its age or for the
-    /// sake of a flush that nobody sends, and as much may be dirty as the engine allows.
+    /// sake of a flush that is never sent, and as much may be dirty as the engine allows.
     pub fn cache(self, memory: Size) -> CacheSpec {
         let spec = CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() };
         match self {

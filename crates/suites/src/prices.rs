@@ -136,7 +136,7 @@ fn in_order(kind: Kind) -> impl Fn(u64) -> Request + 'static {
     request(kind)
 }
 
-/// A device that answers as soon as everybody else has had a turn: whoever asks it has handed the
+/// A device that answers as soon as all other tasks have had a turn: a task that asks it has handed the
 /// request over, waits, and is woken, as with a device that takes its time.
 struct Queued {
     null: Null,

@@ -240,7 +240,7 @@ impl Watch for Impatient {
 #[test]
 fn an_interrupted_suite_tells_what_it_has() {
     let whole = run(&plan(Suite::Trim));
-    // Nobody is that patient: it counts the looks.
+    // No watch is that patient: it counts the looks.
     let mut patient = Impatient(Cell::new(u32::MAX));
     assert_eq!(suites::run(&plan(Suite::Trim), &mut patient).1, Ok(()));
     let looks = u32::MAX - patient.0.get();

@@ -54,7 +54,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Memory that is shared by descriptor: it lives as long as somebody holds that, or maps it.
+/// Memory that is shared by descriptor: it lives as long as a process holds that, or maps it.
 pub struct SharedMemory {
     memory: Arc<Memory>,
     file: OwnedFd,

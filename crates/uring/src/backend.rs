@@ -1,9 +1,10 @@
 //! The backend `file`: a [`FileVolume`] as one lane sees it.
 
-use crate::file::{Direct, FileVolume};
+use crate::file::FileVolume;
 use crate::operations::{By, Way};
+use crate::probe::Direct;
 use crate::ring::Ring;
-use crate::size;
+use crate::{size, stretches};
 use block::{
     Block, Buf, Discard, Error, Extent, Kind, Limits, Memory, Request, Result, SECTOR, Stretch,
 };
@@ -211,6 +212,11 @@ impl Block for FileBackend {
     }
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        Ok(self.volume.stretches(at))
+        let FileVolume { file, size, remote, device, .. } = &*self.volume;
+        // Beyond a cut there is no hole but nothing at all: reading it is an error, not zeros.
+        if *remote || *device || size.has_shrunk(file) != Ok(false) {
+            return Ok(vec![Stretch::data(at.count)]);
+        }
+        Ok(stretches::of(file, at))
     }
 }

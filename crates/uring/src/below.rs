@@ -1,8 +1,9 @@
 //! What a path lies on, down to the disks: the file system's device, what that is a part of or is made
 //! of, the file behind a loop device, and so on.
 
-use crate::busy::{directory, unescape};
+use crate::busy::unescape;
 use crate::identity::Identity;
+use crate::sysfs::{directory, number_in};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -68,12 +69,6 @@ fn parts_of(device: u64) -> Vec<u64> {
     parts.iter().filter_map(|part| number_in(&fs::read_to_string(part.join("dev")).ok()?)).collect()
 }
 
-/// A device's number as its file in /sys says it: `MAJOR:MINOR`.
-pub(crate) fn number_in(text: &str) -> Option<u64> {
-    let (major, minor) = text.trim().split_once(':')?;
-    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
-}
-
 /// The file behind a loop device.
 fn file_behind(device: u64) -> Option<PathBuf> {
     let text = fs::read_to_string(directory(device).join("loop/backing_file")).ok()?;
@@ -101,6 +96,5 @@ malformed";
     #[test]
     fn a_place_that_is_not_there_lies_on_nothing() {
         assert_eq!(keys_below(Path::new("/no/such/place")), [""; 0]);
-        assert_eq!(number_in("259:3\n"), Some(rustix::fs::makedev(259, 3)));
     }
 }

@@ -1,31 +1,12 @@
-//! Who uses a device or a file: what the kernel tells in /proc and /sys, for a refusal with a name.
+//! What uses a device or a file: what the kernel tells in /proc and /sys, for a refusal with a name.
 //!
 //! What decides is the exclusive open (devices) and the lock (files); this only says why, and finds
 //! what those two cannot: a file behind a loop device, an active swap file.
 
-use crate::below;
+use crate::sysfs::{directory, number, number_in};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-
-/// A device number as the kernel writes it.
-fn number(device: u64) -> String {
-    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
-}
-
-/// The directory of a device in /sys.
-pub(crate) fn directory(device: u64) -> PathBuf {
-    Path::new("/sys/dev/block").join(number(device))
-}
-
-/// A file below the device's directory in /sys, trimmed; for a partition also its whole device's.
-pub(crate) fn attribute(device: u64, name: &str) -> Option<String> {
-    let own = directory(device);
-    let text = fs::read_to_string(own.join(name))
-        .or_else(|_| fs::read_to_string(own.join("..").join(name)))
-        .ok()?;
-    Some(text.trim().to_owned())
-}
+use std::path::Path;
 
 /// Undoes the octal escapes of /proc (`\040` for a blank).
 pub(crate) fn unescape(text: &str) -> String {
@@ -105,7 +86,7 @@ fn one_device_user(device: u64, path: Option<&Path>) -> Option<String> {
     swapped(Some(device), None).then(|| "is used as swap".to_owned())
 }
 
-/// Who uses a block device or one of its partitions, as words that follow its name.
+/// What uses a block device or one of its partitions, as words that follow its name.
 pub(crate) fn device_user(device: u64, path: &Path) -> Option<String> {
     let path = fs::canonicalize(path).ok();
     if let Some(user) = one_device_user(device, path.as_deref()) {
@@ -113,10 +94,10 @@ pub(crate) fn device_user(device: u64, path: &Path) -> Option<String> {
     }
     let entries = fs::read_dir(directory(device)).ok()?;
     entries.filter_map(Result::ok).find_map(|entry| {
-        let directory = entry.path();
-        fs::metadata(directory.join("partition")).ok()?;
-        let text = fs::read_to_string(directory.join("dev")).ok()?;
-        let partition = below::number_in(&text)?;
+        let part = entry.path();
+        fs::metadata(part.join("partition")).ok()?;
+        let text = fs::read_to_string(part.join("dev")).ok()?;
+        let partition = number_in(&text)?;
         let name = entry.file_name().into_string().ok()?;
         let node = Path::new("/dev").join(&name);
         let user = one_device_user(partition, Some(&node))?;
@@ -124,7 +105,7 @@ pub(crate) fn device_user(device: u64, path: &Path) -> Option<String> {
     })
 }
 
-/// Who uses a regular file as a whole, as words that follow its name.
+/// What uses a regular file as a whole, as words that follow its name.
 pub(crate) fn file_user(file: (u64, u64)) -> Option<String> {
     if swapped(None, Some(file)) {
         return Some("is used as swap".to_owned());

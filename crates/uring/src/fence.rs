@@ -24,7 +24,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// The right to do I/O for a volume whose memory this is. Nobody else has it until this has been
+/// The right to do I/O for a volume whose memory this is. No other process has it until this has been
 /// dropped, every ring that [holds](Ring::hold) it has gone, and their last I/O has ended.
 #[derive(Debug)]
 pub struct Fence {
@@ -36,7 +36,7 @@ pub struct Fence {
 fn owner(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     let place = format!("{major:02x}:{minor:02x}:{inode}");
     locks.lines().find_map(|line| {
-        // A line with an arrow is of somebody who waits.
+        // A line with an arrow is of a process that waits.
         let mut words = line.split_ascii_whitespace().skip(1);
         let is_flock = words.next() == Some("FLOCK");
         let process = words.nth(2)?.parse().ok()?;
@@ -44,7 +44,7 @@ fn owner(locks: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
     })
 }
 
-/// Who still uses the memory, as words.
+/// What still uses the memory, as words.
 fn user(file: &OwnedFd) -> String {
     let found = rustix::fs::fstat(file).ok().and_then(|found| {
         let (major, minor) = (rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
@@ -61,13 +61,13 @@ fn user(file: &OwnedFd) -> String {
 
 impl Fence {
     /// Takes the fence of the memory behind `arena` (a memfd, of huge pages or not), waiting up to
-    /// `patience_ms` for who has it. This blocks the thread.
+    /// `patience_ms` for the process that has it. This blocks the thread.
     ///
     /// # Errors
     /// `WouldBlock` with a sentence that names the process whose I/O is not over; else what the
     /// system says, where /proc is missing for example.
     pub fn take(arena: BorrowedFd<'_>, patience_ms: u64) -> io::Result<Fence> {
-        // A description of our own: the one handed over is shared with whoever else holds it.
+        // A description of our own: the one handed over is shared with what else holds it.
         let path = format!("/proc/self/fd/{}", arena.as_raw_fd());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())?;

@@ -2,7 +2,7 @@
 
 use crate::identity::Identity;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
-use crate::probe::{self, Alignment};
+use crate::probe::{self, Alignment, Direct};
 use crate::refusal::{check_size, failed, in_use, read_only, system_error};
 use crate::size::Size;
 use crate::{File, busy, clock, locks, stretches};
@@ -32,23 +32,13 @@ pub struct OpenOptions {
     pub buffered: bool,
 }
 
-/// Whether I/O goes around the host's page cache.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direct {
-    /// It does.
-    Yes,
-    /// It does not, and why.
-    No(String),
-}
-
 /// Whether other users of the image are kept out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lock {
     /// By the locks that qemu uses; a device by its exclusive open as well.
     Held,
-    /// They are not, and why: that nobody else writes is then a premise.
+    /// They are not, and why: that no other program writes is then a premise.
     No(String),
 }
 
@@ -247,7 +237,7 @@ impl FileVolume {
         FileVolume::examine(path, file, options, &found, buffered, None)
     }
 
-    /// [`FileVolume::open`], waiting up to `lock_wait_ms` for whoever has it locked or open
+    /// [`FileVolume::open`], waiting up to `lock_wait_ms` for the process that has it locked or open
     /// exclusively: a process that was just killed keeps that until its last I/O has ended. This
     /// blocks the thread. A device that is mounted or a file in use as swap is refused at once.
     ///
@@ -279,7 +269,7 @@ impl FileVolume {
     ///
     /// # Errors
     /// As [`FileVolume::open`]; also if the path now names something else, if it may only be read
-    /// and `options` ask for writing, or if somebody else got at it.
+    /// and `options` ask for writing, or if another process got at it.
     pub fn from_file(
         path: &Path,
         file: OwnedFd,

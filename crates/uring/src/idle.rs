@@ -11,10 +11,8 @@
 //! socket's list, to let the kernel finish it once it has come, and the next one's beginning.
 
 use crate::clock::now_ns;
-use crate::ring::{Inner, Ring};
-use lane::Event;
+use lane::{Event, Lane};
 use std::cell::Cell;
-use std::io;
 use std::time::Duration;
 
 /// Looks for news between two looks at the clock, which cost more.
@@ -45,49 +43,109 @@ pub(crate) struct Idle {
     over: Cell<bool>,
 }
 
+/// What a loop does that has nothing to do.
+pub(crate) enum Next {
+    /// It sleeps.
+    Sleep,
+    /// It goes on: a deadline has come, or receivers are to hand their sockets to the ring.
+    GoOn,
+    /// It looks for work.
+    Look(Look),
+}
+
+/// A time of looking for work.
+pub(crate) struct Look {
+    start_ns: u64,
+    end_ns: u64,
+    /// When the lane has something to do in any case.
+    deadline_ns: u64,
+    had_news: bool,
+}
+
 /// A receiver that asks its socket itself.
-pub(crate) struct Asker {
-    ring: Ring,
+pub(crate) struct Asker<'a> {
+    idle: &'a Idle,
+    lane: &'a Lane,
     /// When it goes to the ring in any case: others may be busy without end.
     end_ns: u64,
 }
 
-impl Asker {
+impl Asker<'_> {
     /// Waits for the next round. False: there will be none.
     pub(crate) async fn next(&self) -> bool {
-        let idle = &self.ring.0.idle;
-        let seen = idle.round.seen();
-        if idle.over.get() || self.ring.lane().now() >= self.end_ns {
+        let seen = self.idle.round.seen();
+        if self.idle.over.get() || self.lane.now() >= self.end_ns {
             return false;
         }
-        idle.round.after(seen).await;
+        self.idle.round.after(seen).await;
         true
     }
 }
 
-impl Drop for Asker {
+impl Drop for Asker<'_> {
     fn drop(&mut self) {
-        let askers = &self.ring.0.idle.askers;
+        let askers = &self.idle.askers;
         askers.set(askers.get() - 1);
     }
 }
 
-impl Ring {
+impl Idle {
     /// Lets a receiver ask its socket itself, while the loop looks for work. None: it does not, or
     /// enough do so already.
-    pub(crate) fn ask(&self) -> Option<Asker> {
-        let idle = &self.0.idle;
-        let (limit_ns, askers) = (idle.poll_ns.get(), idle.askers.get());
-        if limit_ns == 0 || idle.over.get() || askers == ASKERS_MAX {
+    pub(crate) fn ask<'a>(&'a self, lane: &'a Lane) -> Option<Asker<'a>> {
+        let (limit_ns, askers) = (self.poll_ns.get(), self.askers.get());
+        if limit_ns == 0 || self.over.get() || askers == ASKERS_MAX {
             return None;
         }
-        idle.askers.set(askers + 1);
-        let end_ns = self.lane().now().saturating_add(limit_ns);
-        Some(Asker { ring: self.clone(), end_ns })
+        self.askers.set(askers + 1);
+        Some(Asker { idle: self, lane, end_ns: lane.now().saturating_add(limit_ns) })
     }
-}
 
-impl Idle {
+    /// Whether a loop with nothing to do looks for work, and until when.
+    pub(crate) fn next(&self, lane: &Lane) -> Next {
+        let limit_ns = self.poll_ns.get();
+        if limit_ns == 0 {
+            return Next::Sleep;
+        }
+        let start_ns = now_ns();
+        let had_news = self.news.take();
+        if had_news {
+            self.news_ns.set(start_ns);
+        }
+        let deadline_ns = lane.next_deadline().unwrap_or(u64::MAX);
+        let end_ns = self.news_ns.get().saturating_add(limit_ns).min(deadline_ns);
+        if start_ns < end_ns {
+            return Next::Look(Look { start_ns, end_ns, deadline_ns, had_news });
+        }
+        if start_ns >= deadline_ns || self.end() { Next::GoOn } else { Next::Sleep }
+    }
+
+    /// Looks, as `has_news` does, until something has come or the time is over. True: there is something
+    /// to do.
+    pub(crate) fn look(&self, look: &Look, has_news: impl Fn() -> bool) -> bool {
+        let mut now = look.start_ns;
+        let found = loop {
+            if (0..LOOKS).any(|_| {
+                std::hint::spin_loop();
+                has_news()
+            }) {
+                self.note_news();
+                break true;
+            }
+            now = now_ns();
+            if now >= look.end_ns {
+                break now >= look.deadline_ns;
+            }
+        };
+        self.spent_ns.set(self.spent_ns.get() + (now - look.start_ns));
+        found
+    }
+
+    /// Whether receivers ask their sockets themselves.
+    pub(crate) fn has_askers(&self) -> bool {
+        self.askers.get() > 0
+    }
+
     pub(crate) fn set_poll(&self, idle: Option<Duration>) {
         let idle_ns = idle.map_or(0, |idle| idle.as_nanos().try_into().unwrap_or(u64::MAX));
         self.poll_ns.set(idle_ns);
@@ -100,86 +158,25 @@ impl Idle {
         self.over.set(false);
     }
 
-    /// Whether those who ask sockets have something to do about it that looking is over.
+    /// Looking is over. Whether receivers that ask their sockets have something to do about that.
     fn end(&self) -> bool {
         self.over.set(true);
         self.round.notify();
-        self.askers.get() > 0
+        self.has_askers()
     }
 
-    /// Those who ask sockets do so once more. The time since the last round was spent in looking, if
+    /// The receivers that ask their sockets do so once more. The time since the last round was spent in looking, if
     /// nothing has come of it.
-    fn begin_round(&self, now_ns: u64, had_news: bool) {
-        if !had_news {
+    pub(crate) fn begin_round(&self, look: &Look) {
+        if !look.had_news {
             let since = self.round_ns.get().max(self.news_ns.get());
-            self.spent_ns.set(self.spent_ns.get() + (now_ns - since));
+            self.spent_ns.set(self.spent_ns.get() + (look.start_ns - since));
         }
-        self.round_ns.set(now_ns);
+        self.round_ns.set(look.start_ns);
         self.round.notify();
     }
 
     pub(crate) fn spent_ns(&self) -> u64 {
         self.spent_ns.get()
-    }
-}
-
-impl Inner {
-    /// Looks, without entering the kernel, whether there is something to do. What the kernel has put
-    /// off (above all completions of sockets, which it posts only to a thread that enters) it
-    /// announces by a flag in the queue's memory.
-    fn has_news(&self) -> bool {
-        let mut uring = self.uring.borrow_mut();
-        let queue = uring.submission();
-        let is_announced = queue.taskrun() || queue.cq_overflow();
-        drop(queue);
-        is_announced || !uring.completion().is_empty() || self.lane.is_ready()
-    }
-
-    /// Waits by looking, where that is asked for, but not beyond the next deadline. True: there is
-    /// something to do, do not sleep.
-    pub(crate) fn poll(&self) -> io::Result<bool> {
-        let limit_ns = self.idle.poll_ns.get();
-        if limit_ns == 0 {
-            return Ok(false);
-        }
-        let start = now_ns();
-        let had_news = self.idle.news.take();
-        if had_news {
-            self.idle.news_ns.set(start);
-        }
-        let deadline = self.lane.next_deadline().unwrap_or(u64::MAX);
-        let end = self.idle.news_ns.get().saturating_add(limit_ns).min(deadline);
-        if start >= end {
-            return Ok(start >= deadline || self.idle.end());
-        }
-        self.submit()?;
-        if self.idle.askers.get() > 0 {
-            self.reap()?;
-            if self.lane.is_ready() {
-                self.idle.note_news();
-            }
-            self.idle.begin_round(start, had_news);
-            return Ok(true);
-        }
-        let mut now = start;
-        let found = loop {
-            if (0..LOOKS).any(|_| {
-                std::hint::spin_loop();
-                self.has_news()
-            }) {
-                self.idle.note_news();
-                break true;
-            }
-            now = now_ns();
-            if now >= end {
-                break now >= deadline;
-            }
-        };
-        self.idle.spent_ns.set(self.idle.spent_ns.get() + (now - start));
-        if found {
-            self.submit()?;
-            self.reap()?;
-        }
-        Ok(found)
     }
 }

@@ -32,7 +32,7 @@ pub enum ImageFormat {
     Qed,
     /// Parallels'.
     Parallels,
-    /// LUKS version 1: encrypted, yet a raw disk to whoever stands below dm-crypt.
+    /// LUKS version 1: encrypted, yet a raw disk to what stands below dm-crypt.
     Luks1,
     /// LUKS version 2, likewise.
     Luks2,

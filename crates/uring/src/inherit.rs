@@ -28,7 +28,7 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     if number < 0 || is_standard || !Path::new(&format!("/proc/self/fd/{number}")).exists() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no such descriptor"));
     }
-    // SAFETY: it is open, and by this function's contract nobody else in this program has it.
+    // SAFETY: it is open, and by this function's contract nothing else in this program has it.
     let file = unsafe { OwnedFd::from_raw_fd(number) };
     set_inherited(&file, false)?;
     Ok(file)

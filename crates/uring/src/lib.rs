@@ -5,7 +5,7 @@
 //! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
-//! - [`Listener`]: unix and TCP sockets; [`peer`]: who is at the other end of a unix one.
+//! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
 //!
 //! All system calls and all kernel `unsafe` of the project live here. The rule that makes it sound:
 //! whatever an operation in flight points to (buffers, scatter lists, the open file) is held by the
@@ -38,17 +38,19 @@ mod size;
 mod socket;
 mod sockets;
 mod stretches;
+mod sysfs;
 
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
 pub use below::keys_below;
 pub use fence::Fence;
-pub use file::{Direct, FileVolume, Lock, OpenOptions};
+pub use file::{FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
 pub use inherit::{inherited, set_inherited};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, faults, lock_process, may_lock_all};
+pub use probe::Direct;
 pub use ring::Ring;
 pub use signals::{ignore_file_size_signal, signals, unblock_signals_in};
 pub use socket::{Listener, Peer, peer, sweep};

@@ -1,11 +1,11 @@
 //! Image locks on the bytes that qemu uses, so that qemu and Overdrive keep one another out.
 //!
 //! qemu (block/file-posix.c; described in docs/interop and in qemu's manual under "Disk image file
-//! locking") has a permission for each of five things that a user of an image does. Who *has*
-//! permission `n` holds a read lock on byte `100 + n`; who does *not let others have* it holds a
+//! locking") has a permission for each of five things that a user of an image does. A program that
+//! *has* permission `n` holds a read lock on byte `100 + n`; one that does *not let others have* it holds a
 //! read lock on byte `200 + n`. Read locks never exclude one another, so after taking its own a
 //! newcomer asks whether a write lock would be possible where it conflicts: on `200 + n` for what
-//! it has, on `100 + n` for what it does not share. Whoever sees another's lock there gives up.
+//! it has, on `100 + n` for what it does not share. A newcomer that sees another's lock there gives up.
 //!
 //! The locks are those of the open file description (`F_OFD_SETLK`). An I/O in flight on io_uring
 //! holds its description, also after its process was killed: the locks go only when the last I/O
@@ -30,7 +30,7 @@ const RESIZE: i64 = 3;
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Locked {
     Yes,
-    /// Somebody uses the image in a way that does not go with ours.
+    /// Another program uses the image in a way that does not go with ours.
     Busy,
     /// This file system has no such locks.
     Unsupported(Errno),
@@ -56,9 +56,9 @@ fn call(file: impl AsFd, command: i32, record: &mut libc::flock) -> Result<(), E
     Ok(())
 }
 
-/// Locks the image for reading, or for reading and writing, while nobody else writes or resizes.
+/// Locks the image for reading, or for reading and writing, while no other program writes or resizes.
 ///
-/// A writer also keeps out those who rely on reading a consistent image (in qemu that is every
+/// A writer also keeps out programs that rely on reading a consistent image (in qemu that is every
 /// reader, `-U` or not; `qemu-img info` is none): what is still in the cache is not in the image.
 pub(crate) fn lock(file: impl AsFd, writes: bool) -> Locked {
     let file = file.as_fd();

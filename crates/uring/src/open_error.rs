@@ -9,7 +9,7 @@ pub enum OpenErrorKind {
     NotFound,
     /// The process may not open it.
     Permission,
-    /// Somebody else uses it.
+    /// Another program uses it.
     Busy,
     /// It holds not even one block.
     TooSmall,

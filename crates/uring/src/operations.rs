@@ -17,7 +17,7 @@ pub(crate) enum Way {
     Write { dsync: bool },
 }
 
-/// Who does it.
+/// What does it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// The kernel, at once if it can.

@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 
-/// CAP_IPC_LOCK: no limit counts for who has it. (include/uapi/linux/capability.h)
+/// CAP_IPC_LOCK: no limit counts for a process that has it. (include/uapi/linux/capability.h)
 const CAP_IPC_LOCK: u32 = 14;
 
 /// Page faults of this process since it started.
@@ -68,7 +68,7 @@ fn needed(line: &str) -> Option<(usize, usize, bool)> {
     let (range, rights) = (words.next()?, words.next()?);
     let path = words.nth(3)?;
     let is_ours = path.starts_with('/') || path == "[heap]" || path == "[stack]";
-    // What is shared with others is populated by whoever maps it.
+    // What is shared with others is populated by what maps it.
     if !is_ours || !rights.starts_with('r') || !rights.ends_with('p') {
         return None;
     }

@@ -1,16 +1,26 @@
 //! What a file or a device can do, found out without changing a byte of it.
 
-use crate::busy::attribute;
-use crate::file::Direct;
+use crate::sysfs::{attribute, directory};
 use block::Discard;
 use rustix::fs::{AtFlags, FallocateFlags, FsWord, OFlags, StatxFlags};
 use rustix::io::Errno;
+use serde::Serialize;
 use std::fs;
 use std::os::fd::AsFd;
 
 /// File systems that keep files in memory take `O_DIRECT` and ignore it.
 const TMPFS: FsWord = 0x0102_1994;
 const RAMFS: FsWord = 0x8584_58f6_u32 as FsWord;
+
+/// Whether I/O goes around the host's page cache.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direct {
+    /// It does.
+    Yes,
+    /// It does not, and why.
+    No(String),
+}
 
 /// Alignments that transfers must keep, in bytes, and how direct they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,6 +128,6 @@ pub(crate) fn io_best(device: u64) -> u32 {
 
 /// Whether the kernel has the device down as read-only.
 pub(crate) fn is_read_only(device: u64) -> bool {
-    let path = crate::busy::directory(device).join("ro");
+    let path = directory(device).join("ro");
     fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
 }

@@ -8,7 +8,7 @@
 use crate::bell::EventBell;
 use crate::clock::now_ns;
 use crate::flight::{Flights, Hold};
-use crate::idle::Idle;
+use crate::idle::{Asker, Idle, Next};
 use block::Memory;
 use io_uring::{IoUring, opcode, squeue, types};
 use lane::{Lane, Ticket};
@@ -35,12 +35,12 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The read of the bell. Flights are numbered by a 32-bit index, so these are never theirs.
 const BELL: u64 = u64::MAX;
-/// Operations of the ring itself, whose results nobody awaits.
+/// Operations of the ring itself, whose results are not awaited.
 const QUIET: u64 = u64::MAX - 1;
 
 pub(crate) struct Inner {
-    pub(crate) lane: Lane,
-    pub(crate) uring: RefCell<IoUring>,
+    lane: Lane,
+    uring: RefCell<IoUring>,
     pub(crate) flights: RefCell<Flights>,
     bell: Arc<EventBell>,
     /// Where the bell's counter is read to.
@@ -131,6 +131,11 @@ impl Ring {
         self.0.idle.set_poll(idle);
     }
 
+    /// Lets a receiver ask its socket itself; see [`Idle::ask`].
+    pub(crate) fn ask(&self) -> Option<Asker<'_>> {
+        self.0.idle.ask(&self.0.lane)
+    }
+
     /// Nanoseconds that the loop has spent in looking for work instead of sleeping.
     pub fn poll_spent_ns(&self) -> u64 {
         self.0.idle.spent_ns()
@@ -138,14 +143,14 @@ impl Ring {
 
     /// The live loop: runs the lane until `done`, which is asked once a round.
     ///
-    /// The lane's clock is CLOCK_MONOTONIC in nanoseconds. Whoever changes what `done` looks at
-    /// from another thread must also wake a task of this lane, or the loop sleeps on.
+    /// The lane's clock is CLOCK_MONOTONIC in nanoseconds. A thread that changes what `done` looks at
+    /// from outside must also wake a task of this lane, or the loop sleeps on.
     ///
     /// # Errors
     /// What io_uring_enter says, where that is no passing condition.
     pub fn run(&self, mut done: impl FnMut() -> bool) -> io::Result<()> {
         let inner = &*self.0;
-        // Whoever calls has something to be done.
+        // The caller has something to be done.
         inner.idle.note_news();
         loop {
             inner.lane.set_now(now_ns());
@@ -275,7 +280,7 @@ impl Inner {
 
     /// Submits what is queued and lets the kernel finish what it has put off; without a system
     /// call where there is neither.
-    pub(crate) fn submit(&self) -> io::Result<()> {
+    fn submit(&self) -> io::Result<()> {
         let idle = {
             let mut uring = self.uring.borrow_mut();
             let queue = uring.submission();
@@ -301,8 +306,44 @@ impl Inner {
         self.reap().map(|_| ())
     }
 
+    /// Waits by looking, where that is asked for, but not beyond the next deadline. True: there is
+    /// something to do, do not sleep.
+    fn poll(&self) -> io::Result<bool> {
+        let look = match self.idle.next(&self.lane) {
+            Next::Sleep => return Ok(false),
+            Next::GoOn => return Ok(true),
+            Next::Look(look) => look,
+        };
+        self.submit()?;
+        if self.idle.has_askers() {
+            self.reap()?;
+            if self.lane.is_ready() {
+                self.idle.note_news();
+            }
+            self.idle.begin_round(&look);
+            return Ok(true);
+        }
+        let found = self.idle.look(&look, || self.has_news());
+        if found {
+            self.submit()?;
+            self.reap()?;
+        }
+        Ok(found)
+    }
+
+    /// Looks, without entering the kernel, whether there is something to do. What the kernel has put
+    /// off (above all completions of sockets, which it posts only to a thread that enters) it
+    /// announces by a flag in the queue's memory.
+    fn has_news(&self) -> bool {
+        let mut uring = self.uring.borrow_mut();
+        let queue = uring.submission();
+        let is_announced = queue.taskrun() || queue.cq_overflow();
+        drop(queue);
+        is_announced || !uring.completion().is_empty() || self.lane.is_ready()
+    }
+
     /// Takes every completion that is there; returns how many.
-    pub(crate) fn reap(&self) -> io::Result<usize> {
+    fn reap(&self) -> io::Result<usize> {
         let mut total = 0;
         loop {
             let mut taken = [(0u64, 0i32); TAKEN];

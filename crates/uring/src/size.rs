@@ -1,7 +1,7 @@
 //! Whether all of a backing is still there.
 //!
 //! A file that another program cuts short has lost what was beyond the cut, and a write there would
-//! make it long again, with zeros in between that nobody wrote. So every change of a file looks at
+//! make it long again, with zeros in between that were never written. So every change of a file looks at
 //! its length first, and every flush of a file or a device looks at it afterwards. The look costs a
 //! fraction of a microsecond. Between the look and the write there is still a moment in which the
 //! file can be cut; the flush after it then finds a file that is too short, unless that very write

@@ -1,5 +1,5 @@
 //! Listening sockets for exports and control: unix ones, private and never stolen from a live owner;
-//! TCP ones, for who asks for them.
+//! TCP ones, where they are asked for.
 
 use crate::File;
 use crate::clock::Patience;
@@ -42,7 +42,7 @@ enum Place {
     Tcp(SocketAddr),
 }
 
-/// Who is at the other end of a unix socket, as it was when they connected.
+/// The process at the other end of a unix socket, as it was when it connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// The process; it may have ended since.
@@ -53,7 +53,7 @@ pub struct Peer {
     pub group: u32,
 }
 
-/// Who is at the other end of a unix socket.
+/// The process at the other end of a unix socket.
 ///
 /// # Errors
 /// If it is not a connected unix socket.
@@ -75,7 +75,7 @@ fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Takes a path that nobody listens on out of the way; refuses to touch anything else.
+/// Takes a path that no process listens on out of the way; refuses to touch anything else.
 fn clear_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -173,7 +173,7 @@ impl Listener {
     /// stale socket is replaced.
     ///
     /// # Errors
-    /// One sentence that names the path: somebody listens there, it is no socket, too long, ...
+    /// One sentence that names the path: a process listens there, it is no socket, too long, ...
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let address = SocketAddrUnix::new(path).map_err(|_| {
             failed(
@@ -199,7 +199,7 @@ impl Listener {
         })
     }
 
-    /// Listens on TCP, without any protection: whoever reaches the address may connect. What is
+    /// Listens on TCP, without any protection: whatever reaches the address may connect. What is
     /// accepted sends at once (TCP_NODELAY) and notices a peer that has vanished, after two minutes
     /// (keepalive): Linux hands both on from the listening socket.
     ///
@@ -264,7 +264,7 @@ impl Listener {
         Ok(Listener { file: Arc::new(file), place })
     }
 
-    /// The socket, to hand it over: its path stays, for whoever goes on listening.
+    /// The socket, to hand it over: its path stays, for the process that goes on listening.
     pub fn into_file(mut self) -> File {
         if let Place::Unix { identity, .. } = &mut self.place {
             *identity = None;
@@ -339,7 +339,7 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("socket");
         let live = UnixListener::bind(&path)?;
-        let refused = Listener::bind(&path).expect_err("somebody listens");
+        let refused = Listener::bind(&path).expect_err("a process listens");
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
         assert!(path.exists());
         drop(live);
@@ -347,7 +347,7 @@ mod tests {
         fs::remove_file(&path)?;
         let other = UnixListener::bind(&path)?;
         drop(listener);
-        assert!(path.exists(), "somebody else's socket by now");
+        assert!(path.exists(), "another process's socket by now");
         drop(other);
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Ends a connection both ways, or a listener's listening: whoever waits on it is answered.
+/// Ends a connection both ways, or a listener's listening: what waits on it is answered.
 ///
 /// # Errors
 /// What the system says; that there was no connection any more is no error.
@@ -71,7 +71,7 @@ impl Ring {
     /// Accepts a connection: a blocking socket, closed on exec. The listener must be non-blocking.
     ///
     /// This waits by a poll and then calls accept4, since an accept that the kernel completes after
-    /// nobody waits for it any more would leave an open connection that nobody knows of.
+    /// nothing waits for it any more would leave an open connection that nothing knows of.
     ///
     /// # Errors
     /// `Stopping` once the listener was shut down or the wait cancelled; `Io` with its errno where

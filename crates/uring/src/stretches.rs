@@ -1,8 +1,7 @@
 //! Where a file has holes, by SEEK_DATA and SEEK_HOLE (lseek(2)).
 //!
-//! They move the position of the open description, which nobody uses: all I/O names its own.
+//! They move the position of the open description, which nothing uses: all I/O names its own.
 
-use crate::file::FileVolume;
 use block::{Extent, SECTOR, Stretch};
 use rustix::fs::{FsWord, SeekFrom};
 use rustix::io::Errno;
@@ -55,25 +54,17 @@ fn cut(
     Ok(list)
 }
 
-impl FileVolume {
-    /// See [`block::Block::status`].
-    pub(crate) fn stretches(&self, at: Extent) -> Vec<Stretch> {
-        let unknown = || vec![Stretch::data(at.count)];
-        let file = &self.file;
-        // Beyond a cut there is no hole but nothing at all: reading it is an error, not zeros.
-        if self.remote || self.device || self.size.has_shrunk(file) != Ok(false) {
-            return unknown();
+/// What `at` of a file holds; where that cannot be told, data.
+pub(crate) fn of(file: impl AsFd, at: Extent) -> Vec<Stretch> {
+    let seek = |from, data| {
+        let to = if data { SeekFrom::Data(from) } else { SeekFrom::Hole(from) };
+        match rustix::fs::seek(file.as_fd(), to) {
+            Ok(byte) => Ok(Some(byte)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(errno) => Err(errno),
         }
-        let seek = |from, data| {
-            let to = if data { SeekFrom::Data(from) } else { SeekFrom::Hole(from) };
-            match rustix::fs::seek(file, to) {
-                Ok(byte) => Ok(Some(byte)),
-                Err(Errno::NXIO) => Ok(None),
-                Err(errno) => Err(errno),
-            }
-        };
-        cut(at, seek).unwrap_or_else(|_| unknown())
-    }
+    };
+    cut(at, seek).unwrap_or_else(|_| vec![Stretch::data(at.count)])
 }
 
 #[cfg(test)]

@@ -105,11 +105,11 @@ fn a_device_is_opened_once_and_its_file_not_at_all() {
     assert_eq!(error.kind, OpenErrorKind::Busy);
     let name = device.path().display().to_string();
     assert!(error.to_string().contains(&format!("attached to {name}")), "{error}");
-    let first = FileVolume::open(device.path(), DEFAULT).expect("nobody else");
+    let first = FileVolume::open(device.path(), DEFAULT).expect("it is free");
     let error = FileVolume::open(device.path(), DEFAULT).expect_err("opened exclusively");
     assert_eq!(error.kind, OpenErrorKind::Busy, "{error}");
     drop(first);
-    FileVolume::open(device.path(), DEFAULT).expect("nobody else any more");
+    FileVolume::open(device.path(), DEFAULT).expect("it is free again");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn child() {
     let Some(target) = std::env::var_os(TARGET) else { return };
     let memory = std::io::stdin().as_fd().try_clone_to_owned().expect("a descriptor");
     let shared = SharedMemory::adopt(memory).expect("the parent's memory");
-    let fence = Fence::take(shared.file(), 0).expect("nobody else has it");
+    let fence = Fence::take(shared.file(), 0).expect("it is free");
     let ring = ring();
     ring.hold(&fence).expect("a free place");
     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;

@@ -289,7 +289,8 @@ fn a_description_that_was_kept_is_a_volume_again() {
     let kept = first.file().try_clone().expect("a descriptor");
     let (direct, limits) = (first.direct().clone(), first.limits().clone());
     drop(first);
-    let stranger = FileVolume::open(&path, DEFAULT).expect_err("whoever keeps it has the lock");
+    let stranger =
+        FileVolume::open(&path, DEFAULT).expect_err("the process that keeps it has the lock");
     assert_eq!(stranger.kind, OpenErrorKind::Busy);
     let again = FileVolume::from_file(&path, kept.try_clone().expect("one more"), DEFAULT);
     let again = again.expect("as it was");
@@ -320,9 +321,9 @@ fn what_was_kept_must_suit() {
     let reader = std::fs::File::open(&path).expect("it is ours");
     let error = FileVolume::from_file(&path, reader.into(), DEFAULT).expect_err("not writable");
     assert_eq!(error.kind, OpenErrorKind::ReadOnly);
-    // A description without locks gets them; not if somebody else has them.
+    // A description without locks gets them; not if another description has them.
     let plain = || std::fs::File::options().read(true).write(true).open(&path).expect("ours");
-    let first = FileVolume::from_file(&path, plain().into(), DEFAULT).expect("nobody else");
+    let first = FileVolume::from_file(&path, plain().into(), DEFAULT).expect("it is free");
     assert_eq!(first.lock(), &Lock::Held);
     let second = FileVolume::from_file(&path, plain().into(), DEFAULT).expect_err("the first");
     assert_eq!(second.kind, OpenErrorKind::Busy);
@@ -333,7 +334,7 @@ fn what_was_kept_must_suit() {
 fn a_busy_lock_is_waited_for() {
     let directory = build_directory();
     let path = image(directory.path(), 1 << 20);
-    let first = FileVolume::open(&path, DEFAULT).expect("nobody else");
+    let first = FileVolume::open(&path, DEFAULT).expect("it is free");
     let start = std::time::Instant::now();
     let error = FileVolume::open_waiting(&path, DEFAULT, 50).expect_err("it is held");
     assert_eq!(error.kind, OpenErrorKind::Busy);
@@ -369,12 +370,12 @@ fn read_only_is_read_only() {
 fn two_writers_are_one_too_many() {
     let directory = build_directory();
     let path = image(directory.path(), 1 << 20);
-    let first = FileVolume::open(&path, DEFAULT).expect("nobody else");
-    let error = FileVolume::open(&path, DEFAULT).expect_err("somebody else");
+    let first = FileVolume::open(&path, DEFAULT).expect("it is free");
+    let error = FileVolume::open(&path, DEFAULT).expect_err("it is in use");
     assert_eq!(error.kind, OpenErrorKind::Busy);
     assert!(error.to_string().contains("locked by another program"), "{error}");
     drop(first);
-    FileVolume::open(&path, DEFAULT).expect("nobody else any more");
+    FileVolume::open(&path, DEFAULT).expect("it is free again");
 }
 
 #[test]

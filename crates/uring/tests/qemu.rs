@@ -67,7 +67,7 @@ fn qemu_io(path: &Path, read_only: bool, command: &str) -> Option<(bool, String)
 fn qemu_is_kept_out_while_we_write() {
     let directory = directory();
     let path = image(directory.path(), 1 << 20);
-    let volume = FileVolume::open(&path, DEFAULT).expect("nobody else");
+    let volume = FileVolume::open(&path, DEFAULT).expect("it is free");
     for read_only in [false, true] {
         let Some((_, text)) = qemu_io(&path, read_only, "read 0 4k") else {
             return;
@@ -83,7 +83,7 @@ fn qemu_is_kept_out_while_we_write() {
 fn qemu_may_read_and_not_write_while_we_read() {
     let directory = directory();
     let path = image(directory.path(), 1 << 20);
-    let _volume = FileVolume::open(&path, READ_ONLY).expect("nobody else");
+    let _volume = FileVolume::open(&path, READ_ONLY).expect("it is free");
     let Some((done, text)) = qemu_io(&path, true, "read 0 4k") else {
         return;
     };

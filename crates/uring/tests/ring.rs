@@ -109,7 +109,7 @@ fn an_echo_goes_through_a_listener() {
     let path = directory.path().join("s/echo");
     let listener = Listener::bind_private(&path).expect("a fresh path");
     let client = std::thread::spawn(move || {
-        let mut stream = UnixStream::connect(path).expect("somebody listens");
+        let mut stream = UnixStream::connect(path).expect("a socket listens");
         let text: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         let mut writer = stream.try_clone().expect("a descriptor");
         let sent = text.clone();
@@ -193,7 +193,7 @@ fn a_peer_that_left_is_an_error_and_no_signal() {
         let part = Part { memory: Arc::new(Memory::heap(8)), offset: 0, length: 8 };
         sender.send(&ours, &[part]).await
     });
-    let error = result.expect("the loop runs").expect_err("nobody is there");
+    let error = result.expect("the loop runs").expect_err("the peer is gone");
     assert_eq!((error.kind, error.errno), (Kind::Io, 32));
 }
 
@@ -209,7 +209,7 @@ fn what_waits_on_sockets_ends_at_shutdown() {
     for file in [listener.file().clone(), tcp.clone()] {
         let accepter = ring.clone();
         let accepts = async move {
-            let error = accepter.accept(&file).await.expect_err("nobody comes");
+            let error = accepter.accept(&file).await.expect_err("no client comes");
             assert_eq!(error.kind, Kind::Stopping);
         };
         ring.lane().spawn(accepts).expect("a slot is free");
@@ -377,7 +377,7 @@ fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
         async move { lane.sleep_until(lane.now() + ms * 1_000_000).await }
     };
     ring.block_on(doze_for(20)).expect("the loop runs");
-    assert_eq!(ring.poll_spent_ns(), 0, "nobody asked for it");
+    assert_eq!(ring.poll_spent_ns(), 0, "it was not asked for");
 
     ring.set_poll(Some(Duration::from_millis(20)));
     let start = worked_ns();

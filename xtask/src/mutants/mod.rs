@@ -3,7 +3,7 @@
 //! cargo-mutants names the changes. It would build the engine and the laboratory again for each, about a
 //! minute; here all are woven into one copy of the engine (`weave.rs`), which is built once (`build.rs`),
 //! and an environment variable chooses the one that is in force. Each is then shown to the unit tests, the
-//! tests of the engine and the laboratory, until somebody notices (`trial.rs`).
+//! tests of the engine and the laboratory, until one of them fails (`trial.rs`).
 
 mod build;
 mod list;
@@ -83,7 +83,7 @@ pub(crate) struct Options {
     /// Only these: epochs, write-back, pacing, recovery, or files of crates/cache/src. Several with commas.
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<String>,
-    /// How long the laboratory looks at a mutant that everybody else has passed.
+    /// How long the laboratory looks at a mutant that all other tests have passed.
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,

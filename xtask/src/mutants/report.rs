@@ -10,9 +10,9 @@ use std::collections::btree_map::Entry;
 /// What became of a mutant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// Noticed by whoever has this name.
+    /// Noticed by the test with this name.
     Killed(String),
-    /// Somebody with this name did not come to an end.
+    /// The test with this name did not come to an end.
     TimedOut(String),
     Survived,
     /// No compiler takes it.
@@ -39,8 +39,8 @@ impl Sum {
         match fate {
             // The laboratory is one, however long it took.
             Fate::Killed(by) => {
-                let who = by.split(" for ").next().unwrap_or(by).to_owned();
-                *self.by.entry(who).or_default() += 1;
+                let test = by.split(" for ").next().unwrap_or(by).to_owned();
+                *self.by.entry(test).or_default() += 1;
             }
             Fate::TimedOut(_) => self.timed_out += 1,
             Fate::Survived => self.survived += 1,
@@ -61,7 +61,7 @@ impl Sum {
     }
 
     fn line(&self, name: &str) -> String {
-        let of = |who: &str| self.by.get(who).copied().unwrap_or(0);
+        let of = |test: &str| self.by.get(test).copied().unwrap_or(0);
         let (unit, laboratory) = (of("unit tests"), of("laboratory"));
         let tests = self.killed() - self.timed_out - unit - laboratory;
         let Sum { timed_out, survived, unviable, untried, planted, .. } = self;
@@ -172,7 +172,7 @@ impl Explained {
         Ok(Explained(reasons))
     }
 
-    /// What must be said about these results: who survived without a reason, and which reasons are void.
+    /// What must be said about these results: which survived without a reason, and which reasons are void.
     pub(crate) fn judge(&self, fates: &[(&Mutant, Fate)]) -> Judged {
         let mut judged = Judged::default();
         let mut files: Vec<&str> = fates.iter().map(|(mutant, _)| mutant.file.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Who notices a mutant: the tests, then the laboratory, the quickest first.
+//! What notices a mutant: the tests, then the laboratory, the quickest first.
 
 use super::build::{Built, CHOICE, Program};
 use crate::clock::now;
@@ -14,7 +14,7 @@ const QUICK: Duration = Duration::from_secs(2);
 const TIMES: u64 = 4;
 /// And this, in seconds.
 const MORE_S: u64 = 2;
-/// What one who waits instead of working may take of the clock, against processor time.
+/// What a mutant that waits instead of working may take of the clock, against processor time.
 const CLOCK_TIMES: u32 = 8;
 /// Memory that a program may ask for, in KiB: a mutant may want all there is.
 const MEMORY_KIB: &str = "16777216";
@@ -33,7 +33,7 @@ pub(crate) enum End {
 /// One thing to try.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    /// Who tries, in a few words.
+    /// What tries, in a few words.
     pub(crate) name: String,
     path: PathBuf,
     arguments: Vec<String>,

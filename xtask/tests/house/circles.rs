@@ -11,18 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that use one another in a circle, crate by crate.
 const CIRCLES: &[&str] = &[
-    "crash: book device disk laboratory life oracle plan run version",
     "daemon: fleet sensor serve serve::site serve::stats watch",
-    "drives: disk preset",
     "figures: cold guard",
-    "holder: connections hold image keeper life packet process store wire",
-    "kills: journal ledger plan run",
-    "lane: core tickets",
     "nbd: connection export handshake outbox receiver rest sender server stop",
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
-    "pool: commit decide",
-    "stack: half opening pools volume",
-    "uring: below busy file idle probe ring stretches",
 ];
 
 /// Files of the engine that hold an `impl Shared`.

@@ -14,7 +14,7 @@ pub(crate) struct FlushGate {
     failed: u64,
 }
 
-/// What one who needs a flush does next.
+/// What a task that needs a flush does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pass {
     /// Nothing: it is over, and good or not.

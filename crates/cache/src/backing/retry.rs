@@ -57,7 +57,7 @@ impl Handle {
 }
 
 impl Shared {
-    /// The volume fails, if it has not yet. It is noted where it outlives the process before anybody
+    /// The volume fails, if it has not yet. It is noted where it outlives the process before a client
     /// can hear of it; what waits is then to be told by [`Shared::wake_all`].
     pub(crate) fn fail(&self, epochs: &mut Epochs, error: Error) {
         if epochs.fail(error) {

@@ -145,7 +145,7 @@ const PROBE_BLOCKS_SHIFT: u32 = 6;
 /// Waiting that is too much, and little enough again: thousandths of the time a processor was wanted.
 const BUSY: u32 = 200;
 const CALM: u32 = 100;
-/// Who wants a processor for less than this, in thousandths of the window, is not held up by them.
+/// A lane that wants a processor for less than this, in thousandths of the window, is not held up by them.
 const WANTED: u32 = 400;
 /// Requests, or blocks, that tell something.
 const ENOUGH: u64 = 32;
@@ -315,7 +315,7 @@ impl Guard {
         let limit = if self.is_busy { CALM } else { BUSY };
         self.is_busy = waited >= limit && wanted >= WANTED;
         let measured = window.backing_read_ns;
-        // Who waits for a processor when the answer comes takes that for the backing's time.
+        // A lane that waits for a processor when the answer comes takes that for the backing's time.
         if measured > 0 && (!self.is_busy || self.calm_read_ns == 0 || measured < self.calm_read_ns)
         {
             self.calm_read_ns = measured;

@@ -34,7 +34,7 @@ const LONGER: u64 = 32;
 pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// So many blocks that were written out while no writer waited are kept for the next writer.
 const SPARE: u32 = 16;
-/// Bells that writers wait at, by their place in the line: who is not concerned is not woken.
+/// Bells that writers wait at, by their place in the line: a writer that is not concerned is not woken.
 const BELLS: usize = 64;
 
 /// The line of the writers that wait for blocks to be written out.

@@ -10,7 +10,7 @@
 //! The first task that needs a write-out and finds none under way leads it; all others wait. In `flush` mode an
 //! epoch is closed by the commit that leads its write-out, so at most one is closed, and flushes that arrive
 //! in the meantime join the next one. In `ordered` mode a flush closes the open epoch, and the commit that
-//! leads takes the oldest. Closing is a walk over the shards, one at a time: who asks during a walk
+//! leads takes the oldest. Closing is a walk over the shards, one at a time: a flush during a walk
 //! waits for the next one, because this one may have passed its shard already.
 //!
 //! ```text
@@ -101,7 +101,7 @@ pub(crate) const IN_FLIGHT: Error = Error::new(
 
 const GIVEN_UP: Error = Error::new(Kind::Io, "flush: what was dirty has been discarded");
 
-/// What one who needs an epoch durable does next.
+/// What a task that needs an epoch durable does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// Nothing: it is, or it will never be.
@@ -123,7 +123,7 @@ pub(crate) enum Start {
     Resume,
 }
 
-/// What one who needs an epoch closed does next.
+/// What a task that needs an epoch closed does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Close {
     /// Nothing: it is, or it will never be.

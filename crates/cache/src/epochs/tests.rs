@@ -133,13 +133,13 @@ fn who_waits_for_a_settling_goes_before_the_next_one() {
     assert!(epochs.begin_settling());
     assert_eq!(epochs.step(1), Step::Wait);
     epochs.settled();
-    assert!(!epochs.begin_settling(), "else he might wait for ever");
+    assert!(!epochs.begin_settling(), "else it might wait for ever");
     assert_eq!(epochs.step(1), Step::Lead { epoch: 1, start: Start::Close });
     epochs.walked();
     epochs.durable(1);
     epochs.released();
     assert!(epochs.begin_settling());
-    // Who hears of a failure does not come back.
+    // A task that hears of a failure does not come back.
     assert_eq!(epochs.step(2), Step::Wait);
     epochs.fail(ERROR);
     epochs.settled();
@@ -194,7 +194,7 @@ fn a_discard_waits_for_walks_and_puts_back_what_it_found() {
     epochs.clear_error();
     assert_eq!(epochs.step(1), Step::Lead { epoch: 1, start: Start::Begin }, "not half done");
     epochs.fail(ERROR);
-    assert_eq!(epochs.begin_discard(), Err(IN_FLIGHT), "somebody leads");
+    assert_eq!(epochs.begin_discard(), Err(IN_FLIGHT), "a task leads");
     epochs.abandon();
     assert_eq!(epochs.begin_discard(), Ok(()));
     epochs.cancel_discard();

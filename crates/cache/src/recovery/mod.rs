@@ -300,7 +300,7 @@ impl Shard {
     }
 }
 
-/// Ranges of zeros by their epoch: who asks for a block does not look at each of them.
+/// Ranges of zeros by their epoch: a look for a block does not look at each of them.
 #[derive(Default)]
 pub(crate) struct Cover(BTreeMap<u64, Vec<Range<u64>>>);
 

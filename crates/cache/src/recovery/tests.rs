@@ -43,7 +43,7 @@ fn memory() -> Arc<Memory> {
 fn take(memory: &Arc<Memory>, durability: Durability) -> Shared {
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let shared = Shared::new(ram.limits(), GEOMETRY, settings(durability), 7, memory.clone());
-    Arc::into_inner(shared.expect("mine")).expect("nobody else has it")
+    Arc::into_inner(shared.expect("mine")).expect("nothing else has it")
 }
 
 /// The memory that such a process has left without having done anything.

@@ -66,7 +66,7 @@ impl Cache {
     /// dirty stays so.
     pub async fn drain(&self) -> Result {
         let handle = &*self.0;
-        // As a client would: who leads a write-out may hang in the backing.
+        // As a client would: a flush that leads a write-out may hang in the backing.
         Stack::new(&handle.lane, Durable(self.clone())).run_unless_stalled(Request::Flush).await?;
         // The flush is answered before the slots are released; here they should be clean, too.
         loop {
@@ -111,8 +111,8 @@ impl Handle {
         }
     }
 
-    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that those
-    /// who are left behind do not pile up.
+    /// What a client's flush does, unless the backing hangs: then it is refused at once, so that tasks
+    /// that are left behind do not pile up.
     pub(crate) async fn flush_for_client(&self) -> Result {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
@@ -189,7 +189,7 @@ impl Handle {
         self.make_durable(target).await
     }
 
-    /// Leads write-outs, or waits for those who do, until this epoch is durable.
+    /// Leads write-outs, or waits for those that do, until this epoch is durable.
     async fn make_durable(&self, target: u64) -> Result {
         loop {
             self.lane.turn().await;

@@ -143,7 +143,7 @@ impl Handle {
     /// # Errors
     /// It is refused, and will be if it asks again.
     fn ask<'a>(&self, entry: &ShardEntry, part: &mut Part<'a>) -> Result<(Change<'a>, Admit)> {
-        // From here to the decision nothing is awaited: who is told in between is told that.
+        // From here to the decision nothing is awaited: a client that is told in between is told that.
         let refusal = self.refusal(part.stalls);
         // Anew each time: settings may have changed while this waited.
         let change =
@@ -179,7 +179,7 @@ impl Handle {
         let entry = self.shared.entry(first);
         loop {
             self.lane.turn().await;
-            // Before the first look: who fails the volume on another lane rings after it is noted.
+            // Before the first look: a task that fails the volume on another lane rings after it is noted.
             let (seen, freed) = (entry.changed.seen(), self.shared.freed.seen());
             let (change, admit) = self.ask(entry, &mut part)?;
             match admit {

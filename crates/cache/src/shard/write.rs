@@ -262,8 +262,8 @@ impl Shard {
                 || exceeds(gauges.debt(), gauges.debt_limit(settings))
                 || exceeds(gauges.open.load(Ordering::Relaxed), gauges.open_limit(settings)))
         {
-            // Who found none once finds it again only when there is some: else a few would be absorbed in
-            // turns with those who pass, and the workers would never get the better of them.
+            // A write that found none finds it again only when there is some: else a few would be absorbed in
+            // turns with those that pass, and the workers would never get the better of them.
             gauges.full.store(true, Ordering::Relaxed);
             return Some(Reason::Full);
         }

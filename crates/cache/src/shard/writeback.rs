@@ -68,7 +68,7 @@ impl Run {
 
     /// Appends the valid sectors of a slot.
     fn push(&mut self, arena: &Arena, base: u32, slot: u32, header: &Header) {
-        let pieces = Arc::get_mut(&mut self.pieces).expect("nobody has this run yet");
+        let pieces = Arc::get_mut(&mut self.pieces).expect("no worker has this run yet");
         let start = header.block * u64::from(BLOCK_SECTORS);
         self.slots.push(slot);
         stretches(header.mask, |first, length| {

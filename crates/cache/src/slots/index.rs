@@ -57,7 +57,7 @@ pub(crate) struct Index {
     cells: Arc<[AtomicU32]>,
 }
 
-/// The table for those who only want a hint, without the lock: what they see is right almost always.
+/// The table for those that only want a hint, without the lock: what they see is right almost always.
 #[derive(Clone)]
 pub(crate) struct Hints(Arc<[AtomicU32]>);
 

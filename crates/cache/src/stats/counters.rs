@@ -188,7 +188,7 @@ pub(crate) struct Saving {
 impl Saving {
     /// Adds what the hits since the last time have saved; those to come save `per_hit_ns` each.
     pub(crate) fn settle(&mut self, counters: &mut Counters, per_hit_ns: u64) {
-        // Who waited for another one's fetch is counted as a hit when it comes back.
+        // A read that waited for another one's fetch is counted as a hit when it comes back.
         let hits = counters.read_hits.saturating_sub(counters.read_joins);
         let new = hits.saturating_sub(self.settled);
         let saved_ns = new.saturating_mul(self.per_hit_ns);

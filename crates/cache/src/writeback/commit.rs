@@ -57,7 +57,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     shared.epochs_changed.notify();
     // The flusher does nothing about the open epoch while another one is being written out.
     shared.kick.notify();
-    // Not before: who waits may have looked between two rooms' releases, and asks for no write-out.
+    // Not before: a task that waits may have looked between two rooms' releases, and asks for no write-out.
     shared.freed.notify();
 }
 

@@ -81,7 +81,7 @@ impl Default for Estimator {
     }
 }
 
-/// Who else wants the backing at the moment.
+/// What else wants the backing at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Foreground {
     /// So many reads are under way.

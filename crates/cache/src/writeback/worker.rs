@@ -1,4 +1,4 @@
-//! Writing out: the workers that carries runs of blocks to the backing. Who tells it what is due is in
+//! Writing out: the workers that carry runs of blocks to the backing. What tells them what is due is in
 //! `writeback/commit.rs`.
 
 use crate::backing::in_flight::RequestKind;
@@ -96,7 +96,7 @@ impl Shared {
         self.show_closed(epochs);
     }
 
-    /// Shows how many epochs are closed, and since when, to those who do not ask the order.
+    /// Shows how many epochs are closed, and since when, to those that do not ask the order.
     pub(crate) fn show_closed(&self, epochs: &Epochs) {
         self.gauges.closed.store(epochs.closed(), Ordering::SeqCst);
         self.gauges.closing_since.store(epochs.closed_since(), Ordering::Relaxed);
@@ -111,7 +111,7 @@ async fn relay(handle: &Handle) {
 }
 
 impl Shared {
-    /// Who else wants the backing.
+    /// What else wants the backing.
     fn foreground(&self, now_ns: u64) -> Foreground {
         let level = Level::of(&self.gauges, &self.settings.now());
         Foreground {

@@ -373,7 +373,7 @@ fn what_is_dirty_outlives_a_pass_over_it_that_fails() {
     assert!(!misses(&mut scene, 5));
 }
 
-/// In order, small writers who flush fill a small buffer as soon as there is room; whether a larger write is
+/// In order, small writers that flush fill a small buffer as soon as there is room; whether a larger write is
 /// answered beside them.
 fn answered_beside_small_ones(at: Extent) -> bool {
     let settings = Settings {
@@ -422,10 +422,10 @@ fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_hel
     };
     assert_eq!(scene.ask(write(1, false)), Ok(()));
     assert_eq!(scene.counters().writes_through_guard, 1);
-    assert!(!held(&mut scene, 1), "nobody has read it");
+    assert!(!held(&mut scene, 1), "it was not read");
     assert!(held(&mut scene, 1));
     assert_eq!(scene.ask(write(1, false)), Ok(()));
-    assert!(held(&mut scene, 1), "somebody reads it");
+    assert!(held(&mut scene, 1), "it is read");
     // A change that passes for another reason is copied: readers may come.
     scene.shared.force_bypass(false, false, 0);
     assert_eq!(scene.ask(write(2, true)), Ok(()));

@@ -28,7 +28,7 @@ fn refused_while(begin: fn(&mut Scene), dirty: u64) {
         assert!(refused.is_err_and(|error| error.doing.contains("has not answered")));
         assert_eq!(scene.counters().blocks_dirty, dirty);
     }
-    // Answered at last, and cleared: all goes on as if nobody had asked.
+    // Answered at last, and cleared: all goes on as if it had not been asked for.
     scene.state.hangs.set(None);
     scene.pass_ns(2 * STALL_NS);
     scene.shared.clear_error();
@@ -60,7 +60,7 @@ fn nothing_is_given_up_while_something_is_written_out() {
         },
         3,
     );
-    // Early: nobody leads.
+    // Early: no task leads.
     refused_while(|scene| scene.fill(24), 24);
 }
 
@@ -81,7 +81,7 @@ fn what_was_given_up_has_no_age() {
     let settings = Settings { stall_time_ns: STALL_NS, dirty_blocks_max: 64, ..settings() };
     let mut scene = scene_of(settings, 4);
     scene.fill(3);
-    // Nobody has closed its epoch when the volume fails.
+    // No task has closed its epoch when the volume fails.
     scene.state.hangs.set(Some(Request::is_change));
     scene.begin(write(999, true));
     scene.pass_ns(2 * STALL_NS);

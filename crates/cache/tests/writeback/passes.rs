@@ -185,6 +185,6 @@ fn a_pass_that_fails_owes_nothing_to_a_block_of_which_nobody_waits() {
         scene.state.fails.set(None);
         let next = scene.begin(large(0));
         scene.pass_ns(10 * MS);
-        assert_eq!(next.take(), Some(Ok(())), "nobody goes first");
+        assert_eq!(next.take(), Some(Ok(())), "none goes first");
     }
 }

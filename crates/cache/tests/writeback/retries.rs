@@ -125,7 +125,7 @@ fn what_was_taken_over_is_not_sent_once_the_flush_has_failed_that_belongs_before
         before.fill(4);
         drop(before);
         let mut scene = scene_over_by(!seed, settings(), 1, memory);
-        // Before its flush is done nothing of it is sent, whoever rings for the workers meanwhile.
+        // Before its flush is done nothing of it is sent, whatever rings for the workers meanwhile.
         SENT.set(0);
         scene.state.hangs.set(Some(sent_of_the_first));
         scene.state.fails.set(Some(|request| matches!(request, Request::Flush)));

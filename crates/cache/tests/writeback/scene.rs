@@ -50,7 +50,7 @@ impl Times {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) times: Cell<Times>,
-    /// Writes that are under way, all that have been, and the most at a time since somebody looked.
+    /// Writes that are under way, all that have been, and the most at a time since the last look.
     pub(crate) writes: Cell<u32>,
     pub(crate) writes_sent: Cell<u32>,
     pub(crate) writes_most: Cell<u32>,
@@ -138,7 +138,7 @@ fn geometry(shards: u32) -> Geometry {
     }
 }
 
-/// Memory that nobody has used.
+/// Memory that was never used.
 pub(crate) fn fresh() -> Arc<Memory> {
     Arc::new(Memory::heap(Arena::bytes(&geometry(8), GRAIN)))
 }
@@ -266,7 +266,7 @@ impl Scene {
             let task = async move {
                 loop {
                     let _ = stack.run(write(random.below(blocks), false)).await;
-                    // Who is answered at once takes a while, too.
+                    // A client that is answered at once takes a while, too.
                     lane.sleep_until(lane.now() + 1000).await;
                 }
             };
@@ -283,7 +283,7 @@ impl Scene {
         self.shared.counters(self.lane.now())
     }
 
-    /// Somebody reads what is not in memory, and gets no answer.
+    /// A client reads what is not in memory, and gets no answer.
     pub(crate) fn keep_reading(&mut self) {
         self.state.hangs.set(Some(|request| matches!(request, Request::Read { .. })));
         let at = Extent::new((BLOCKS - 1) * 8, 8);
@@ -291,7 +291,7 @@ impl Scene {
         self.pass_ns(1000);
     }
 
-    /// Somebody's write goes past the cache, and gets no answer.
+    /// A client's write goes past the cache, and gets no answer.
     pub(crate) fn keep_passing(&mut self) {
         fn is_last(request: &Request) -> bool {
             let at = request.extent().map(|at| at.first);

@@ -97,7 +97,7 @@ fn nobody_waits_for_a_range_of_zeros_that_is_under_way_alone() {
     let counters = writers.scene.counters();
     assert_eq!(counters.zeroes_written, 0, "they are still under way");
     assert!(counters.changes_slowed > 0);
-    assert_eq!(writers.answers.borrow().len(), 536, "somebody waits for the zeros");
+    assert_eq!(writers.answers.borrow().len(), 536, "a task waits for the zeros");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn the_debt_comes_down_when_the_backing_becomes_slower_though_clients_go_on() {
         before.allowance_blocks
     );
     assert!(after.blocks_dirty * 3 < before.blocks_dirty * 2, "{}", after.blocks_dirty);
-    assert_eq!(after.writes_through_full, before.writes_through_full, "nobody is turned away");
+    assert_eq!(after.writes_through_full, before.writes_through_full, "no writer is turned away");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whoever waits is woken, however the steps of those who wake him fall.
+//! A task that waits is woken, however the steps of those that wake it fall.
 
 use crate::scene::*;
 

@@ -5,7 +5,7 @@ use crate::model::{Fault, Faults};
 use crate::stamp::GRAIN;
 
 impl State {
-    /// What a dead process had sent may still arrive, where nobody fenced it off.
+    /// What a dead process had sent may still arrive, where it was not fenced off.
     pub(super) fn land_late(&mut self) {
         if !self.late.is_empty() && self.random.one_in(2) {
             let mut moving = self.late.swap_remove(0);
@@ -13,7 +13,7 @@ impl State {
         }
     }
 
-    /// The process is killed: nobody waits any more for what is moving. Each change arrives late, or
+    /// The process is killed: nothing waits any more for what is moving. Each change arrives late, or
     /// stays where it is; until all that will arrive has, the disk is not fenced.
     pub(crate) fn orphan(&mut self) {
         for moving in std::mem::take(&mut self.moving) {

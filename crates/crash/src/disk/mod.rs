@@ -7,9 +7,8 @@
 
 mod late;
 
-use crate::book::Shown;
 use crate::model::{Faults, Model};
-use crate::stamp::{self, GRAIN};
+use crate::stamp::{self, GRAIN, Shown};
 use crate::trace;
 use block::{Discard, Fua, Request, Stretch};
 use lane::Random;
@@ -129,9 +128,9 @@ pub struct State {
     pub(crate) changes: u64,
     pub(crate) sent: Vec<Sent>,
     pub(crate) sent_stamps: Vec<u8>,
-    /// Whether anybody reads `sent`.
+    /// Whether `sent` is read.
     pub(crate) notes_sent: bool,
-    /// Flushes that have failed and of which nobody has heard yet.
+    /// Flushes that have failed and of which no process has heard yet.
     pub(crate) unheard: u32,
     /// One change of a block is to be in flight at a time.
     pub(crate) exclusive: bool,
@@ -359,7 +358,7 @@ impl State {
             return;
         }
         let bytes = &self.visible[start as usize * GRAIN..end as usize * GRAIN];
-        // Units are whole sectors of whoever asks.
+        // Units are whole sectors of the stack that asks.
         let stamps = self.model.stamps;
         let part = into.part((start - first) / stamps, (end - start) / stamps);
         if fails {

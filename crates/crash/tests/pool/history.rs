@@ -183,7 +183,7 @@ fn cut(
         images = cut_in_recovery(hardware, &images, random);
     }
     let book = stage.book.borrow();
-    // Who went on without the one that had failed must not be gone.
+    // A member that went on without the failed one must not be gone.
     if !stage.faulty && random.one_in(4) {
         tally.losses += 1;
         return lose(hardware, &images, &book, random).map_err(|it| format!("after a loss: {it}"));

@@ -1,4 +1,4 @@
-//! A read that takes so long that its place could have been given to somebody else.
+//! A read that takes so long that its place could have been given to another slot.
 
 use crate::book::seen_in;
 use crate::scene::{Hardware, open, run, stacks};

@@ -51,7 +51,7 @@ impl Control {
     }
 
     fn serve(self: &Rc<Self>, socket: File) {
-        // The directory keeps others out; this does where somebody has opened it to them.
+        // The directory keeps others out; this does where it was opened to them.
         let user = rustix::process::geteuid().as_raw();
         let known = uring::peer(&socket).is_ok_and(|peer| peer.user == user || peer.user == 0);
         if !known {

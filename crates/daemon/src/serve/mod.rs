@@ -289,7 +289,7 @@ impl Scene {
     }
 
     /// Executes the program anew. Clients reconnect: their requests wait in the sockets' queues, and
-    /// whoever connects meanwhile waits in the listeners'.
+    /// what connects meanwhile waits in the listeners'.
     async fn upgrade(&self, fleets: &[Rc<Fleet>]) {
         let lane = self.ring.lane().clone();
         for site in self.sites.all() {

@@ -48,7 +48,7 @@ impl Place {
         if !insecure_tcp {
             return Err(usage(format!(
                 "--nbd {text}: NBD over TCP is neither encrypted nor authenticated here, and \
-                 whoever reaches the address can read and change everything; if that is meant, add \
+                 whatever reaches the address can read and change everything; if that is meant, add \
                  --insecure-tcp (in a config file: insecure_tcp = true), else use unix:PATH and \
                  carry it over the network with ssh -L"
             )));

@@ -89,7 +89,7 @@ impl Site {
         self.clients.get()
     }
 
-    /// It is no longer served: whoever looks after it may go.
+    /// It is no longer served: what looks after it may go.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();

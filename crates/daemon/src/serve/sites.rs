@@ -33,7 +33,7 @@ pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
     fleets: RefCell<Vec<Rc<Fleet>>>,
     ending: Cell<Option<Ending>>,
-    /// Somebody has asked for the end.
+    /// The end was asked for.
     pub(crate) asked: Event,
     /// The program to execute for an upgrade, or why there can be none.
     program: Result<PathBuf, String>,

@@ -133,7 +133,7 @@ fn model(drive: &modelled::Shared) -> Value {
     told
 }
 
-/// What theory's own word on the amplification follows from: whoever asks works it out, for that takes
+/// What theory's own word on the amplification follows from: the command works it out, for that takes
 /// longer than a lane has.
 fn amplified(lately: &modelled::Lately) -> Value {
     let (victims, choices) = match lately.victims {

@@ -208,7 +208,7 @@ pub(crate) fn trim(table: &mut Table) {
 
 /// The whole of an 840 EVO in order, new, and right after random writes and a TRIM of everything. No
 /// value was chosen for these two; the one before the TRIM (39.3 MB/s, after a "server load") is not here,
-/// because nobody says how long that load was.
+/// because it is not said how long that load was.
 pub(crate) fn full_span(table: &mut Table) {
     let name = "samsung-840-evo-250";
     let whole = |bench: &mut Bench| {

@@ -1,7 +1,8 @@
 //! What follows from a flash drive's numbers before anything is written to it.
 
-use super::{FlashModel, Options};
+use super::FlashModel;
 use crate::ftl::{Pacing, Victims};
+use crate::options::Options;
 use crate::theory::{self, DieTimes};
 
 /// A closed form, and what it says.

@@ -1,11 +1,11 @@
 //! A flash drive's description, and the drive made of it.
 
-use super::Options;
-use super::reader::{Read, Reader};
 use crate::ftl::{Ftl, MapKind, Pacing, Settings, SlcFull, SlcSettings, Victims};
+use crate::options::Options;
+use crate::reader::{Read, Reader};
 use crate::shape::{SLOT_BYTES, Shape};
-use crate::smart::{VENDORS, Vendor};
 use crate::timed::{Timed, Timing, slot_ns};
+use crate::vendor::{VENDORS, Vendor};
 
 /// What a flash drive's file says.
 #[derive(Clone, PartialEq, Debug)]

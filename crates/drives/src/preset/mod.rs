@@ -8,22 +8,20 @@
 mod catalogue;
 mod derived;
 mod flash;
-mod reader;
 
 pub use derived::{Derived, Predicted, predicted};
 pub use flash::FlashModel;
-pub use reader::{Fact, ModelError};
 
 use crate::disk::{Disk, DiskModel};
 use crate::ftl::Ftl;
+use crate::options::Options;
+use crate::reader::{Fact, ModelError, Reader, line_at};
 use crate::timed::{Op, Timed};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-pub(crate) use reader::Reader;
-use reader::line_at;
 use toml::{Table, Value};
 
 /// A drive's description.
@@ -86,24 +84,6 @@ pub const PUBLISHED: [&str; 8] = [
     "steady_write_low_iops",
     "steady_write_high_iops",
 ];
-
-/// What differs between two drives of a model.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Options {
-    /// Where random choices begin.
-    pub seed: u64,
-    /// What compression makes of the host's data, from 0 to 1, which is incompressible.
-    pub data_share: f64,
-    /// Bytes that the host sees, if not the model's own: to leave more or less flash to spare.
-    pub user_bytes: Option<u64>,
-}
-
-impl Default for Options {
-    /// Seed 1, incompressible data, the model's capacity.
-    fn default() -> Options {
-        Options { seed: 1, data_share: 1.0, user_bytes: None }
-    }
-}
 
 /// How many models may stand behind one another by `like`.
 const DEPTH: u32 = 8;

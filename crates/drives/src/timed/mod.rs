@@ -353,7 +353,7 @@ impl Timed {
 
     /// Cuts the power at a time not before the last request's. What is in the buffer is lost; each
     /// unit under way is lost or not as a whole, by the seed. Returns the logical slots whose newest
-    /// version is gone, in order; the caller, who keeps the data, has an older version of each or none.
+    /// version is gone, in order; the caller, which keeps the data, has an older version of each or none.
     /// Nothing is lost where the buffer is protected.
     pub fn power_cut(&mut self, now_ns: u64, seed: u64) -> Vec<u64> {
         let mut lost = Vec::new();

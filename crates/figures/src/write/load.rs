@@ -60,7 +60,7 @@ pub(crate) struct Load {
     /// When a client flushes.
     pub(crate) flushes: Flushes,
     /// Whether nothing is sent while a flush is under way, nor a flush while anything is: a burst,
-    /// then its flush. Else only who flushes waits.
+    /// then its flush. Else only the task that flushes waits.
     pub(crate) pauses: bool,
     /// When it ends.
     pub(crate) until: Until,
@@ -164,7 +164,7 @@ impl Rider {
                 self.changed.after(seen).await;
             } else {
                 self.request().await;
-                // A cache that answers at once would else never let anybody else run.
+                // A cache that answers at once would else never let another task run.
                 self.lane.rest().await;
             }
         }

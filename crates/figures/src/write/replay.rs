@@ -1,7 +1,7 @@
 //! A recorded trace in virtual time, at its own pace and faster: requests come when they are due, whatever
 //! the answers do. The drive, the cache and the prices are those of the rows.
 //!
-//! Where the bare drive keeps up, everybody has been answered when the last request was due, and all that
+//! Where the bare drive keeps up, every request has been answered when the last was due, and all that
 //! follows is what is still to be written out (C13 bounds it). Where it does not, that is inside.
 
 use super::device::{Speed, drive};

@@ -59,7 +59,7 @@ pub(crate) const SINGLE: Load = Load {
 /// The same for a second.
 pub(crate) const SINGLE_SECOND: Load = Load { until: Until::Time(SECOND), ..SINGLE };
 
-/// What a user has who asks for so much memory.
+/// What so much memory gives a user.
 pub(super) fn spec(memory: u64) -> CacheSpec {
     CacheSpec { memory: Size(memory), write: WriteMode::BackNow, ..CacheSpec::default() }
 }

@@ -1,4 +1,4 @@
-//! Those who mean it no good, or do not know what they do.
+//! Hostile clients, and clients that are wrong.
 
 use crate::common::{Place, eventually};
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A connection by somebody who does not use the library. None: the queue at the door is full.
+/// A connection by a client that does not use the library. None: the queue at the door is full.
 fn connect(place: &Place) -> Option<OwnedFd> {
     let path = place.runtime().join(format!("holders/{}.sock", place.key()));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -73,13 +73,13 @@ fn what_is_not_understood_is_answered_and_changes_nothing() {
         r#"{"ask":"release"}"#,
         long.as_str(),
     ];
-    let socket = connect(&place).expect("nobody else is there");
+    let socket = connect(&place).expect("no other is there");
     for case in cases {
         rustix::net::send(&socket, case.as_bytes(), SendFlags::empty()).expect("it is read");
         let answer = answer(&socket);
         assert!(answer.starts_with(r#"{"answer":"error""#), "{case:.60}: {answer}");
     }
-    // Descriptors that nobody asked for, more than there are places.
+    // Descriptors that were not asked for, more than there are places.
     let file = fs::File::open("/dev/null").expect("it");
     let given = [file.as_fd(); 20];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(20))];
@@ -129,7 +129,7 @@ fn a_crowd_of_silent_ones_keeps_nobody_out() {
 fn who_does_not_read_is_cut_off() {
     let place = Place::new();
     orphan(&place);
-    let socket = connect(&place).expect("nobody else is there");
+    let socket = connect(&place).expect("no other is there");
     rustix::io::ioctl_fionbio(&socket, true).expect("a socket");
     let mut sent = 0;
     let ended = eventually(|| {

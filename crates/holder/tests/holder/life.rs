@@ -15,7 +15,7 @@ fn a_killed_daemon_loses_nothing_and_the_next_one_goes_on() {
     assert_eq!((status.owner_pid, status.dirty_blocks), (Some(first.pid()), 3));
     assert!(status.held_bytes >= 1 << 20, "{status:?}");
     first.kill();
-    assert!(place.is_locked(), "nobody else may use the image");
+    assert!(place.is_locked(), "no other process may use the image");
     assert!(eventually(|| place.status().expect("it stays").owner_pid.is_none()));
 
     let mut second = place.daemon("find");
@@ -82,9 +82,9 @@ fn a_failure_outlives_the_daemon_also_with_nothing_dirty() {
     daemon.kill();
     assert!(eventually(|| place.status().expect("it stays").owner_pid.is_none()));
     assert!(place.status().expect("it stays").failed);
-    assert!(Keeper::discard(&place.runtime(), &place.key(), None).expect("nobody owns it"));
+    assert!(Keeper::discard(&place.runtime(), &place.key(), None).expect("it has no owner"));
     assert!(!place.is_locked());
-    assert!(!Keeper::discard(&place.runtime(), &place.key(), None).expect("nobody is there"));
+    assert!(!Keeper::discard(&place.runtime(), &place.key(), None).expect("no holder is there"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_killed_holder_shows_at_the_owner_who_starts_another() {
     daemon.order("watch");
     kill(holder, Signal::KILL);
     daemon.says(&["done"]);
-    assert!(eventually(|| !is_alive(holder)), "nobody's zombie");
+    assert!(eventually(|| !is_alive(holder)), "it leaves no zombie");
     // Its socket is stale now, and replaced.
     daemon.order("keep").says(&["done"]);
     let other = place.status().expect("another holder");

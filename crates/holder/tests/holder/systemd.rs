@@ -38,7 +38,7 @@ fn handle(socket: &UnixDatagram, stored: &Stored) -> bool {
     let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let name = field("FDNAME=").unwrap_or_default().to_owned();
-    let mut stored = stored.lock().expect("nobody panics");
+    let mut stored = stored.lock().expect("no thread panics");
     if field("FDSTORE=1").is_some() {
         stored.insert(name, descriptors.pop().expect("one comes along"));
     } else if field("FDSTOREREMOVE=1").is_some() {
@@ -63,7 +63,7 @@ impl Manager {
     }
 
     fn names(&self) -> Vec<String> {
-        self.stored.lock().expect("nobody panics").keys().cloned().collect()
+        self.stored.lock().expect("no thread panics").keys().cloned().collect()
     }
 
     /// Starts a daemon with what is stored, as descriptors from 3 on. Only a shell can put them
@@ -75,7 +75,7 @@ impl Manager {
         command.args(["-c", script, "sh", TRIAL, "find"]);
         command.arg(place.runtime()).arg(&place.image);
         {
-            let stored = self.stored.lock().expect("nobody panics");
+            let stored = self.stored.lock().expect("no thread panics");
             let mut copies = stored.values().map(|one| one.try_clone().expect("a copy"));
             command.stdin(copies.next().expect("three"));
             command.stdout(copies.next().expect("three"));
@@ -138,7 +138,7 @@ fn an_incomplete_store_is_cleared_and_counts_as_nothing() {
     for what in ["backing", "kept", "other"] {
         let file = fs::File::open(&place.image).expect("the image");
         let name = format!("{}.{what}", place.key());
-        manager.stored.lock().expect("nobody panics").insert(name, file.into());
+        manager.stored.lock().expect("no thread panics").insert(name, file.into());
     }
     let output = place.directory.path().join("output");
     assert!(manager.restart(&place, &output).success());

@@ -1,4 +1,4 @@
-//! Parts of blocks: what is written beside them stays, whoever writes there at the same time.
+//! Parts of blocks: what is written beside them stays, whatever is written there at the same time.
 
 use crate::common::world;
 use block::{
@@ -186,7 +186,7 @@ fn clients_that_change_parts_of_one_block_lose_nothing() {
                     let byte = (client * 60 + number) as u8 + 1;
                     let block_bytes = u64::from(stack.limits().block_bytes());
                     let blocks = BYTES as u64 / block_bytes;
-                    // The last client zeroes whole blocks, which nobody's bytes survive.
+                    // The last client zeroes whole blocks, which no client's bytes survive.
                     let (what, offset, length) = match client {
                         3 => (Change::Zero, random.below(blocks) * block_bytes, block_bytes),
                         own => {
@@ -349,7 +349,7 @@ fn what_came_while_the_backing_was_stalled_is_not_done_later() {
     assert_eq!(device.bytes()[..16], [0; 16]);
 }
 
-/// C8: whoever was told that the backing does not answer must not find its change done later.
+/// C8: a client that was told that the backing does not answer must not find its change done later.
 #[test]
 fn what_only_waited_when_the_backing_stalled_is_not_done_later() {
     for waits_in_part in [true, false] {

@@ -29,7 +29,7 @@ fn a_client_that_wishes_for_nothing_more_gets_the_export_alone() {
     Scene::timed().play(async |client: Client| {
         let agreed = client.negotiate(Wish::export("other")).await.expect("it is open");
         assert_eq!(agreed.export.bytes, 64 * 512);
-        let sizes = agreed.sizes.expect("told to everybody");
+        let sizes = agreed.sizes.expect("told to every client");
         assert_eq!(sizes.min, 512, "what a client that did not ask is told");
         assert!(!agreed.structured && agreed.contexts.is_empty());
         client.goodbye().await;

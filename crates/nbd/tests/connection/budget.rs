@@ -61,7 +61,7 @@ fn what_one_connection_gives_back_another_one_gets() {
         async move |client: Client| {
             client.go().await;
             if index == 1 {
-                // Comes later, and finds everything taken by somebody who does not read.
+                // Comes later, and finds everything taken by a client that does not read.
                 lane.sleep_until(1_000_000_000).await;
                 assert_eq!(budget.used().requests, 8);
             }

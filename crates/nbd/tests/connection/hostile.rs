@@ -1,4 +1,4 @@
-//! Bytes from someone who means no good. Nothing panics, everything ends, nothing is left behind.
+//! Bytes from a hostile client. Nothing panics, everything ends, nothing is left behind.
 
 use crate::client::{Client, both, request};
 use crate::scene::Scene;

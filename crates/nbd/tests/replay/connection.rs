@@ -182,7 +182,7 @@ fn exports(device: Device) -> Rc<Exports> {
     }
     let mut locked = Export::new("locked", stack.clone());
     locked.read_only = true;
-    locked.description = "the same, but nobody may change it".to_owned();
+    locked.description = "the same, but no client may change it".to_owned();
     Rc::new(Exports::new([Export::new("disk", stack), locked]))
 }
 
@@ -245,7 +245,7 @@ fn check_contents(contents: &[u8], said: &[u8], unit: usize) {
                 _ => now.iter().all(|&byte| byte == 0),
             }
         });
-        assert!(brought, "byte {at} holds what nobody brought there");
+        assert!(brought, "byte {at} holds what was not brought there");
     }
 }
 

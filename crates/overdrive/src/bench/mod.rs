@@ -191,7 +191,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut watch = watch::Watch::new()?;
     let (outcome, ended) = suites::run(&plan, &mut watch);
     watch.finish();
-    // What there is, is told, however it ended; nobody need read it.
+    // What there is, is told, however it ended; it need not be read.
     output::print(&outcome, arguments.json);
     if let Some(report) = report {
         report.write(&suites::report::page(&outcome))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use suites::{Outcome, report};
 
 /// A page to be written at the end; opened at the start, so that a path that cannot be written costs
-/// nobody a run.
+/// no run.
 pub(super) struct Report {
     path: PathBuf,
     file: File,
@@ -41,6 +41,6 @@ fn failure(path: &Path, error: &std::io::Error) -> Failure {
 /// A table, or one JSON object.
 pub(super) fn print(outcome: &Outcome, json: bool) {
     let text = if json { format!("{}\n", report::json(outcome)) } else { report::text(outcome) };
-    // Nobody need read it: a closed pipe is no failure of the suite.
+    // It need not be read: a closed pipe is no failure of the suite.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -143,7 +143,7 @@ impl Cgroup {
     /// A command that runs this program inside the group.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("/bin/sh");
-        // 0 stands for whoever writes it.
+        // 0 stands for the process that writes it.
         command.args(["-c", "echo 0 > \"$0\" && exec \"$@\""]);
         command.arg(self.path.join("cgroup.procs")).arg(program);
         command

@@ -132,7 +132,7 @@ fn measure(
     Ok(report)
 }
 
-/// Who copies in a round, with the number of the column: in turn forwards and backwards, so that a
+/// What copies in a round, with the number of the column: in turn forwards and backwards, so that a
 /// drift of the machine falls on all.
 fn order(round: usize) -> Vec<(usize, Side)> {
     let mut sides: Vec<_> = Side::ALL.into_iter().enumerate().collect();
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_place_without_room_is_refused_with_a_mend() {
         let scale = Scale { files_bytes: 1 << 60, ..Scale::QUICK };
-        let failure = look_for_space(Path::new("/"), &scale).expect_err("nobody has that");
+        let failure = look_for_space(Path::new("/"), &scale).expect_err("no disk has that");
         assert!(failure.message.contains("--dir"), "{failure}");
     }
 }

@@ -55,7 +55,7 @@ fn help_verdict(ratio: f64) -> &'static str {
 
 /// What the copy's ratio to bare means: nothing is read twice, so nothing can be gained.
 fn hurt_verdict(ratio: f64) -> &'static str {
-    // As it is printed: nobody should see that 0.95 is less than 0.95.
+    // As it is printed: no reader should see that 0.95 is less than 0.95.
     if (ratio * 100.0).round() / 100.0 < HURT { "SLOWER" } else { "does not hurt" }
 }
 

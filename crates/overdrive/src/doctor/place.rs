@@ -48,7 +48,7 @@ fn lock_check(lock: &Lock) -> Check {
     match lock {
         Lock::Held => check(State::Ok, "work in the current directory (OFD, as qemu's)".to_owned()),
         Lock::No(why) => check(State::Limited, format!("not in the current directory: {why}"))
-            .mend("make sure yourself that nobody else writes an image that is served"),
+            .mend("make sure yourself that no other program writes an image that is served"),
     }
 }
 

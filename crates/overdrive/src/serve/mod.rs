@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     nbd: Option<String>,
 
-    /// Really serve over TCP: not encrypted, and whoever connects can read and change everything.
+    /// Really serve over TCP: not encrypted, and whatever connects can read and change everything.
     #[arg(long)]
     insecure_tcp: bool,
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The volume; one that nobody serves is found at its holder.
+    /// The volume; one that no daemon serves is found at its holder.
     name: Option<String>,
 
     #[command(flatten)]
@@ -77,7 +77,7 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
     let (name, key, runtime) = (&status.volume, &status.key, runtime_directory());
     if options.way.retry {
         let message = format!(
-            "{name}: nobody serves it; 'overdrive serve {}' writes out what is kept",
+            "{name}: no daemon serves it; 'overdrive serve {}' writes out what is kept",
             status.backing
         );
         return Err(Failure::new(Exit::NoDaemon, message));

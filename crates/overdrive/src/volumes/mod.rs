@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// All volumes, and what holders keep of volumes that nobody serves.
+    /// All volumes, and what holders keep of volumes that no daemon serves.
     List(list::Options),
     /// A volume's stack, limits and settings.
     Show(Name),

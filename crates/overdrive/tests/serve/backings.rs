@@ -115,7 +115,7 @@ fn a_full_disk_under_a_sparse_image_fails_the_flush_and_loses_nothing() {
     );
 }
 
-/// As above, but somebody makes room within `--retry-time`: the flush then succeeds.
+/// As above, but room is made within `--retry-time`: the flush then succeeds.
 #[test]
 fn a_full_disk_that_gets_room_in_time_is_healed() {
     if !have_mounts() || !have_libnbd() {

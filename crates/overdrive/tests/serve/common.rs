@@ -236,7 +236,7 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// What it, and who was here before it, has said so far.
+    /// What it, and the servers before it, have said so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }

@@ -44,7 +44,7 @@ for attempt in range(200):
         other = nbd.NBD(); other.connect_uri(uri)
         break
     except nbd.Error: time.sleep(0.05)
-else: sys.exit("nobody new is let in after the crowd")
+else: sys.exit("no new client is let in after the crowd")
 assert other.pread(4096, 0) == b"c" * 4096
 "#;
 
@@ -121,7 +121,7 @@ while True:
     try:
         h = nbd.NBD(); h.connect_uri(uri); break
     except nbd.Error: time.sleep(0.1)
-    assert time.monotonic() < start + 25, "nobody new is let in"
+    assert time.monotonic() < start + 25, "no new client is let in"
 assert h.pread(4096, 0) == bytes(4096), "half a write was done"
 "#;
 

@@ -106,8 +106,8 @@ fn sqlite_keeps_every_commit_through_kills_of_the_daemon() {
     server.end().well();
 }
 
-/// What C1 says of a power cut, seen by a database: the daemon is killed and nobody keeps its
-/// memory, and the client's machine loses everything that it has in memory.
+/// What C1 says of a power cut, seen by a database: the daemon is killed and its memory is not
+/// kept, and the client's machine loses everything that it has in memory.
 #[test]
 fn sqlite_keeps_every_commit_through_power_cuts() {
     if !can_mount() || !have_libnbd() || !have(&["sqlite3"]) {

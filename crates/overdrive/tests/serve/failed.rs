@@ -141,7 +141,7 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         assert_eq!(rows["volumes"][0]["state"], "orphaned");
         assert_eq!(rows["volumes"][0]["dirty_bytes"], 16 * 65536);
         let retry = ["volume", "clear-error", "disk", "--retry"];
-        home.overdrive(&retry).refused(3, &["nobody serves it", "overdrive serve"]);
+        home.overdrive(&retry).refused(3, &["no daemon serves it", "overdrive serve"]);
         if stop {
             let file = place.path().join("rescued");
             let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];

@@ -1,4 +1,4 @@
-//! Where a test's daemons and holders live, apart from everybody else's.
+//! Where a test's daemons and holders live, apart from all others.
 
 use crate::common::{Ended, OVERDRIVE, run};
 use rustix::process::{Pid, Signal, kill_process};

@@ -215,7 +215,7 @@ fn a_client_that_never_reads_is_bounded_and_does_not_stop_the_server() {
     let mut deaf = Rude::inside(&server);
     let patience = Some(Duration::from_millis(300));
     deaf.0.set_write_timeout(patience).expect("a valid time");
-    // Replies of 1 MiB that nobody takes: sooner or later the server must stop reading requests.
+    // Replies of 1 MiB that are not taken: sooner or later the server must stop reading requests.
     let request = Rude::header(0, 0, 0, 1 << 20);
     let taken = (0..1_000_000).take_while(|_| deaf.0.write_all(&request).is_ok());
     let taken = taken.count();

@@ -27,7 +27,7 @@ def connect():
         try:
             h = nbd.NBD(); h.connect_uri(uri); return h
         except nbd.Error: time.sleep(0.05)
-    sys.exit("nobody listens any more")
+    sys.exit("no server listens any more")
 def round(h, wanted):
     """Commands at random stretches; notes what is wanted before it is sent."""
     flying = []

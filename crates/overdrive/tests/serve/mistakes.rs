@@ -19,7 +19,7 @@ import nbd, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1]); assert h.pread(4096, 0) == b"P" * 4096
 "#;
 
-/// A home in which a holder keeps a block of this image, which nobody serves.
+/// A home in which a holder keeps a block of this image, which no daemon serves.
 fn orphaned(place: &TempDir) -> Arc<Home> {
     let server = Server::start(image(place, 16), &HELD);
     python(WRITE, &[&server.uri]).well();
@@ -43,7 +43,7 @@ fn nothing_is_given_up_that_was_not_named() {
     let (place, others) = (place(), crate::common::place());
     let home = orphaned(&place);
     let discard = ["volume", "clear-error", "--discard-dirty"];
-    // A daemon that nobody reaches is no reason to take another volume.
+    // A daemon that cannot be reached is no reason to take another volume.
     let nowhere = [&discard[..], &["--control", "/tmp/nowhere.sock"]].concat();
     home.overdrive(&nowhere).refused(3, &["nowhere.sock"]);
     // With another one of the same name, served: which is meant?

@@ -192,7 +192,7 @@ fn what_has_no_modelled_drive_has_no_power_to_cut() {
 #[test]
 fn a_modelled_drive_ends_with_its_process() {
     let server = Server::start(EVO, &["--memory", "4M"]);
-    assert!(server.home.holders().is_empty(), "nobody keeps a cache whose drive is gone");
+    assert!(server.home.holders().is_empty(), "no holder keeps a cache whose drive is gone");
     server.home.overdrive(&["upgrade"]).refused(2, &["restart it instead"]);
     server.end().well();
 }

@@ -241,7 +241,7 @@ else: sys.exit("a client of a detached volume is still served")
 #[test]
 fn other_users_are_refused_even_where_the_directories_let_them_in() {
     if !is_root() || !have(&["setpriv", "nbdinfo"]) {
-        println!("skipped: needs root, to become somebody else");
+        println!("skipped: needs root, to become another user");
         return;
     }
     let server = Server::start("ram:8M", &["--memory", "1M"]);

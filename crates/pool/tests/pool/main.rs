@@ -1,4 +1,4 @@
-//! Pools in virtual time: who gets what, and what becomes of a member that is slow, fails or is gone.
+//! Pools in virtual time: which member gets what, and what becomes of one that is slow, fails or is gone.
 
 mod common;
 mod failure;

@@ -10,8 +10,9 @@
 //!                                                 14  live slots, and their complement above them
 //! ```
 //!
-//! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are live. The condition outlives the process (C8): it is
-//! noted before anybody is told. A flush of the backing that has failed may have dropped data that
+//! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are live.
+//! The condition outlives the process (C8): it is noted before a client is told. A flush of the backing
+//! that has failed may have dropped data that
 //! only the process knew of; until it is known that nothing was lost, a successor must not believe a
 //! flush of its own. So does the newest durable epoch (C7): it is noted before anything newer may reach
 //! the backing, because a successor that took its blocks for dirty would write them over what is newer.
@@ -63,8 +64,8 @@ impl fmt::Display for Unrecoverable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Unrecoverable::NotAnArena => {
-                "the memory holds no cache, or its first words are damaged; give it to whoever made \
-                 it, or start with fresh memory"
+                "the memory holds no cache, or its first words are damaged; give it to the program that \
+                 made it, or start with fresh memory"
             }
             Unrecoverable::AnotherVolume => {
                 "the memory holds the cache of another backing; serve that backing with it, or start \
@@ -238,7 +239,7 @@ impl Arena {
         }
     }
 
-    /// Notes how the volume stands, before anybody is told.
+    /// Notes how the volume stands, before a client is told.
     pub(crate) fn note_condition(&self, condition: Condition) {
         self.store(CONDITION_AT, condition as u64);
     }

@@ -107,7 +107,7 @@ fn what_a_pass_has_failed_over_is_no_copy_though_an_epoch_was_released_meanwhile
         assert!(!shard.settle_written(gauges, 8));
     });
     let held = scene.shard(|shard, _| [0, 2, 4, 6].map(|block| shard.presence(block)));
-    assert_eq!(held, [0xff, 0xff, 0, 0xff], "who knows what the backing holds of the third");
+    assert_eq!(held, [0xff, 0xff, 0, 0xff], "what the backing holds of the third is not known");
     assert_eq!(scene.shared.dirty_blocks(), 0);
     scene.shared.check();
 }

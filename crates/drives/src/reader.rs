@@ -25,13 +25,13 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    pub(super) fn new(file: &str, key: &str, what: &str) -> ModelError {
+    pub(crate) fn new(file: &str, key: &str, what: &str) -> ModelError {
         let [file, key, what] = [file, key, what].map(ToOwned::to_owned);
         ModelError { file, line: None, key, what }
     }
 
     /// The same with the line, where the key stands in this text.
-    pub(super) fn located(mut self, text: &str) -> ModelError {
+    pub(crate) fn located(mut self, text: &str) -> ModelError {
         self.line = self.line.or_else(|| line_of(text, &self.key));
         self
     }
@@ -61,7 +61,7 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
 }
 
 /// The line of a position, from 1.
-pub(super) fn line_at(text: &str, at: usize) -> usize {
+pub(crate) fn line_at(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
@@ -83,13 +83,13 @@ pub(crate) struct Reader<'a> {
     file: &'a str,
     table: &'a Table,
     known: BTreeSet<String>,
-    pub(super) facts: Vec<Fact>,
+    pub(crate) facts: Vec<Fact>,
 }
 
-pub(super) type Read<T> = Result<T, ModelError>;
+pub(crate) type Read<T> = Result<T, ModelError>;
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, table: &'a Table) -> Reader<'a> {
+    pub(crate) fn new(file: &'a str, table: &'a Table) -> Reader<'a> {
         let known = ["like", "title", "kind"].map(ToOwned::to_owned).into();
         Reader { file, table, known, facts: Vec::new() }
     }
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A word of the file's first lines.
-    pub(super) fn word(&self, key: &str) -> Read<&'a str> {
+    pub(crate) fn word(&self, key: &str) -> Read<&'a str> {
         let value = self.table.get(key).and_then(Value::as_str);
         value.ok_or_else(|| self.wrong(key, &format!("missing; write {key} = \"...\" at the top")))
     }
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number within bounds, if the key is there.
-    pub(super) fn number_if(&mut self, key: &str, range: RangeInclusive<f64>) -> Read<Option<f64>> {
+    pub(crate) fn number_if(&mut self, key: &str, range: RangeInclusive<f64>) -> Read<Option<f64>> {
         let Some(value) = self.value(key)? else {
             return Ok(None);
         };
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
 
     /// A whole number that must be there where it is needed; where it is not, it may be inherited, and
     /// 0 stands for it.
-    pub(super) fn count_where(
+    pub(crate) fn count_where(
         &mut self,
         needed: bool,
         key: &str,
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number, or what holds where the key is not there.
-    pub(super) fn number_or(
+    pub(crate) fn number_or(
         &mut self,
         key: &str,
         range: RangeInclusive<f64>,
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One of these words, or the first where the key is not there.
-    pub(super) fn choice(&mut self, key: &str, words: &[&'static str]) -> Read<&'static str> {
+    pub(crate) fn choice(&mut self, key: &str, words: &[&'static str]) -> Read<&'static str> {
         let Some(value) = self.value(key)? else {
             return Ok(words[0]);
         };
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A text, or an empty one where the key is not there.
-    pub(super) fn text(&mut self, key: &str) -> Read<String> {
+    pub(crate) fn text(&mut self, key: &str) -> Read<String> {
         match self.value(key)? {
             None => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.clone()),
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Yes or no; no where the key is not there.
-    pub(super) fn flag(&mut self, key: &str) -> Read<bool> {
+    pub(crate) fn flag(&mut self, key: &str) -> Read<bool> {
         match self.value(key)? {
             None => Ok(false),
             Some(Value::Boolean(flag)) => Ok(*flag),
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses keys that nothing has asked for.
-    pub(super) fn end(&self) -> Read<()> {
+    pub(crate) fn end(&self) -> Read<()> {
         for (section, value) in self.table {
             if self.known.contains(section) {
                 continue;

@@ -1,17 +1,24 @@
 //! Crashes: at one moment of a run, everything that could be left, recovered and judged.
+//!
+//! `steps.rs` takes a run from moment to moment. Some crashes go on with a run of their own, which crashes
+//! again: that is why both are one room.
 
-use crate::book::{Book, Pending};
+mod steps;
+
+use crate::book::Book;
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::midway;
 use crate::model::Fault;
 use crate::oracle::Oracle;
+use crate::pending::Pending;
 use crate::recovery::Recovery;
 use crate::run::{Beginning, Run};
 use crate::setup::{Scale, Setup};
 use crate::stamp::{FIRST, GRAIN, Operation};
 use crate::subject::Subject;
 use crate::survivors::{Survivors, after_kill, landings};
+use crate::tally::Tally;
 use crate::trace;
 use crate::verdict::Epochs;
 use block::{Durability, Memory};
@@ -26,49 +33,9 @@ const DEPTH_MAX: usize = 2;
 /// One in so many processes that start after a kill is killed itself before it has recovered.
 const DIES_AGAIN_ONE_IN: u64 = 8;
 
-/// How much was tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Tally {
-    /// Histories.
-    pub histories: u64,
-    /// Operations in them.
-    pub operations: u64,
-    /// Moments at which a crash was tried.
-    pub crash_points: u64,
-    /// Distinct states after power cuts, each recovered and judged.
-    pub power_states: u64,
-    /// Distinct states after kills, each recovered and judged.
-    pub kill_states: u64,
-    /// Distinct states after kills in the middle of a section, each recovered and judged.
-    pub midway_states: u64,
-    /// Distinct states after a crash that followed another one; not counted above.
-    pub nested_states: u64,
-    /// Kills with damaged memory.
-    pub damaged_states: u64,
-}
-
-impl Tally {
-    /// Adds another tally.
-    pub fn add(&mut self, other: &Tally) {
-        self.histories += other.histories;
-        self.operations += other.operations;
-        self.crash_points += other.crash_points;
-        self.power_states += other.power_states;
-        self.kill_states += other.kill_states;
-        self.midway_states += other.midway_states;
-        self.nested_states += other.nested_states;
-        self.damaged_states += other.damaged_states;
-    }
-
-    /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)
-    pub fn states(&self) -> u64 {
-        self.power_states + self.kill_states + self.midway_states + self.nested_states
-    }
-}
-
 /// One thread's laboratory, set up for one history after the other.
 pub struct Laboratory<'a> {
-    pub(crate) subject: &'a dyn Subject,
+    subject: &'a dyn Subject,
     /// How much was tried so far.
     pub tally: Tally,
     recovery: Option<Recovery>,
@@ -131,11 +98,30 @@ impl<'a> Laboratory<'a> {
             depth: 0,
         };
         midway::reset();
-        go(Run::new(self, setup, beginning)?, self)
+        let run = self.begin(setup, beginning)?;
+        self.go_to_the_end(run)
+    }
+
+    /// A process starts, with the kills in the middle of that; then its clients come.
+    fn begin(&mut self, setup: Setup, mut from: Beginning) -> Result<Run, Finding> {
+        let again = std::mem::take(&mut from.again);
+        let mut run = Run::new(self.subject, setup, from)?;
+        self.kills_midway(&mut run)?;
+        run.send_clients(&again);
+        Ok(run)
+    }
+
+    /// Runs a run to its end. One that panics is never dropped: its tasks are in the middle of things,
+    /// and dropping them could panic again.
+    fn go_to_the_end(&mut self, run: Run) -> Result<(), Finding> {
+        let mut run = ManuallyDrop::new(run);
+        let result = self.go(&mut run);
+        drop(ManuallyDrop::into_inner(run));
+        result
     }
 
     /// A crash at this moment of a run: of both kinds, in every way or in a sample of them.
-    pub(crate) fn crash(&mut self, run: &mut Run, disk_changed: bool) -> Result<(), Finding> {
+    fn crash(&mut self, run: &mut Run, disk_changed: bool) -> Result<(), Finding> {
         self.tally.crash_points += 1;
         let before = self.tally;
         if disk_changed {
@@ -242,7 +228,7 @@ impl<'a> Laboratory<'a> {
     }
 
     /// Kills in the middle of the last step: see `midway.rs`.
-    pub(crate) fn kills_midway(&mut self, run: &mut Run) -> Result<(), Finding> {
+    fn kills_midway(&mut self, run: &mut Run) -> Result<(), Finding> {
         let memories = midway::take();
         if memories.is_empty() {
             return Ok(());
@@ -294,7 +280,7 @@ impl<'a> Laboratory<'a> {
     }
 
     /// Whether only this process can know what the disk has lost: see [`Oracle::is_lost`].
-    pub(crate) fn is_lost(&self, run: &Run) -> bool {
+    fn is_lost(&self, run: &Run) -> bool {
         let knows = self.subject.failure_outlives_kill();
         let oracle = &run.book.borrow().oracle;
         if oracle.discarding {
@@ -406,20 +392,11 @@ impl<'a> Laboratory<'a> {
         );
         let place =
             |finding: Finding| finding.at(format_args!("in the run that followed a {after}"));
-        let run = Run::new(self, setup, from).map_err(place)?;
-        let result = go(run, self).map_err(place);
+        let run = self.begin(setup, from).map_err(place)?;
+        let result = self.go_to_the_end(run).map_err(place);
         trace::event([depth as u64, 5, 0], format_args!("--- end of depth {depth}"));
         result
     }
-}
-
-/// Runs a run to its end. One that panics is never dropped: its tasks are in the middle of things,
-/// and dropping them could panic again.
-fn go(run: Run, laboratory: &mut Laboratory<'_>) -> Result<(), Finding> {
-    let mut run = ManuallyDrop::new(run);
-    let result = run.go(laboratory);
-    drop(ManuallyDrop::into_inner(run));
-    result
 }
 
 /// What clients send again in the run that follows a crash: half of the time they do.

@@ -1,0 +1,97 @@
+//! A run from its first step to its last, with the crashes on the way.
+
+use super::Laboratory;
+use crate::finding::Finding;
+use crate::life::Life;
+use crate::run::Run;
+
+/// Steps after which a run is taken to go on for ever.
+const STEPS_MAX: u64 = 400_000;
+
+impl Laboratory<'_> {
+    /// Runs to the end, with every crash on the way.
+    pub(super) fn go(&mut self, run: &mut Run) -> Result<(), Finding> {
+        while run.book.borrow().clients > 0 {
+            if !self.step(run)? {
+                let state = run.life.process.describe();
+                let text = format!("nothing moves, and a client has no answer:{state}");
+                return Err(Finding::new("hang", text));
+            }
+            if run.world.steps() > STEPS_MAX {
+                let state = run.life.process.describe();
+                let text = format!("clients have no answer after {STEPS_MAX} steps:{state}");
+                return Err(Finding::new("hang", text));
+            }
+            let one_in = run.setup.takeover_one_in;
+            if run.takeovers > 0 && run.random.one_in(u64::from(one_in)) {
+                self.take_over(run)?;
+            }
+        }
+        self.quieten(run)
+    }
+
+    /// One step, with the crashes that can follow it and those in its middle. False: nothing moves.
+    fn step(&mut self, run: &mut Run) -> Result<bool, Finding> {
+        let moved = run.step(self.subject);
+        self.kills_midway(run)?;
+        if moved {
+            self.after_step(run)?;
+        }
+        Ok(moved)
+    }
+
+    fn after_step(&mut self, run: &mut Run) -> Result<(), Finding> {
+        run.check_step()?;
+        let changed = run.has_changed();
+        if changed || !run.admitted.is_empty() {
+            self.crash(run, changed)?;
+        }
+        Ok(())
+    }
+
+    /// The process is killed for good, and the run goes on with the one that takes over.
+    fn take_over(&mut self, run: &mut Run) -> Result<(), Finding> {
+        run.takeovers -= 1;
+        if run.owner_before.is_some() || self.is_lost(run) {
+            return Ok(());
+        }
+        let again = run.take_over(self.subject)?;
+        self.kills_midway(run)?;
+        run.go_on(&again);
+        Ok(())
+    }
+
+    /// C6: once nothing is asked for, dirty data is written out by its age.
+    fn quieten(&mut self, run: &mut Run) -> Result<(), Finding> {
+        if !run.life.process.buffers() {
+            return Ok(());
+        }
+        let model = &run.setup.model;
+        let age_ns = run.book.borrow().operator.dirty_age_ns_max();
+        let patience = 4 * age_ns + 200 * model.latency_ns + 10_000_000;
+        let deadline = run.world.now() + patience;
+        let steps = run.world.steps() + STEPS_MAX;
+        let rests = |life: &Life| life.process.dirty_blocks() + life.process.closed_epochs() == 0;
+        while !rests(&run.life) && run.world.now() < deadline {
+            if !self.step(run)? || run.world.steps() > steps {
+                break;
+            }
+        }
+        run.life.process.check();
+        if run.disk.with(|disk| disk.errors) != [0; 3] {
+            return Ok(());
+        }
+        if !rests(&run.life) {
+            let text = format!(
+                "{} blocks are dirty and {} epochs closed {patience} ns after the last answer, with \
+                 an age limit of {} ns",
+                run.life.process.dirty_blocks(),
+                run.life.process.closed_epochs(),
+                age_ns
+            );
+            return Err(Finding::new("C6", text));
+        }
+        let book = run.book.borrow();
+        run.disk.with(|disk| book.oracle.check_flushed(disk))
+    }
+}

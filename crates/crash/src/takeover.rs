@@ -1,0 +1,85 @@
+//! A process is killed, and the next one takes over its memory, its disk and its clients.
+//!
+//! Unlike the crashes that `laboratory/` tries at every moment, on copies, this is where the history
+//! itself goes on: what was in flight arrives late or never, the next process waits until that is over
+//! (C15), recovers, and clients send again whatever they were not answered (C10).
+
+use crate::disk::State;
+use crate::finding::Finding;
+use crate::life::{Life, Watched};
+use crate::pending::Pending;
+use crate::run::Run;
+use crate::subject::Subject;
+use crate::trace;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Steps that a process which nothing waited for goes on for.
+const STEPS_BESIDE: u64 = 400;
+
+impl Run {
+    /// The process is killed and another one takes over; returns what clients were not answered.
+    ///
+    /// # Errors
+    /// The subject refuses what the memory holds.
+    pub(crate) fn take_over(&mut self, subject: &dyn Subject) -> Result<Vec<Pending>, Finding> {
+        let again = self.book.borrow().open().to_vec();
+        trace::event(
+            [again.len() as u64, 6, 0],
+            format_args!("--- killed, {} operations are not answered", again.len()),
+        );
+        self.life.alive.set(false);
+        if subject.waits_for_owner() {
+            self.life.end();
+            self.disk.with(State::orphan);
+        }
+        let fence = self.land_late();
+        if subject.fences() {
+            while !fence.get() {
+                self.world.step();
+            }
+        }
+        self.setup.restarted(&mut self.random);
+        self.book.borrow_mut().taken_over(&self.setup.engine);
+        let one_of = self.setup.limits.midway_one_of;
+        let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
+        let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
+        self.book.borrow_mut().holds(life.process.dirty_blocks());
+        let before = std::mem::replace(&mut self.life, life);
+        if !subject.waits_for_owner() {
+            self.owner_before = Some((before, self.world.steps() + STEPS_BESIDE));
+        }
+        let faults = self.setup.faults_afterwards(&mut self.random);
+        self.disk.with(|disk| disk.set_faults(faults));
+        self.admitted.clear();
+        Ok(again)
+    }
+
+    /// The history goes on with the process that has taken over: clients send again what they were not
+    /// answered.
+    pub(crate) fn go_on(&mut self, again: &[Pending]) {
+        self.setup.operations = (self.setup.operations / 2).max(4);
+        self.send_clients(again);
+    }
+
+    /// What the killed process had in flight arrives bit by bit; true: all of it has.
+    fn land_late(&mut self) -> Rc<Cell<bool>> {
+        let over = Rc::new(Cell::new(false));
+        let (lane, disk, done) = (self.world.lane(), self.disk.clone(), over.clone());
+        let latency_ns = self.setup.model.latency_ns;
+        let mut random = self.random.fork();
+        let lander = lane.clone();
+        let landing = async move {
+            loop {
+                lander.sleep_until(lander.now() + random.below(4 * latency_ns)).await;
+                lander.turn().await;
+                if !disk.with(|disk| disk.land_next()) {
+                    break;
+                }
+            }
+            done.set(true);
+        };
+        lane.spawn(landing).expect("an empty lane has room");
+        over
+    }
+}

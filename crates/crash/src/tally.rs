@@ -1,0 +1,41 @@
+//! How much was tried.
+
+/// How much was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Tally {
+    /// Histories.
+    pub histories: u64,
+    /// Operations in them.
+    pub operations: u64,
+    /// Moments at which a crash was tried.
+    pub crash_points: u64,
+    /// Distinct states after power cuts, each recovered and judged.
+    pub power_states: u64,
+    /// Distinct states after kills, each recovered and judged.
+    pub kill_states: u64,
+    /// Distinct states after kills in the middle of a section, each recovered and judged.
+    pub midway_states: u64,
+    /// Distinct states after a crash that followed another one; not counted above.
+    pub nested_states: u64,
+    /// Kills with damaged memory.
+    pub damaged_states: u64,
+}
+
+impl Tally {
+    /// Adds another tally.
+    pub fn add(&mut self, other: &Tally) {
+        self.histories += other.histories;
+        self.operations += other.operations;
+        self.crash_points += other.crash_points;
+        self.power_states += other.power_states;
+        self.kill_states += other.kill_states;
+        self.midway_states += other.midway_states;
+        self.nested_states += other.nested_states;
+        self.damaged_states += other.damaged_states;
+    }
+
+    /// All distinct states. (Damaged memory is drawn, and might be drawn twice: not counted.)
+    pub fn states(&self) -> u64 {
+        self.power_states + self.kill_states + self.midway_states + self.nested_states
+    }
+}

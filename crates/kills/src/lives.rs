@@ -1,0 +1,175 @@
+//! A run: one volume, one history, many lives of the daemon.
+
+use crate::ledger::Violation;
+use crate::plan::{self, Event, Strike, Terms};
+use crate::run::Run;
+use crate::stage::Daemon;
+use crate::tally::Tally;
+use crate::time::{now, rest};
+use crate::worker::Habits;
+use anyhow::{Context, Result};
+use block::Durability;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// What came of it.
+pub struct Outcome {
+    /// What was done.
+    pub tally: Tally,
+    /// What must not be.
+    pub violations: Vec<Violation>,
+    /// What the last daemon has said.
+    pub said: String,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Runs until the terms are met or something is violated; `progress` is called after every life.
+///
+/// # Errors
+/// What keeps the run from going on and is no violation: a program that is missing, no FUSE.
+pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
+    let start = now();
+    let mut run = Run::new(terms)?;
+    while !run.is_over(start) {
+        let event = plan::choose(&mut run.random, &run.terms, &run.tally, &run.last);
+        let lived = run.life(&event);
+        run.last = event;
+        run.take_counts();
+        progress(&run.tally);
+        if !run.ledger().violations().is_empty() {
+            break;
+        }
+        lived?;
+    }
+    if run.ledger().violations().is_empty() {
+        // Whatever the last life has left behind must be whole as well.
+        run.ledger().doubt();
+        run.life(&Event::Stop)?;
+        run.take_counts();
+    }
+    let violations = run.ledger().violations().to_vec();
+    run.place.kill_holders()?;
+    Ok(Outcome {
+        tally: run.tally.clone(),
+        violations,
+        said: run.said.clone(),
+        time: start.elapsed(),
+    })
+}
+
+impl Run {
+    /// Whether an end is wanted, by SIGINT or SIGTERM.
+    fn is_interrupted(&self) -> bool {
+        let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    fn is_over(&self, start: Instant) -> bool {
+        if self.is_interrupted() {
+            return true;
+        }
+        let time = self.terms.time.is_some_and(|time| start.elapsed() >= time);
+        let (kills, cuts) = (self.terms.kills, self.terms.cuts);
+        let done = self.tally.kills >= kills.unwrap_or(0) && self.tally.cuts >= cuts.unwrap_or(0);
+        time || ((kills.is_some() || cuts.is_some()) && done)
+    }
+
+    fn take_counts(&mut self) {
+        self.tally.requests = self.scene.requests.load(Ordering::Relaxed);
+        self.tally.judged_bytes = self.scene.judged_bytes.load(Ordering::Relaxed);
+        self.tally.errors = self.scene.errors.load(Ordering::Relaxed);
+    }
+
+    /// The durability of the next daemon.
+    fn durability(&mut self) -> Durability {
+        let durability = self.terms.mode.next(&mut self.random, self.left, &self.last);
+        self.tally.ordered += u64::from(durability == Durability::Ordered);
+        self.tally.changed += u64::from(self.left.is_some_and(|left| left != durability));
+        self.left = Some(durability);
+        durability
+    }
+
+    /// The arguments of the next daemon. What it holds in memory outlives any of these changes.
+    fn arguments(&mut self, event: &Event, durability: Durability) -> Vec<String> {
+        let write = if self.random.one_in(3) { "back" } else { "back-now" };
+        let age = ["200ms", "1s", "5s"][self.random.below(3) as usize];
+        let retry = if event.fails() { "300ms" } else { "30s" };
+        let memory = format!("{}M", self.memory_mib);
+        let mut all = vec!["--memory", &memory, "--write", write];
+        all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
+        // By number: what else is chosen is the same without it.
+        let buffers = &self.terms.dirty_bytes;
+        let turn = self.tally.lives as usize % buffers.len().max(1);
+        if let Some(bytes) = buffers.get(turn).filter(|bytes| *bytes != "default") {
+            all.extend(["--dirty-bytes", bytes.as_str()]);
+        }
+        let honest = match durability {
+            Durability::Flush => "flush",
+            Durability::Ordered => "ordered",
+            Durability::Scratch => "scratch",
+        };
+        all.extend(["--durability", self.terms.serve_as.as_deref().unwrap_or(honest)]);
+        if self.terms.no_holder {
+            all.push("--no-holder");
+        }
+        all.into_iter().map(str::to_owned).collect()
+    }
+
+    /// One life of the daemon, from its start to its end by `event`.
+    fn life(&mut self, event: &Event) -> Result<()> {
+        self.tally.lives += 1;
+        self.habits = Habits {
+            depth: 1 + self.random.below(12) as usize,
+            flush_in: [8, 40, 400, 2000][self.random.below(4) as usize],
+            pause_us: [0, 0, 200, 1000][self.random.below(4) as usize],
+            verifies: self.random.below(3) > 0,
+        };
+        if self.random.one_in(16) {
+            self.ledger().doubt();
+        }
+        self.scene.stop.store(false, Ordering::SeqCst);
+        self.scene.errors_expected.store(event.fails(), Ordering::SeqCst);
+        let durability = self.durability();
+        self.ledger().begin_life(durability);
+        let arguments = self.arguments(event, durability);
+        self.ledger().note(&format!("serve {}, to end by {event:?}", arguments.join(" ")));
+        let mount = self.mount.as_ref().context("the backing is mounted")?.path.clone();
+        let mut daemon = Daemon::start(&self.place, &mount, &arguments)?;
+        let result = self.end_by(event, &mut daemon);
+        self.said = daemon.said();
+        let recovered = daemon.recovered_bytes();
+        self.tally.recovered_bytes += recovered;
+        self.tally.recoveries += u64::from(recovered > 0);
+        // Whatever happened: nothing of this life goes on.
+        daemon.signal(Signal::KILL);
+        result
+    }
+
+    fn end_by(&mut self, event: &Event, daemon: &mut Daemon) -> Result<()> {
+        match event {
+            Event::Kill(strike) => self.kill(strike, daemon),
+            Event::Cut(strike) => self.cut(strike, daemon),
+            Event::Change => {
+                let strike = Strike::Served(100 + self.random.below(600));
+                self.kill(&strike, daemon)
+            }
+            Event::Resize => {
+                let strike = Strike::After(self.random.below(400));
+                self.kill(&strike, daemon)?;
+                self.memory_mib = if self.memory_mib == 16 { 24 } else { 16 };
+                self.tally.settles += 1;
+                self.ledger().doubt();
+                Ok(())
+            }
+            _ => {
+                let Some(clients) = self.serve(daemon)? else { return Ok(()) };
+                rest(Duration::from_millis(100 + self.random.below(500)));
+                self.happen(event, daemon, clients)
+            }
+        }
+    }
+}
