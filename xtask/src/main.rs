@@ -6,6 +6,7 @@ mod cargo;
 mod clock;
 mod deny;
 mod figures;
+mod former;
 mod install;
 mod mutants;
 mod packages;
@@ -59,6 +60,9 @@ enum Command {
     Figures(figures::Options),
     /// Change the engine in hundreds of small ways, and count which of them no test notices.
     Mutants(mutants::Options),
+    /// Build the program as it was before the arena's format changed, and test that this one takes over
+    /// what it leaves, and the reverse.
+    Former,
     /// Check dependencies with cargo-deny, as deny.toml says.
     Deny,
 }
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
         Command::Figures(options) => figures::run(&options),
         Command::Mutants(options) => mutants::run(&options),
+        Command::Former => former::run(),
         Command::Deny => deny::run(),
     };
     result.unwrap_or_else(|error| {

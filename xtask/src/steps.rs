@@ -48,7 +48,8 @@ pub(crate) const CHANGE: [Step; 8] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 5] = [
+pub(crate) const NIGHT: [Step; 6] = [
+    Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the modelled drives' longer measurements",
         arguments: "test --release --package drives --test validation -- --ignored",

@@ -16,6 +16,7 @@
 //!   backing/    flushes of the backing, one at a time; retries; the watchdog
 //!   dirty/      how full the write buffer is, and how fast writers may fill it
 //!   bypass/     stepping aside, and the guard that decides it
+//!   geometry    sizes that are fixed when a cache is made; settings: what may be set later
 //!   recovery/   taking over an arena from an earlier life
 //!   operator/   other settings, a rescue, giving up what is dirty
 //!   stats/      what is counted and measured
@@ -37,6 +38,7 @@ mod blocks;
 mod bypass;
 mod dirty;
 mod epochs;
+mod geometry;
 mod operator;
 pub mod planted;
 mod recovery;
@@ -45,16 +47,18 @@ mod settings;
 mod shard;
 mod shared;
 mod slots;
+mod spread;
 mod stats;
 mod writeback;
 
 pub use arena::superblock::{Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
 pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
+pub use geometry::{Format, Geometry};
 pub use operator::reconfigure::Changes;
 pub use operator::rescue::{Item, Rescue, What};
 pub use request::Cache;
-pub use settings::{Geometry, Settings};
+pub use settings::Settings;
 pub use shared::{Client, Shared};
 pub use stats::counters::Counters;
 pub use stats::histogram::{Histogram, Histograms, Snapshot};

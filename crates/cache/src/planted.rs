@@ -58,6 +58,10 @@ pub enum Bug {
     ForgetDurable,
     /// C7: a durable epoch's blocks are released before its ranges of zeros.
     RangesLast,
+    /// C5: recovery with less memory gives up dirty slots that become spare.
+    LeaveDirtySlots,
+    /// C5: recovery looks for the blocks of an arena of the former format where this one has them.
+    SpreadAnew,
     /// C8: a failed write-out counts as done.
     SwallowError,
     /// C8: written blocks are clean before the backing was flushed.
@@ -115,7 +119,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 52] = [
+    pub const ALL: [Bug; 54] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -142,6 +146,8 @@ impl Bug {
         Bug::ForgetOrder,
         Bug::ForgetDurable,
         Bug::RangesLast,
+        Bug::LeaveDirtySlots,
+        Bug::SpreadAnew,
         Bug::SwallowError,
         Bug::CleanTooEarly,
         Bug::ForgiveFirstFlush,

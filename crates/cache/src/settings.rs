@@ -1,64 +1,8 @@
-//! What is fixed at start, and what may be set, also while the volume is served.
+//! What may be set, also while the volume is served.
 
+use crate::geometry::Geometry;
 use block::{CacheSpec, Durability, Fua, Limits, SECTOR, WriteMode};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-
-/// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Geometry {
-    /// Slots of one block each, in all shards together.
-    pub slots: u32,
-    /// Shards, each with a lock and an equal part of the slots.
-    pub shards: u32,
-    /// Blocks in a region. All blocks of a region belong to one shard; requests are cut at its
-    /// borders, and no write-out run crosses one. A power of two.
-    pub region_blocks: u32,
-    /// Pending zeroed ranges that a shard can hold.
-    pub extents: u32,
-    /// Reads of the backing that a shard can have in flight.
-    pub fills: u32,
-    /// Blocks in the largest such read, and in the largest write-out run.
-    pub run_blocks: u32,
-    /// Blocks that become clean, wait again or are given up in one section of a shard's lock.
-    pub slice_blocks: u32,
-}
-
-impl Default for Geometry {
-    /// The smallest cache that makes sense, for one lane.
-    fn default() -> Geometry {
-        Geometry {
-            slots: 64,
-            shards: 1,
-            region_blocks: 1024,
-            extents: 4096,
-            fills: 256,
-            run_blocks: 256,
-            slice_blocks: 256,
-        }
-    }
-}
-
-impl Geometry {
-    /// The geometry for this much memory, used by this many lanes.
-    pub fn for_memory(bytes: u64, lanes: u32) -> Geometry {
-        let slots = (bytes / (u64::from(crate::BLOCK_SECTORS) * SECTOR)).clamp(64, 1 << 30) as u32;
-        // Lanes rarely meet in one of four times as many shards; a lane alone needs only one, and
-        // then all slots serve all blocks. A shard can address four million slots.
-        let wanted = if lanes > 1 { (4 * lanes).next_power_of_two() } else { 1 };
-        let wanted = wanted.max(slots.div_ceil(4_000_000));
-        let shards = wanted.min(slots / 16).max(1);
-        Geometry {
-            slots: slots - slots % shards,
-            shards,
-            extents: 4096 / shards.min(16),
-            ..Geometry::default()
-        }
-    }
-
-    pub(crate) fn slots_per_shard(&self) -> u32 {
-        self.slots / self.shards
-    }
-}
 
 /// The least time that a request may take before the backing counts as hanging: one second.
 const STALL_TIME_NS_MIN: u64 = 1_000_000_000;

@@ -9,9 +9,11 @@ use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::throttle::Throttle;
 use crate::epochs::{self, CHAIN_MAX, Epochs};
+use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
-use crate::settings::{Geometry, Live, Settings, limits_above};
+use crate::settings::{Live, Settings, limits_above};
 use crate::shard::{Keeps, Nearer, Reason, Shard};
+use crate::spread::Spread;
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Histograms, Latencies};
 use crate::writeback::estimator::{DRAIN_ASSUMED, Estimator, Foreground};
@@ -35,7 +37,7 @@ pub(crate) struct ShardEntry {
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {
     pub(crate) geometry: Geometry,
-    region_shift: u32,
+    pub(crate) spread: Spread,
     pub(crate) settings: Live,
     /// They are being changed.
     pub(crate) setting: AtomicBool,
@@ -115,7 +117,7 @@ impl Shared {
         settings: &Settings,
         memory: Arc<Memory>,
     ) -> Shared {
-        assert!(geometry.region_blocks.is_power_of_two() && geometry.slice_blocks > 0);
+        assert!(geometry.slice_blocks > 0);
         let arena = Arena::over(memory, &geometry, below.grain);
         let gauges = Gauges {
             sequence: AtomicU64::new(1),
@@ -149,7 +151,7 @@ impl Shared {
                 })
                 .collect(),
             limits: limits_above(below),
-            region_shift: geometry.region_blocks.trailing_zeros(),
+            spread: Spread::of(&geometry),
             geometry,
             settings: Live::new(settings),
             setting: AtomicBool::new(false),
@@ -200,9 +202,7 @@ impl Shared {
     /// The number of the shard that a block belongs to.
     #[inline]
     pub fn shard_of(&self, block: u64) -> usize {
-        let region = block >> self.region_shift;
-        let mixed = region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        ((mixed * self.shards.len() as u64) >> 32) as usize
+        self.spread.shard_of(block)
     }
 
     /// The room of a block.
@@ -214,7 +214,7 @@ impl Shared {
     /// Sectors from `sector` on that one decision may cover: up to the region's border.
     #[inline]
     pub(crate) fn stretch(&self, sector: u64) -> u64 {
-        let region = u64::from(crate::BLOCK_SECTORS) << self.region_shift;
+        let region = self.spread.region_sectors();
         region - (sector & (region - 1))
     }
 

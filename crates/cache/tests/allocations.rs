@@ -138,6 +138,7 @@ fn cache(lane: &Lane, durability: Durability) -> Cache {
         fills: 64,
         run_blocks: 16,
         slice_blocks: 256,
+        ..Geometry::SMALLEST
     };
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };

@@ -102,6 +102,7 @@ fn scene_of(durability: Durability) -> Scene {
         fills: 8,
         run_blocks: 8,
         slice_blocks: 256,
+        ..Geometry::SMALLEST
     };
     let ram = Ram::new(SECTORS, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };

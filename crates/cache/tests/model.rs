@@ -37,7 +37,7 @@ impl Block for Slow {
 }
 
 fn geometry(random: &mut Random) -> Geometry {
-    let shards = 1 + random.below(3) as u32;
+    let shards = 1 << random.below(3) as u32;
     Geometry {
         slots: shards * (4 + random.below(20) as u32),
         shards,
@@ -46,6 +46,7 @@ fn geometry(random: &mut Random) -> Geometry {
         fills: 2 + random.below(4) as u32,
         run_blocks: 4,
         slice_blocks: 2,
+        ..Geometry::SMALLEST
     }
 }
 

@@ -41,6 +41,7 @@ fn shared(limits: &Limits) -> Arc<Shared> {
         fills: 8,
         run_blocks: 8,
         slice_blocks: 256,
+        ..Geometry::SMALLEST
     };
     let settings = Settings {
         write: WriteMode::Through,

@@ -128,7 +128,7 @@ fn recovered(memory: &Memory, image: &[u8], geometry: Geometry, settings: Settin
 }
 
 fn geometry(random: &mut Random) -> Geometry {
-    let shards = 1 + random.below(3) as u32;
+    let shards = 1 << random.below(3) as u32;
     Geometry {
         slots: shards * (6 + random.below(20) as u32),
         shards,
@@ -137,6 +137,7 @@ fn geometry(random: &mut Random) -> Geometry {
         fills: 2 + random.below(4) as u32,
         run_blocks: 4,
         slice_blocks: 2,
+        ..Geometry::SMALLEST
     }
 }
 

@@ -56,6 +56,7 @@ fn scene_of(dirty_blocks_max: u32, durability: Durability) -> Scene {
         fills: 8,
         run_blocks: 8,
         slice_blocks: 256,
+        ..Geometry::SMALLEST
     };
     let settings = Settings {
         write: WriteMode::BackNow,

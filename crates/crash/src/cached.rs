@@ -24,8 +24,12 @@ pub struct Engine {
 
 fn geometry(setup: &Setup) -> Geometry {
     let engine = &setup.engine;
+    let slots = engine.slots.next_multiple_of(engine.shards);
+    let slots_max = engine.slots_max.next_multiple_of(engine.shards);
     Geometry {
-        slots: engine.slots.next_multiple_of(engine.shards),
+        format: engine.format,
+        slots,
+        slots_spare: slots_max - slots,
         shards: engine.shards,
         region_blocks: engine.region_blocks,
         extents: engine.extents,
@@ -33,6 +37,19 @@ fn geometry(setup: &Setup) -> Geometry {
         run_blocks: engine.run_blocks,
         slice_blocks: engine.slice_blocks,
     }
+}
+
+/// The geometry with which what the arena holds is taken over: with the slots that are wanted, if that goes.
+fn taken_over(setup: &Setup, arena: &Arc<Memory>) -> Geometry {
+    let wanted = geometry(setup);
+    let Some(found) = Arena::found(arena) else { return wanted };
+    let is_bug = planted::planted(Bug::LeaveDirtySlots);
+    let kept = match found.resized(wanted.slots) {
+        Some(resized) => resized,
+        None if is_bug => wanted,
+        None => found.geometry,
+    };
+    Geometry { slots: kept.slots, slots_spare: kept.slots_spare, ..wanted }
 }
 
 fn settings(setup: &Setup) -> Settings {
@@ -82,7 +99,8 @@ impl Subject for Engine {
         below: &Limits,
         arena: &Arc<Memory>,
     ) -> Result<Box<dyn Process>, String> {
-        let shared = Shared::new(below, geometry(setup), settings(setup), IDENTITY, arena.clone());
+        let shared =
+            Shared::new(below, taken_over(setup, arena), settings(setup), IDENTITY, arena.clone());
         match shared {
             Ok(shared) => Ok(Box::new(Running { shared, lanes: RefCell::default() })),
             Err(error) => Err(error.to_string()),
@@ -124,7 +142,7 @@ impl Subject for Engine {
     fn headers(&self, setup: &Setup, arena: &Arc<Memory>) -> Range<usize> {
         let geometry = geometry(setup);
         let arena = Arena::over(arena.clone(), &geometry, setup.model.grain());
-        arena.header_at(0)..arena.header_at(geometry.slots)
+        arena.header_at(0)..arena.header_at(geometry.slots + geometry.slots_spare)
     }
 }
 

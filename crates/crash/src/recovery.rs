@@ -224,10 +224,11 @@ impl Recovery {
     }
 }
 
-/// The same setup, where a flush makes durable.
+/// The same setup, where a flush makes durable, with no more slots than there must be.
 fn flushing(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.engine.durability = Durability::Flush;
+    setup.engine.slots = setup.engine.slots_least;
     setup
 }
 

@@ -2,6 +2,7 @@
 
 use crate::model::{Fault, Faults, HANGS_FOR_EVER, Model};
 use block::{Discard, Durability, Fua, WriteMode};
+use cache::Format;
 use lane::Random;
 
 /// The engine's options, as the laboratory chooses them.
@@ -11,8 +12,14 @@ pub struct EngineSetup {
     pub mode: WriteMode,
     /// What a flush means.
     pub durability: Durability,
+    /// How the arena is laid out.
+    pub format: Format,
     /// Slots for blocks.
     pub slots: u32,
+    /// The least and the most slots that the next process may have.
+    pub slots_least: u32,
+    /// See `slots_least`.
+    pub slots_max: u32,
     /// Shards.
     pub shards: u32,
     /// Neighbouring blocks that share a shard.
@@ -354,6 +361,22 @@ impl Dice {
         }
     }
 
+    /// One history in six is of an arena that has places for more slots than are live, and of processes that
+    /// have more or less; one in twelve of an arena of the former format.
+    fn sizes(&mut self, setup: &mut Setup) {
+        let engine = &mut setup.engine;
+        (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
+        match self.within(0, 11) {
+            0 => engine.format = Format::Two,
+            1 | 2 => {
+                engine.slots_max += self.within(1, 8) * engine.shards;
+                engine.slots = self.pick(&[engine.slots, engine.slots_max]);
+                setup.takeovers = setup.takeovers.max(1);
+            }
+            _ => {}
+        }
+    }
+
     /// Half of all histories release what is durable in slices. One in six is about a process that is killed
     /// meanwhile: blocks that are held in part, newer versions of which are written out early.
     fn releases(&mut self, setup: &mut Setup) {
@@ -494,6 +517,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
         Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
         Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
+        Dice(Random::new(seed ^ 0x0005_1235)).sizes(&mut setup);
         setup
     }
 
@@ -513,8 +537,17 @@ impl Setup {
 
     /// Another process is started, with the same settings or, where they change anyway, with others.
     pub(crate) fn restarted(&mut self, random: &mut Random) {
+        self.resized(random);
         if self.sets > 0 {
             Dice(random.fork()).restarts(self);
+        }
+    }
+
+    /// Another process has another number of slots, where the arena has places for more.
+    fn resized(&mut self, random: &mut Random) {
+        if self.engine.slots_least < self.engine.slots_max {
+            let more = u64::from(self.engine.slots_max - self.engine.slots_least);
+            self.engine.slots = self.engine.slots_least + random.below(more + 1) as u32;
         }
     }
 
@@ -536,6 +569,7 @@ impl Setup {
         next.sets = self.sets.min(dice.within(0, 2));
         next.bypasses = self.bypasses.min(4);
         dice.restarts(&mut next);
+        next.resized(&mut dice.0);
         next.limits = Limits {
             power: self.limits.power.min(8),
             kill: self.limits.kill.min(2),
@@ -593,8 +627,11 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
     let slots = if small { dice.within(6, 12) } else { dice.within(8, 16) };
     EngineSetup {
         durability: Durability::Flush,
+        format: Format::Three,
         mode: if dice.0.one_in(16) { WriteMode::None } else { dice.pick(&modes) },
         slots,
+        slots_least: slots,
+        slots_max: slots,
         shards: dice.pick(&[1, 2]),
         region_blocks: dice.pick(&[1, 4, 4, 8]),
         extents: dice.pick(&[1, 4, 8]),

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
-    let geometry = Geometry::for_memory(memory_bytes, 1);
+    let geometry = Geometry::for_memory(memory_bytes);
     // Without the blocks' own bytes: what is left of the arena is headers.
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let arena = memory.bytes();

@@ -177,7 +177,7 @@ fn on_a_lane(shared: &Arc<Shared>, cache: Option<u64>, load: Load, requests: u64
 }
 
 fn in_front(lane: &Lane, limits: &Limits, below: Stack, bytes: u64) -> Stack {
-    let geometry = Geometry::for_memory(bytes, 1);
+    let geometry = Geometry::for_memory(bytes);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let settings = Settings {
         durability: Durability::Flush,

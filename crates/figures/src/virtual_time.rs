@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 /// A volume with a quarter of it cached, whose bytes are not there (grain 0).
 fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
-    let geometry = Geometry::for_memory(mib << 20, 1);
+    let geometry = Geometry::for_memory(mib << 20);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let sectors = mib << 13;
     let settings = Settings {

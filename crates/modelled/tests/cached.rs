@@ -109,7 +109,7 @@ fn run(seed: u64) -> u64 {
     let lane = world.lane();
     let drive = drive();
     let below = Stack::new(&lane, Modelled::attach(&drive, &lane));
-    let geometry = Geometry::for_memory(8 << 20, 1);
+    let geometry = Geometry::for_memory(8 << 20);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 512)));
     let shared = cache::Shared::new(below.limits(), geometry, settings(&geometry), 0, memory);
     let cache = Cache::attach(&shared.expect("fresh"), &lane, below.clone());

@@ -4,8 +4,8 @@
 //!   a backing at a path --key--> is something kept for it?
 //!        no:   open the backing, make memory, have both kept
 //!        yes:  take both over, wait for the dead daemon's I/O (fence)
-//!              same sizes:   recover, serve at once
-//!              other sizes:  write everything out first, let go, then as if nothing was kept
+//!              room for the slots that are wanted:  recover, serve at once
+//!              otherwise:  write everything out first, let go, then as if nothing was kept
 //! ```
 
 use crate::failure::{Exit, Failure};
@@ -37,8 +37,17 @@ pub(crate) struct Left {
     pub(crate) arena: OwnedFd,
     pub(crate) backing: OwnedFd,
     pub(crate) keeper: Keeper,
-    /// The arena, mapped, once it has been looked at.
-    pub(crate) memory: Option<SharedMemory>,
+    /// The arena, once it has been looked at.
+    pub(crate) found: Option<FoundArena>,
+}
+
+/// An arena that is taken over.
+pub(crate) struct FoundArena {
+    pub(crate) memory: SharedMemory,
+    /// As it is used from now on.
+    pub(crate) geometry: Geometry,
+    /// Slots that had no memory before.
+    pub(crate) slots_added: u32,
 }
 
 fn trouble(what: &str, path: &Path, error: &io::Error) -> Failure {
@@ -64,7 +73,7 @@ impl Keep {
                 arena: found.arena,
                 backing: found.backing,
                 keeper: found.keeper,
-                memory: None,
+                found: None,
             })),
             Err(error) => Err(match Busy::of(&error) {
                 Some(busy) => Failure::new(
@@ -112,14 +121,6 @@ impl Left {
 /// Fences a memory against its earlier owner, and a later one against us.
 pub(crate) fn fence(arena: std::os::fd::BorrowedFd<'_>, path: &Path) -> Result<Fence, Failure> {
     Fence::take(arena, FENCE_MS).map_err(|error| trouble("its memory", path, &error))
-}
-
-/// Whether two geometries lay the same arena out.
-pub(crate) fn same_layout(one: &Geometry, two: &Geometry) -> bool {
-    let layout = |geometry: &Geometry| {
-        (geometry.slots, geometry.shards, geometry.region_blocks, geometry.extents)
-    };
-    layout(one) == layout(two)
 }
 
 /// Writes everything that is kept to its backing, with the sizes that it has, and lets go of it.

@@ -3,7 +3,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::half::{CacheHalf, Half};
-use crate::keep::{self, Keep, Left};
+use crate::keep::{self, FoundArena, Keep, Left};
 use crate::model;
 use crate::pools;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
@@ -25,6 +25,8 @@ const DIRTY_MIN: u64 = 8 << 10;
 /// What is said of `scratch`, at every start and whenever it is set.
 pub const SCRATCH: &str = "durability scratch: flushes are ignored; after a power cut the volume is \
                            to be thrown away";
+/// Bytes of a block.
+const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
 /// Bytes that stand for a sector: real ones.
 const GRAIN: u32 = 512;
 /// How long an image that another process has locked is waited for: a daemon that was just killed, and
@@ -40,8 +42,6 @@ pub struct OpenFlags {
     pub raw: bool,
     /// Refuse clients' changes, whatever the backing takes.
     pub read_only: bool,
-    /// Lanes that will attach.
-    pub lanes: u32,
     /// What keeps the memory of a cache that may hold dirty data; None: nothing does, what was not
     /// flushed ends with the process.
     pub keep: Option<Keep>,
@@ -94,7 +94,7 @@ impl<'a> Opening<'a> {
         };
         let Some(mut left) = keep.find(path)? else { return Ok(()) };
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
-        let memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
+        let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
         let Some(found) = keep::found_in(&memory) else {
             // A daemon that was killed before it laid out the memory has served no client.
             let fresh = memory.memory().word(0).load(Ordering::Acquire) == 0;
@@ -110,10 +110,11 @@ impl<'a> Opening<'a> {
             return Err(Failure::new(Exit::Integrity, message));
         };
         check_same_size(&left, found.sectors * SECTOR, path)?;
-        let wanted = may_be_dirty(spec)
-            .map(|cache| geometry_for(cache, found.sectors * SECTOR, self.flags.lanes));
-        if wanted.is_some_and(|wanted| keep::same_layout(&wanted, &found.geometry)) {
-            left.memory = Some(memory);
+        let wanted = may_be_dirty(spec).map(|cache| geometry_for(cache, found.sectors * SECTOR));
+        if let Some(geometry) = wanted.and_then(|wanted| found.resized(wanted.slots)) {
+            memory.set_used(Arena::used(&geometry, found.grain));
+            let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
+            left.found = Some(FoundArena { memory, geometry, slots_added });
             self.left = Some(left);
             return Ok(());
         }
@@ -208,8 +209,7 @@ impl<'a> Opening<'a> {
                     .to_owned(),
             );
         }
-        let geometry = geometry_for(spec, limits.bytes(), self.flags.lanes);
-        let (memory, fence) = self.memory_of(whole, &below, &geometry, limits.grain)?;
+        let (memory, geometry, fence) = self.memory_of(whole, spec, &below)?;
         if let Err(error) = memory.lock() {
             self.notes.push(error.to_string());
         }
@@ -219,34 +219,50 @@ impl<'a> Opening<'a> {
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
         shared.set_guard(spec.guard, 0);
         self.note_recovered(&shared);
+        if let Err(error) = memory.give_back_unused() {
+            self.notes.push(format!("memory that is not needed any more stays in use: {error}"));
+        }
         Ok(Half::Cache(Box::new(CacheHalf { shared, memory, fence, below })))
     }
 
-    /// The memory that was kept, or a fresh one, which is kept from now on.
+    /// The memory that was kept, or a fresh one, which is kept from now on; and how it is laid out.
     fn memory_of(
         &mut self,
-        spec: &Spec,
+        whole: &Spec,
+        spec: &CacheSpec,
         below: &Half,
-        geometry: &Geometry,
-        grain: u32,
-    ) -> Result<(SharedMemory, Option<Fence>), Failure> {
+    ) -> Result<(SharedMemory, Geometry, Option<Fence>), Failure> {
         let path = below.file().map(|file| file.path().to_owned()).unwrap_or_default();
         if let Some(left) = self.left.take() {
             let fence = left.fence(&path)?;
-            let memory = left.memory.expect("what is left has been looked at");
+            let found = left.found.expect("what is left has been looked at");
+            if found.slots_added > 0 {
+                let bytes = found.slots_added as usize * BLOCK_BYTES;
+                let backed = found.memory.back(bytes, self.progress);
+                backed.map_err(|error| memory_failure(&error))?;
+            }
             self.keeper = Some(left.keeper);
-            return Ok((memory, Some(fence)));
+            return Ok((found.memory, found.geometry, Some(fence)));
         }
-        let bytes = Arena::bytes(geometry, grain) as u64;
-        let memory = memory("overdrive cache", bytes, HugePages::IfFree, self.progress)?;
+        let limits = below.limits();
+        let geometry = geometry_for(spec, limits.bytes());
         let (Some(keep), Some(file), Some(_)) =
-            (&self.flags.keep, below.file(), may_be_dirty(spec))
+            (&self.flags.keep, below.file(), may_be_dirty(whole))
         else {
-            return Ok((memory, None));
+            let memory = cache_memory(&geometry, limits.grain, self.progress)?;
+            return Ok((memory, geometry, None));
+        };
+        // The next process may want more.
+        let most = uring::memory_of_machine().unwrap_or(0).min(useful(limits.bytes()));
+        let roomy = geometry.with_spare(most);
+        let (memory, geometry) = match cache_memory(&roomy, limits.grain, self.progress) {
+            Ok(memory) => (memory, roomy),
+            // A limit of address space or of file sizes may be in the way.
+            Err(_) => (cache_memory(&geometry, limits.grain, self.progress)?, geometry),
         };
         let fence = keep::fence(memory.file(), &path)?;
         self.keeper = Some(keep.start(&self.flags.name, file, &memory)?);
-        Ok((memory, Some(fence)))
+        Ok((memory, geometry, Some(fence)))
     }
 
     fn note_recovered(&mut self, shared: &Shared) {
@@ -301,8 +317,8 @@ fn useful(bytes: u64) -> u64 {
     (bytes + bytes / 4).max(MEMORY_MIN)
 }
 
-fn geometry_for(spec: &CacheSpec, bytes: u64, lanes: u32) -> Geometry {
-    Geometry::for_memory(spec.memory.0.min(useful(bytes)), lanes.max(1))
+fn geometry_for(spec: &CacheSpec, bytes: u64) -> Geometry {
+    Geometry::for_memory(spec.memory.0.min(useful(bytes)))
 }
 
 fn memory_failure(error: &std::io::Error) -> Failure {
@@ -379,6 +395,16 @@ fn memory(
     let too_large = || Failure::new(Exit::Usage, format!("{} is too large", Size(bytes)));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
     uring::shared_memory(name, bytes, huge, progress).map_err(|error| memory_failure(&error))
+}
+
+fn cache_memory(
+    geometry: &Geometry,
+    grain: u32,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<SharedMemory, Failure> {
+    let (bytes, used) = (Arena::bytes(geometry, grain), Arena::used(geometry, grain));
+    uring::shared_memory_of("overdrive cache", bytes, used, HugePages::IfFree, progress)
+        .map_err(|error| memory_failure(&error))
 }
 
 /// Refuses a limit of dirty data that a cache of so much memory cannot have.

@@ -287,7 +287,7 @@ mod tests {
     use lane::Lane;
 
     fn open(spec: Spec) -> Result<Volume, Failure> {
-        Volume::open(spec, OpenFlags { lanes: 1, ..OpenFlags::default() }, &mut |_, _| ())
+        Volume::open(spec, OpenFlags::default(), &mut |_, _| ())
     }
 
     fn cached(below: Spec) -> Spec {

@@ -305,7 +305,7 @@ impl<'a> Bed<'a> {
 fn cache(spec: &CacheSpec, lane: &Lane, below: Stack) -> Result<Cache, Halt> {
     let bytes = below.limits().bytes();
     // A block may have two versions while an epoch closes; more than that would stay empty.
-    let geometry = Geometry::for_memory(spec.memory.0.min(bytes + bytes / 4), 1);
+    let geometry = Geometry::for_memory(spec.memory.0.min(bytes + bytes / 4));
     let settings = Settings::from_spec(spec, &geometry);
     let memory = Arc::new(block::Memory::heap(Arena::bytes(&geometry, below.limits().grain)));
     let shared = cache::Shared::new(below.limits(), geometry, settings, 0, memory);

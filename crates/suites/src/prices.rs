@@ -164,7 +164,7 @@ struct Yard {
 
 impl Yard {
     fn new(how: &Measure, write: WriteMode) -> Yard {
-        let geometry = Geometry::for_memory(how.memory_bytes, 1);
+        let geometry = Geometry::for_memory(how.memory_bytes);
         let bytes = Arena::bytes(&geometry, SECTOR as u32);
         let memory = Arc::new(Memory::heap(bytes));
         // As served: no page is touched for the first time on the way of a request.

@@ -5,11 +5,12 @@
 use crate::available::{self, HUGE, huge_pages_free};
 use crate::pages;
 use block::Memory;
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub struct SharedMemory {
     memory: Arc<Memory>,
     file: OwnedFd,
     huge: bool,
+    /// What is in use of it, ascending and apart.
+    used: Vec<Range<usize>>,
 }
 
 impl SharedMemory {
@@ -84,19 +87,19 @@ impl SharedMemory {
     pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
         let (bytes, huge) = check_handed_over(&file)?;
         let memory = map(&file, bytes)?;
-        Ok(SharedMemory { memory, file, huge })
+        Ok(SharedMemory { memory, file, huge, used: Vec::from([0..bytes]) })
     }
 
-    /// Enters all of its pages, beside whatever else is done, so that no later access faults. To be
+    /// Enters the pages that are in use, beside whatever else is done, so that no later access faults. To be
     /// called after [`crate::signals`], like everything that starts a thread. If there can be no
     /// thread, pages go on being entered on their first use.
     pub fn warm(&self) -> Option<JoinHandle<()>> {
-        let memory = self.memory.clone();
+        let (memory, used) = (self.memory.clone(), self.used.clone());
         // Entered for reading they may be written just as well, because the mapping is shared, and
         // the kernel enters sixteen at a time (0.3 against 0.7 s for 4 GiB).
         let work = move || {
             // What cannot be entered now faults later, or is missed there for good reason.
-            let _ = populate(&memory, Advice::LinuxPopulateRead, &mut |_, _| ());
+            let _ = populate(&memory, &used, Advice::LinuxPopulateRead, &mut |_, _| ());
         };
         std::thread::Builder::new().name("od-warm".into()).spawn(work).ok()
     }
@@ -112,8 +115,8 @@ impl SharedMemory {
         Ok(map(&file, bytes)?)
     }
 
-    /// Locks it in RAM: none of it is ever swapped out, once it has been used. Huge pages never are,
-    /// and need no lock.
+    /// Locks what is in use in RAM: none of it is ever swapped out, once it has been touched. Huge pages
+    /// never are, and need no lock.
     ///
     /// # Errors
     /// One sentence that says how much may be locked (RLIMIT_MEMLOCK), and how to allow more.
@@ -121,13 +124,46 @@ impl SharedMemory {
         if self.huge {
             return Ok(());
         }
-        let bytes = self.memory.bytes();
-        let base = self.memory.address(0, bytes).as_ptr();
-        // On its first use: what was adopted need not be brought in before it is served.
-        let flags = MlockFlags::ONFAULT;
-        // SAFETY: our own mapping; locking does not change its contents, and ends with the mapping.
-        let locked = unsafe { rustix::mm::mlock_with(base.cast(), bytes, flags) };
-        locked.map_err(|errno| pages::cannot_lock("the cache's memory", errno))
+        self.used.iter().try_for_each(|part| {
+            let at = self.memory.address(part.start, part.len()).as_ptr();
+            // On its first use: what was adopted need not be brought in before it is served.
+            let flags = MlockFlags::ONFAULT;
+            // SAFETY: our own mapping; locking does not change its contents, and ends with the mapping.
+            let locked = unsafe { rustix::mm::mlock_with(at.cast(), part.len(), flags) };
+            locked.map_err(|errno| pages::cannot_lock("the cache's memory", errno))
+        })
+    }
+
+    /// From now on these parts are in use, ascending and apart; of memory that was adopted, all of it was.
+    pub fn set_used(&mut self, used: Vec<Range<usize>>) {
+        self.used = used;
+    }
+
+    /// Puts pages behind what is in use and has none, about `bytes` of them.
+    ///
+    /// # Errors
+    /// As [`shared_memory_of`].
+    pub fn back(&self, bytes: usize, progress: &mut dyn FnMut(usize, usize)) -> io::Result<()> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        available::enough(&text, bytes).map_err(out_of_memory)?;
+        Ok(populate(&self.memory, &self.used, Advice::LinuxPopulateWrite, progress)?)
+    }
+
+    /// Gives all pages that nothing in use touches back to the system.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn give_back_unused(&self) -> io::Result<()> {
+        let page = if self.huge { HUGE } else { rustix::param::page_size() };
+        let ends = self.used.iter().map(|part| part.end.next_multiple_of(page));
+        let begins = self.used.iter().skip(1).map(|part| part.start / page * page);
+        for (begin, end) in ends.zip(begins.chain([self.memory.bytes()])) {
+            if begin < end {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&self.file, flags, begin as u64, (end - begin) as u64)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -169,10 +205,11 @@ fn create(name: &str, bytes: usize, huge: bool) -> Result<(OwnedFd, Arc<Memory>)
 
 fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // Nothing is reserved for parts that are not in use; those that are, are populated at once.
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
-    let base = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)
-    }?;
+    let base =
+        unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0) }?;
     let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
     let mapping = Mapping { base, bytes };
     // Both are best effort: a kernel without transparent huge pages says EINVAL.
@@ -185,36 +222,64 @@ fn map(file: &OwnedFd, bytes: usize) -> Result<Arc<Memory>, Errno> {
     Ok(Arc::new(unsafe { Memory::mapped(base, bytes, Box::new(mapping)) }))
 }
 
-/// Puts pages behind all of it and enters them in the page table, so that no later write faults.
+/// Puts pages behind these parts and enters them in the page table, so that no later write faults.
 /// What is there already is not changed.
 fn populate(
     memory: &Memory,
+    parts: &[Range<usize>],
     how: Advice,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Errno> {
-    let all = memory.bytes();
+    let all = parts.iter().map(Range::len).sum();
     let mut done = 0;
-    while done < all {
-        let length = CHUNK.min(all - done);
-        let at = memory.address(done, length).as_ptr().cast();
-        // SAFETY: our own mapping; populating does not change its contents.
-        match unsafe { rustix::mm::madvise(at, length, how) } {
-            Ok(()) => (),
-            Err(Errno::INTR | Errno::AGAIN) => continue,
-            // Before Linux 5.14: touch them by hand, without a change.
-            Err(Errno::INVAL) => (done..done + length).step_by(PAGE).for_each(|at| {
-                memory.word(at).fetch_or(0, Ordering::Relaxed);
-            }),
-            Err(errno) => return Err(errno),
+    for part in parts {
+        for begin in part.clone().step_by(CHUNK) {
+            let piece = begin..part.end.min(begin + CHUNK);
+            populate_piece(memory, piece.clone(), how)?;
+            done += piece.len();
+            progress(done, all);
         }
-        done += length;
-        progress(done, all);
     }
     Ok(())
 }
 
+fn populate_piece(memory: &Memory, piece: Range<usize>, how: Advice) -> Result<(), Errno> {
+    // Whole pages: the mapping begins at one, and the memory at its first byte.
+    let begin = piece.start / PAGE * PAGE;
+    let length = piece.end.next_multiple_of(PAGE).min(memory.bytes()) - begin;
+    let at = memory.address(begin, length).as_ptr().cast();
+    loop {
+        // SAFETY: our own mapping; populating does not change its contents.
+        match unsafe { rustix::mm::madvise(at, length, how) } {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR | Errno::AGAIN) => (),
+            // Before Linux 5.14: touch them by hand, without a change.
+            Err(Errno::INVAL) => {
+                (begin..begin + length).step_by(PAGE).for_each(|at| {
+                    memory.word(at).fetch_or(0, Ordering::Relaxed);
+                });
+                return Ok(());
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
 /// Fresh zeroed memory of at least `bytes` bytes (rounded up to whole pages) that can be shared by
 /// its descriptor, with pages behind all of it.
+///
+/// # Errors
+/// As [`shared_memory_of`].
+pub fn shared_memory(
+    name: &str,
+    bytes: usize,
+    huge_pages: HugePages,
+    progress: &mut dyn FnMut(usize, usize),
+) -> io::Result<SharedMemory> {
+    shared_memory_of(name, bytes, Vec::from([0..bytes]), huge_pages, progress)
+}
+
+/// The same with pages behind these parts only (ascending, apart). The rest is address space.
 ///
 /// `name` shows in /proc. `progress` is called with the bytes done and the bytes in all, since a
 /// gigabyte takes up to a second.
@@ -222,9 +287,10 @@ fn populate(
 /// # Errors
 /// Where there is not enough: a sentence with what is asked for and what there is. Else what the
 /// system says.
-pub fn shared_memory(
+pub fn shared_memory_of(
     name: &str,
     bytes: usize,
+    used: Vec<Range<usize>>,
     huge_pages: HugePages,
     progress: &mut dyn FnMut(usize, usize),
 ) -> io::Result<SharedMemory> {
@@ -233,13 +299,16 @@ pub fn shared_memory(
         let message = format!("{bytes} bytes are no size for memory");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
+    let used_bytes = used.iter().map(Range::len).sum::<usize>();
     if huge_pages != HugePages::Never {
         let rounded = bytes.next_multiple_of(HUGE);
-        let had = huge_pages_free(&text, rounded)
-            // The pool may have been used meanwhile: mmap reserves, or fails.
+        // A part may touch one page more than it fills at either end.
+        let wanted = (used_bytes + used.len() * HUGE).min(rounded).next_multiple_of(HUGE);
+        let had = huge_pages_free(&text, wanted)
+            // The pool may have been used meanwhile: then populating fails.
             .and_then(|()| create(name, rounded, true).map_err(|errno| errno.to_string()))
             .and_then(|(file, memory)| {
-                match populate(&memory, Advice::LinuxPopulateWrite, progress) {
+                match populate(&memory, &used, Advice::LinuxPopulateWrite, progress) {
                     Ok(()) => Ok((file, memory)),
                     Err(errno) => Err(errno.to_string()),
                 }
@@ -247,18 +316,17 @@ pub fn shared_memory(
         match had {
             Ok((file, memory)) => {
                 let huge = true;
-                return Ok(SharedMemory { memory, file, huge });
+                return Ok(SharedMemory { memory, file, huge, used });
             }
             Err(why) if huge_pages == HugePages::Require => return Err(out_of_memory(why)),
             Err(_) => (),
         }
     }
-    available::enough(&text, bytes).map_err(out_of_memory)?;
+    available::enough(&text, used_bytes).map_err(out_of_memory)?;
     let rounded = bytes.next_multiple_of(rustix::param::page_size());
     let (file, memory) = create(name, rounded, false)?;
-    populate(&memory, Advice::LinuxPopulateWrite, progress)?;
-    let huge = false;
-    Ok(SharedMemory { memory, file, huge })
+    populate(&memory, &used, Advice::LinuxPopulateWrite, progress)?;
+    Ok(SharedMemory { memory, file, huge: false, used })
 }
 
 #[cfg(test)]

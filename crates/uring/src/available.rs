@@ -54,6 +54,12 @@ pub(crate) fn enough(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     own_groups().iter().try_for_each(|group| enough_in(group, bytes))
 }
 
+/// The memory of the whole machine, in bytes. `None`: it cannot be told.
+pub fn memory_of_machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    meminfo(&text, "MemTotal")?.checked_mul(1024)
+}
+
 fn own_groups() -> Vec<Group> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))

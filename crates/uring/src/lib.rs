@@ -40,8 +40,8 @@ mod sockets;
 mod stretches;
 mod sysfs;
 
-pub use arena::{HugePages, SharedMemory, shared_memory};
-pub use available::memory_left_in_groups;
+pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
+pub use available::{memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
 pub use below::keys_below;
 pub use fence::Fence;

@@ -4,11 +4,18 @@
 //!
 //! ```text
 //! offset 0      superblock   16 words (superblock/mod.rs): what this is, whose, how the volume stands
-//! offset 128    headers      2 words a slot:
+//! offset 128    extents      4 words each: first block, blocks | unmap, epoch, life (as below)
+//! 4 KiB border  headers      2 words a slot, for the most slots that there may be:
 //!                              place  | block 40 | mask 8 | epoch 16 |
 //!                              life   | sequence 44 | state 4 | check 16 |
-//!               extents      4 words each: first block, blocks | unmap, epoch, life (as above)
-//! 4 KiB border  slots        8 sectors of `grain` bytes each
+//! 4 KiB border  slots        8 sectors of `grain` bytes each, for the most slots that there may be
+//! ```
+//!
+//! Every shard has an equal part of the headers and of the slots. The first of each part are live;
+//! the others are spare, and no memory lies behind them (`Arena::used`).
+//!
+//! ```text
+//! headers   | shard 0: live ... spare ... | shard 1: live ... spare ... |
 //! ```
 //!
 //! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
@@ -20,17 +27,18 @@
 #[cfg(test)]
 mod tests;
 
+pub(crate) mod layout;
 pub(crate) mod superblock;
 
-use crate::BLOCK_SECTORS;
+use crate::geometry::Geometry;
 use crate::planted::{in_halves, stored};
-use crate::settings::Geometry;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use block::{Buf, Memory};
+use core::ops::Range;
 use core::sync::atomic::Ordering;
+use layout::{EXTENT_BYTES, HEADER_BYTES, Layout};
 
-const HEADER_BYTES: usize = 16;
-const EXTENT_BYTES: usize = 32;
 const PREFETCH_BYTES: usize = 256;
 
 /// The CRC-16 of the polynomial 0x1021 (CCITT; distance 4 over this length, so any three flipped
@@ -181,24 +189,19 @@ pub(crate) struct ExtentHeader {
 pub struct Arena {
     memory: Arc<Memory>,
     grain: u32,
-    extents_at: usize,
-    slots_at: usize,
-    slot_bytes: usize,
+    layout: Layout,
 }
 
 impl Arena {
-    fn offsets(geometry: &Geometry, grain: u32) -> (usize, usize, usize) {
-        let extents_at = superblock::BYTES + geometry.slots as usize * HEADER_BYTES;
-        let extents = geometry.shards as usize * geometry.extents as usize;
-        let end = extents_at + extents * EXTENT_BYTES;
-        let slots_at = if grain == 512 { end.next_multiple_of(4096) } else { end };
-        let bytes = slots_at + geometry.slots as usize * BLOCK_SECTORS as usize * grain as usize;
-        (extents_at, slots_at, bytes)
+    /// The size of an arena of this geometry, in bytes, the places of spare slots included.
+    pub fn bytes(geometry: &Geometry, grain: u32) -> usize {
+        Layout::of(geometry, grain).bytes
     }
 
-    /// The size of an arena of this geometry, in bytes.
-    pub fn bytes(geometry: &Geometry, grain: u32) -> usize {
-        Arena::offsets(geometry, grain).2
+    /// The parts of its memory that are in use, ascending and apart: all but the places of spare slots.
+    /// The rest need not exist, and is not looked at.
+    pub fn used(geometry: &Geometry, grain: u32) -> Vec<Range<usize>> {
+        Layout::of(geometry, grain).used(geometry)
     }
 
     /// Lays an arena of this geometry over a memory.
@@ -206,10 +209,9 @@ impl Arena {
     /// # Panics
     /// If the memory is smaller than [`Arena::bytes`].
     pub fn over(memory: Arc<Memory>, geometry: &Geometry, grain: u32) -> Arena {
-        let (extents_at, slots_at, bytes) = Arena::offsets(geometry, grain);
-        assert!(memory.bytes() >= bytes, "the arena's memory is too small");
-        let slot_bytes = BLOCK_SECTORS as usize * grain as usize;
-        Arena { memory, grain, extents_at, slots_at, slot_bytes }
+        let layout = Layout::of(geometry, grain);
+        assert!(memory.bytes() >= layout.bytes, "the arena's memory is too small");
+        Arena { memory, grain, layout }
     }
 
     /// Every store of a word goes through here, so that the laboratory can kill between two.
@@ -221,7 +223,7 @@ impl Arena {
 
     /// Byte offset of a slot's header (two words).
     pub fn header_at(&self, slot: u32) -> usize {
-        superblock::BYTES + slot as usize * HEADER_BYTES
+        self.layout.headers_at + slot as usize * HEADER_BYTES
     }
 
     /// The header of a slot, believed.
@@ -270,7 +272,9 @@ impl Arena {
     /// Byte offset of a sector of a slot.
     #[inline]
     pub(crate) fn sector_at(&self, slot: u32, sector: u32) -> usize {
-        self.slots_at + slot as usize * self.slot_bytes + sector as usize * self.grain as usize
+        self.layout.slots_at
+            + slot as usize * self.layout.slot_bytes
+            + sector as usize * self.grain as usize
     }
 
     /// The memory, for pieces of requests.
@@ -321,11 +325,11 @@ impl Arena {
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         self.memory.prefetch(self.header_at(slot), HEADER_BYTES);
-        self.memory.prefetch(self.sector_at(slot, 0), self.slot_bytes.min(PREFETCH_BYTES));
+        self.memory.prefetch(self.sector_at(slot, 0), self.layout.slot_bytes.min(PREFETCH_BYTES));
     }
 
     fn extent_words(&self, number: u32) -> [usize; 4] {
-        let at = self.extents_at + number as usize * EXTENT_BYTES;
+        let at = self.layout.extents_at + number as usize * EXTENT_BYTES;
         [at, at + 8, at + 16, at + 24]
     }
 

@@ -1,14 +1,14 @@
 use super::*;
+use crate::geometry::Format;
 
 fn arena() -> (Arena, Geometry) {
     let geometry = Geometry {
         slots: 8,
-        shards: 1,
         region_blocks: 8,
         extents: 2,
         fills: 2,
         run_blocks: 8,
-        slice_blocks: 256,
+        ..Geometry::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
     (Arena::over(memory, &geometry, 16), geometry)
@@ -79,19 +79,24 @@ fn words<const N: usize>(arena: &Arena, at: usize) -> [u64; N] {
     core::array::from_fn(|index| arena.memory.word(at + index * 8).load(Ordering::Relaxed))
 }
 
-/// The next program must read what this one has left. Computed from the picture above with another
-/// CRC-16 (Python's `binascii.crc_hqx`). If this has to change, so has the superblock's version.
+/// The next program must read what this one has left, and this one what the former has. Computed from the
+/// pictures with another CRC-16 (Python's `binascii.crc_hqx`). If this has to change, so has the format.
 #[test]
 fn what_lies_in_the_memory_is_as_the_picture_says() {
-    let geometry = Geometry {
-        slots: 65_538,
-        shards: 65_538,
-        region_blocks: 8,
-        extents: 1,
-        ..Geometry::default()
-    };
-    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
-    let arena = Arena::over(memory, &geometry, 16);
+    let shape = Geometry { shards: 65_538, region_blocks: 8, extents: 1, ..Geometry::default() };
+    let headers = 65_538 * 16;
+    let extents = 65_538 * 32;
+    for (format, headers_at, extents_at) in
+        [(Format::Two, 128, 128 + headers), (Format::Three, 128 + extents, 128)]
+    {
+        let geometry = Geometry { format, slots: 65_538, ..shape };
+        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
+        let arena = Arena::over(memory, &geometry, 16);
+        check_picture(&arena, headers_at, extents_at);
+    }
+}
+
+fn check_picture(arena: &Arena, headers_at: usize, extents_at: usize) {
     let one = Header {
         block: 0x12_3456_789a,
         mask: 0xa5,
@@ -104,8 +109,8 @@ fn what_lies_in_the_memory_is_as_the_picture_says() {
         Header { block: 3, mask: 0xff, epoch: 1, sequence: 2, state: State::Dirty, ..Header::FREE };
     arena.publish(5, &one);
     arena.publish(65_536, &two);
-    assert_eq!(words(&arena, 128 + 5 * 16), [0x1234_5678_9aa5_beef, 0x1234_5678_9abc_90aa]);
-    assert_eq!(words(&arena, 128 + 65_536 * 16), [0x3ff_0001, 0x22_7be7]);
+    assert_eq!(words(arena, headers_at + 5 * 16), [0x1234_5678_9aa5_beef, 0x1234_5678_9abc_90aa]);
+    assert_eq!(words(arena, headers_at + 65_536 * 16), [0x3ff_0001, 0x22_7be7]);
     let one = ExtentHeader {
         first: 0x1234,
         blocks: 0x10_0000,
@@ -116,28 +121,53 @@ fn what_lies_in_the_memory_is_as_the_picture_says() {
     let two = ExtentHeader { first: 9, blocks: 3, may_unmap: false, epoch: 2, sequence: 11 };
     arena.publish_extent(1, &one);
     arena.publish_extent(65_536, &two);
-    let extents = 128 + 65_538 * 16;
     assert_eq!(
-        words(&arena, extents + 32),
+        words(arena, extents_at + 32),
         [0x1234, 0x1_0010_0000, 0x1_0007, 0x1234_5678_9ab2_0004]
     );
-    assert_eq!(words(&arena, extents + 65_536 * 32), [9, 3, 2, 0xb2_50ed]);
+    assert_eq!(words(arena, extents_at + 65_536 * 32), [9, 3, 2, 0xb2_50ed]);
     assert_eq!((arena.extent(1), arena.extent(65_536)), (Ok(Some(one)), Ok(Some(two))));
 }
 
 #[test]
-fn every_part_begins_after_the_one_before_it_and_real_slots_at_a_page() {
-    let geometry = Geometry { slots: 24, shards: 3, extents: 5, ..Geometry::default() };
-    let parts = 128 + 24 * 16 + 3 * 5 * 32;
-    for (grain, slots_at) in [(16, parts), (512, 4096)] {
+fn every_part_begins_after_the_one_before_it_and_real_ones_at_a_page() {
+    let geometry = Geometry { slots: 24, shards: 4, extents: 5, ..Geometry::default() };
+    let extents = 4 * 5 * 32;
+    for (format, grain, extents_at, headers_at, slots_at) in [
+        (Format::Two, 16, 128 + 24 * 16, 128, 128 + 24 * 16 + extents),
+        (Format::Two, 512, 128 + 24 * 16, 128, 4096),
+        (Format::Three, 16, 128, 128 + extents, 128 + extents + 24 * 16),
+        (Format::Three, 512, 128, 4096, 8192),
+    ] {
+        let geometry = Geometry { format, ..geometry };
         let bytes = slots_at + 24 * 8 * grain as usize;
         assert_eq!(Arena::bytes(&geometry, grain), bytes);
         let arena = Arena::over(Arc::new(Memory::heap(bytes)), &geometry, grain);
-        assert_eq!(arena.header_at(23), 128 + 23 * 16);
-        assert_eq!(arena.extent_words(0)[0], 128 + 24 * 16);
+        assert_eq!(arena.header_at(23), headers_at + 23 * 16);
+        assert_eq!(arena.extent_words(0)[0], extents_at);
         assert_eq!(arena.sector_at(0, 0), slots_at);
         assert_eq!(arena.sector_at(23, 7) + grain as usize, bytes);
     }
+}
+
+#[test]
+fn what_is_in_use_leaves_out_the_spare_slots_of_every_shard() {
+    let geometry = Geometry { slots: 1024, shards: 2, extents: 4, ..Geometry::default() };
+    let end = 4096 + 1024 * 16 + 1024 * 4096;
+    assert_eq!(Arena::used(&geometry, 512), [0..128 + 8 * 32, 4096..end]);
+    // 512 live slots and 1,536 spare ones a shard.
+    let roomy = Geometry { slots_spare: 3072, ..geometry };
+    let (headers_at, slots_at) = (4096, 4096 + 4096 * 16);
+    let used = Arena::used(&roomy, 512);
+    let expected = [
+        0..128 + 8 * 32,
+        headers_at..headers_at + 512 * 16,
+        headers_at + 2048 * 16..headers_at + 2560 * 16,
+        slots_at..slots_at + 512 * 4096,
+        slots_at + 2048 * 4096..slots_at + 2560 * 4096,
+    ];
+    assert_eq!(used, expected);
+    assert_eq!(Arena::bytes(&roomy, 512), slots_at + 4096 * 4096);
 }
 
 #[test]

@@ -14,10 +14,12 @@ use crate::arena::superblock::{Condition, Unrecoverable};
 use crate::arena::{Arena, ExtentHeader, Header};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{CHAIN_MAX, Epochs, FIRST, NUMBERS, is_before};
+use crate::geometry::{Format, Geometry};
 use crate::planted::{Bug, planted};
-use crate::settings::{Geometry, Settings};
+use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::shared::Shared;
+use crate::spread::Spread;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -72,14 +74,17 @@ fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
         }
         return Ok(());
     }
+    if planted(Bug::SpreadAnew) {
+        shared.spread = Spread::of(&Geometry { format: Format::Three, ..geometry });
+    }
     let condition = shared.arena.condition();
     if condition == Condition::Discarding {
-        finish_discard(&shared.arena, &geometry);
+        finish_discard(&shared.arena, &shared.arena.as_noted(&geometry));
     }
+    resize(&shared.arena, &geometry)?;
     forget_durable(&shared.arena, &geometry);
     shared.arena.note_none_durable();
-    let ranges = shared.geometry.shards * shared.geometry.extents;
-    let mut recovered_epochs = RecoveredEpochs::find(&shared.arena, shared.geometry.slots, ranges);
+    let mut recovered_epochs = RecoveredEpochs::find(&shared.arena, &geometry);
     if planted(Bug::MergeRecovered) {
         recovered_epochs.closed = recovered_epochs.closed.min(1);
     }
@@ -138,10 +143,24 @@ impl Shared {
 
 /// The operator had given up what is dirty (C8), and the process died before all of it was gone.
 fn finish_discard(arena: &Arena, geometry: &Geometry) {
-    (0..geometry.shards * geometry.extents).for_each(|number| arena.free_extent(number));
-    (0..geometry.slots).for_each(|slot| arena.free(slot));
+    (0..geometry.ranges_max()).for_each(|number| arena.free_extent(number));
+    geometry.live_slots().for_each(|slot| arena.free(slot));
     arena.note_flushes_mended(arena.flushes_failed());
     arena.note_condition(Condition::Well);
+}
+
+/// This life has another number of live slots than the one before.
+///
+/// # Errors
+/// What would become spare is dirty: [`Found::resized`](crate::Found::resized) tells beforehand.
+fn resize(arena: &Arena, geometry: &Geometry) -> Result<(), Unrecoverable> {
+    let before = arena.as_noted(geometry);
+    if !arena.can_leave(&before, geometry) && !planted(Bug::LeaveDirtySlots) {
+        return Err(Unrecoverable::AnotherSize);
+    }
+    before.live_beyond(geometry).for_each(|slot| arena.free(slot));
+    arena.note_live(geometry);
+    Ok(())
 }
 
 /// Gives up what was durable already and not released yet. Something newer may be on the backing, also of
@@ -152,14 +171,14 @@ fn forget_durable(arena: &Arena, geometry: &Geometry) {
         return;
     }
     // Ranges first: killed in between, no range may be found without the slots that were newer than it.
-    for number in 0..geometry.shards * geometry.extents {
+    for number in 0..geometry.ranges_max() {
         if let Ok(Some(range)) = arena.extent(number)
             && durable.cover(range.epoch as u16)
         {
             arena.free_extent(number);
         }
     }
-    for slot in 0..geometry.slots {
+    for slot in geometry.live_slots() {
         if let Some(header) = read(arena, slot)
             && header.state.is_dirty()
             && durable.cover(header.epoch)
@@ -182,8 +201,8 @@ pub(crate) struct RecoveredEpochs {
 }
 
 impl RecoveredEpochs {
-    /// Looks through this many slots and places for ranges.
-    pub(crate) fn find(arena: &Arena, slots: u32, ranges_max: u32) -> RecoveredEpochs {
+    /// Looks through all live slots and places for ranges.
+    pub(crate) fn find(arena: &Arena, geometry: &Geometry) -> RecoveredEpochs {
         // The open epoch may have nothing dirty in it; then only the note tells of it.
         let noted = arena.epoch();
         let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
@@ -199,14 +218,14 @@ impl RecoveredEpochs {
             let later = sequence.is_none_or(|seen| is_before(seen, number, 44));
             sequence = if later { Some(number) } else { sequence };
         };
-        for slot in 0..slots {
+        for slot in geometry.live_slots() {
             if let Some(header) = read(arena, slot)
                 && header.state.is_dirty()
             {
                 see(header.epoch, header.sequence);
             }
         }
-        for number in 0..ranges_max {
+        for number in 0..geometry.ranges_max() {
             if let Ok(Some(range)) = arena.extent(number) {
                 see(range.epoch as u16, range.sequence);
                 ranges = true;

@@ -8,13 +8,14 @@ use block::{Block, Durability, Memory, Ram, WriteMode};
 const GRAIN: u32 = 16;
 const BLOCKS: u64 = 64;
 const GEOMETRY: Geometry = Geometry {
-    slots: 24,
-    shards: 3,
+    slots: 32,
+    shards: 4,
     region_blocks: 8,
     extents: 5,
     fills: 2,
     run_blocks: 8,
     slice_blocks: 256,
+    ..Geometry::SMALLEST
 };
 const DIRTY: Header =
     Header { block: 0, mask: 0xff, epoch: 2, sequence: 1, state: State::Dirty, shadowed: false };
@@ -205,9 +206,7 @@ fn what_is_damaged_is_counted_and_never_comes_back() {
     // One bit of the slot's place, and of the sizes of both ranges.
     memory.word(arena.header_at(3)).fetch_xor(1 << 30, Ordering::Relaxed);
     for number in [4, 11] {
-        let at = Arena::bytes(&Geometry { slots: 24, shards: 1, extents: 0, ..GEOMETRY }, GRAIN);
-        let slots = 24 * 8 * GRAIN as usize;
-        memory.word(at - slots + number * 32 + 8).fetch_xor(1, Ordering::Relaxed);
+        memory.word(128 + number * 32 + 8).fetch_xor(1, Ordering::Relaxed);
     }
     let shared = take(&memory, Durability::Flush);
     let counters = shared.counters(0);

@@ -33,7 +33,7 @@ pub(crate) mod zero_ranges;
 use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{self, CHAIN_MAX};
-use crate::settings::Geometry;
+use crate::geometry::Geometry;
 use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
@@ -98,7 +98,7 @@ impl Shard {
         let extents = number * geometry.extents..(number + 1) * geometry.extents;
         let mut shard = Shard {
             arena,
-            base: number * slots,
+            base: geometry.first_slot(number),
             slots,
             run_blocks: geometry.run_blocks,
             region_blocks: u64::from(geometry.region_blocks),

@@ -205,7 +205,7 @@ impl Zeroes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Geometry;
+    use crate::geometry::Geometry;
     use alloc::sync::Arc;
     use block::Memory;
 

@@ -134,6 +134,7 @@ fn geometry(shards: u32) -> Geometry {
         fills: 8,
         run_blocks: 8,
         slice_blocks: 256,
+        ..Geometry::SMALLEST
     }
 }
 

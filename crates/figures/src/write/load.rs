@@ -284,7 +284,7 @@ pub(crate) fn run(
 }
 
 pub(super) fn attach(lane: &Lane, spec: &CacheSpec, below: Stack) -> Result<Cache> {
-    let geometry = Geometry::for_memory(spec.memory.0, 1);
+    let geometry = Geometry::for_memory(spec.memory.0);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let settings = Settings::from_spec(spec, &geometry);
     let limits = limits(below.limits().sectors);

@@ -192,7 +192,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let spec = wanted.spec()?;
         let ConfigVolume { name, backing, raw, read_only, holder, .. } = wanted;
         let keep = holder.then(|| keep.clone());
-        let flags = OpenFlags { name: name.clone(), raw, read_only, lanes: 1, keep };
+        let flags = OpenFlags { name: name.clone(), raw, read_only, keep };
         let bar = Bytes::new("memory");
         let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();

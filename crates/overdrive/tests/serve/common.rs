@@ -197,7 +197,7 @@ impl Server {
         Server::spawn_in(&Home::new(), command)
     }
 
-    fn spawn_in(home: &Arc<Home>, mut command: Command) -> Server {
+    pub(crate) fn spawn_in(home: &Arc<Home>, mut command: Command) -> Server {
         command.arg("--nbd").arg(format!("unix:{}", home.socket().display()));
         Server::run_in(home, command)
     }

@@ -1,11 +1,15 @@
 //! One volume, many lives of its daemon: nothing that was acknowledged is lost (C5).
 
-use crate::common::{OVERDRIVE, Server, have, have_libnbd, image, pause, place, run, wait_until};
+use crate::common::{
+    OVERDRIVE, Server, have, have_libnbd, image, pause, place, python, run, wait_until,
+};
 use crate::dice::{Dice, scaled};
+use crate::home::Home;
 use crate::mounted::{kill_and_restart, plain};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Arguments: URI, first and last stretch of 64 KiB that are its own, a file that ends the work, a
@@ -187,7 +191,7 @@ fn fio_verifies_in_the_next_life_what_it_wrote_in_the_one_before() {
 }
 
 #[test]
-fn a_restart_with_other_memory_writes_out_first_what_was_kept() {
+fn a_restart_with_other_memory_loses_nothing_and_writes_out_first_only_what_has_no_place() {
     if !have_libnbd() {
         return;
     }
@@ -203,6 +207,48 @@ fn a_restart_with_other_memory_writes_out_first_what_was_kept() {
     clients.go_on();
     clients.end();
     assert!(server.stderr().contains("they are on the backing"), "{}", server.stderr());
+    server.end().well();
+}
+
+#[test]
+fn a_restart_with_more_memory_serves_at_once_and_one_with_less_gives_it_back() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 64);
+    let serve = |home: &Arc<Home>, memory| {
+        // Nothing can be written out: what is dirty is served from where it is, or not at all.
+        let options = ["--memory", memory, "--write", "back-now", "--dirty-age", "1000s"];
+        Server::start_in(home, &image, &options)
+    };
+    let write = "h.pwrite(bytes([7]) * 4096, 40 << 20)";
+    let read = "assert h.pread(4096, 40 << 20) == bytes([7]) * 4096";
+    let fill = "for n in range(40): h.pread(1 << 20, n << 20)";
+    let client = |server: &Server, what: &str| {
+        let program = format!("import sys, nbd; h = nbd.NBD(); h.connect_uri(sys.argv[1])\n{what}");
+        python(&program, &[&server.uri]).well();
+    };
+    let memory_of = |server: &Server| {
+        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        rows["volumes"][0]["memory_bytes"].as_u64().expect("a number")
+    };
+    let held = |home: &Home| home.holders()[0].held_bytes;
+    let server = serve(&Home::new(), "4M");
+    client(&server, write);
+    assert!(held(&server.home) < 6 << 20, "places are not memory");
+    let server = serve(&server.kill(), "48M");
+    server.says("they are served");
+    assert_eq!(memory_of(&server), 48 << 20);
+    assert!(held(&server.home) >= 48 << 20);
+    client(&server, read);
+    client(&server, fill);
+    let server = serve(&server.kill(), "8M");
+    assert_eq!(memory_of(&server), 8 << 20);
+    client(&server, read);
+    assert!(held(&server.home) < 10 << 20, "what is not used any more was given back");
+    let said = server.stderr();
+    assert!(!said.contains("they are on the backing"), "{said}");
     server.end().well();
 }
 

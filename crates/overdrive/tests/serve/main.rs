@@ -17,6 +17,7 @@ mod failed;
 mod file_size;
 mod files;
 mod fio;
+mod former;
 mod freeze;
 mod hang;
 mod home;

@@ -3,14 +3,16 @@
 //! ```text
 //! word  0  magic           4  ranges a shard       8  the open epoch's number
 //!       1  version|grain   5  volume sectors       9  the volume's condition
-//!       2  slots           6  backing's identity  10  failed flushes of the backing
+//!       2  most slots      6  backing's identity  10  failed flushes of the backing
 //!       3  shards|region   7  checksum of these   11  ... of which so many are mended
 //!                                                 12  whether the order of flushes is promised
 //!                                                 13  the newest epoch known to be durable
+//!                                                 14  live slots, and their complement above them
 //! ```
 //!
-//! The first eight are written once, the magic last. The condition outlives the process (C8): it is
-//! noted before a client is told. A flush of the backing that has failed may have dropped data that
+//! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are live.
+//! The condition outlives the process (C8): it is noted before a client is told. A flush of the backing
+//! that has failed may have dropped data that
 //! only the process knew of; until it is known that nothing was lost, a successor must not believe a
 //! flush of its own. So does the newest durable epoch (C7): it is noted before anything newer may reach
 //! the backing, because a successor that took its blocks for dirty would write them over what is newer.
@@ -21,14 +23,13 @@ mod tests;
 use crate::BLOCK_SECTORS;
 use crate::arena::{Arena, Header, crc};
 use crate::epochs::{CHAIN_MAX, is_before};
-use crate::settings::Geometry;
+use crate::geometry::{Format, Geometry};
 use alloc::sync::Arc;
 use block::Memory;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
-const VERSION: u64 = 2;
 /// Words that say what the arena is.
 const FIXED: usize = 8;
 /// Bytes of the superblock.
@@ -39,6 +40,7 @@ const FLUSHES_FAILED_AT: usize = 80;
 const FLUSHES_MENDED_AT: usize = 88;
 const ORDERED_AT: usize = 96;
 const DURABLE_AT: usize = 104;
+const LIVE_AT: usize = 112;
 /// The order of flushes is not promised. Anything else: it is, or was by a version that did not note it.
 const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
@@ -114,8 +116,8 @@ impl Arena {
     fn superblock(&self, geometry: &Geometry, sectors: u64, identity: u64) -> [u64; FIXED] {
         let mut words = [
             MAGIC,
-            VERSION << 32 | u64::from(self.grain()),
-            u64::from(geometry.slots),
+            (geometry.format as u64) << 32 | u64::from(self.grain()),
+            u64::from(geometry.slots_max()),
             u64::from(geometry.shards) << 32 | u64::from(geometry.region_blocks),
             u64::from(geometry.extents),
             sectors,
@@ -159,6 +161,7 @@ impl Arena {
 
     /// Writes the superblock: from now on the memory is this arena.
     pub(crate) fn adopt(&self, geometry: &Geometry, sectors: u64, identity: u64) {
+        self.note_live(geometry);
         // The first word last: without it the memory still belongs to no volume.
         let words = self.superblock(geometry, sectors, identity);
         for (index, word) in words.into_iter().enumerate().rev() {
@@ -168,6 +171,35 @@ impl Arena {
 
     fn noted(&self, offset: usize) -> u64 {
         self.memory().word(offset).load(Ordering::Acquire)
+    }
+
+    /// Notes how many slots are live. Before a new one is used, and after the last is empty that goes.
+    pub(crate) fn note_live(&self, geometry: &Geometry) {
+        if geometry.format != Format::Two {
+            let live = u64::from(geometry.slots);
+            self.store(LIVE_AT, !live << 32 | live);
+        }
+    }
+
+    /// The same arena with as many live slots as were noted last: all that may be, where the note is
+    /// damaged, so that nothing is left out.
+    pub(crate) fn as_noted(&self, geometry: &Geometry) -> Geometry {
+        let word = self.noted(LIVE_AT);
+        let live = word as u32;
+        let is_sound = (word >> 32) as u32 == !live
+            && (1..=geometry.slots_max()).contains(&live)
+            && live.is_multiple_of(geometry.shards);
+        let slots = match geometry.format {
+            Format::Three if is_sound => live,
+            _ => geometry.slots_max(),
+        };
+        Geometry { slots, slots_spare: geometry.slots_max() - slots, ..*geometry }
+    }
+
+    /// Whether nothing dirty lies in the slots that are live in `now` and spare in `next`.
+    pub(crate) fn can_leave(&self, now: &Geometry, next: &Geometry) -> bool {
+        let is_clean = |header: Header| !header.state.is_dirty();
+        now.live_beyond(next).all(|slot| self.verified(slot).is_some_and(is_clean))
     }
 
     /// The number of the open epoch, as last noted; 0: never.
@@ -248,6 +280,7 @@ impl Arena {
         sound(&words).ok()?;
         let grain = words[1] as u32;
         let geometry = Geometry {
+            format: Format::of(words[1] >> 32)?,
             slots: u32::try_from(words[2]).ok()?,
             shards: (words[3] >> 32) as u32,
             region_blocks: words[3] as u32,
@@ -261,11 +294,13 @@ impl Arena {
             && geometry.slots > 0
             // Of no shards it is not.
             && geometry.slots.is_multiple_of(geometry.shards)
+            && (geometry.format == Format::Two || geometry.shards.is_power_of_two())
             && geometry.region_blocks.is_power_of_two();
         if !sane || memory.bytes() < Arena::bytes(&geometry, grain) {
             return None;
         }
         let arena = Arena::over(memory.clone(), &geometry, grain);
+        let geometry = arena.as_noted(&geometry);
         Some(Found { arena, geometry, grain, sectors: words[5], identity: words[6] })
     }
 }
@@ -280,7 +315,7 @@ fn sound(words: &[u64; FIXED]) -> Result<(), Unrecoverable> {
         return Err(Unrecoverable::NotAnArena);
     }
     // Another version may keep its checksum elsewhere.
-    if words[1] >> 32 != VERSION {
+    if Format::of(words[1] >> 32).is_none() {
         return Err(Unrecoverable::UnknownVersion);
     }
     if words[FIXED - 1] != checksum(words) {
@@ -325,18 +360,25 @@ impl Survey {
 }
 
 impl Found {
+    /// The geometry with which this arena can be taken over where so many slots are wanted. `None`: it
+    /// has no places for them, or holds something dirty in those that would go.
+    pub fn resized(&self, slots: u32) -> Option<Geometry> {
+        let wanted = self.geometry.resized(slots)?;
+        self.arena.can_leave(&self.geometry, &wanted).then_some(wanted)
+    }
+
     /// Looks through all headers of an arena that no process runs on.
     pub fn survey(&self) -> Survey {
         let (condition, durable) = (self.arena.condition(), self.arena.durable());
         let is_lost = |header: &Header| header.state.is_dirty() && !durable.cover(header.epoch);
         let mut survey = Survey { failed: condition == Condition::Failed, ..Survey::default() };
-        for slot in 0..self.geometry.slots {
+        for slot in self.geometry.live_slots() {
             match self.arena.verified(slot) {
                 Some(header) => survey.dirty_blocks += u64::from(is_lost(&header)),
                 None => survey.rejected += 1,
             }
         }
-        for number in 0..self.geometry.shards * self.geometry.extents {
+        for number in 0..self.geometry.ranges_max() {
             match self.arena.extent(number) {
                 Ok(range) => {
                     let is_lost = range.is_some_and(|range| !durable.cover(range.epoch as u16));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::arena::{ExtentHeader, Header, State};
+use crate::geometry::Format;
 
 const GRAIN: u32 = 16;
 
@@ -69,7 +70,7 @@ fn sound_words_that_make_no_sense_are_nothing() {
     }
     // A product beyond what a word holds.
     let mut words = arena.superblock(&Geometry { slots: 1 << 30, ..geometry }, 64, 7);
-    words[1] = VERSION << 32 | 1 << 31;
+    words[1] = 3 << 32 | 1 << 31;
     words[FIXED - 1] = checksum(&words);
     words.iter().enumerate().for_each(|(index, word)| arena.store(index * 8, *word));
     assert!(Arena::found(&memory).is_none());
@@ -90,7 +91,7 @@ fn a_survey_counts_what_would_be_lost() {
     let range = ExtentHeader { first: 0, blocks: 2, may_unmap: true, epoch: 1, sequence: 2 };
     arena.publish_extent(5, &range);
     arena.publish_extent(0, &range);
-    memory.word(BYTES + 8 * 16).fetch_xor(1, Ordering::Relaxed);
+    memory.word(BYTES).fetch_xor(1, Ordering::Relaxed);
     arena.note_condition(Condition::Failed);
     let survey = found.survey();
     assert_eq!(survey, Survey { dirty_blocks: 2, ranges: 1, failed: true, rejected: 2 });
@@ -124,12 +125,77 @@ fn the_words_are_as_the_picture_says() {
     (0..3).for_each(|_| arena.note_flush_failed());
     arena.note_flushes_mended(2);
     arena.note_ordered(true);
-    let words: [u64; 13] =
+    arena.note_durable(8);
+    let words: [u64; 16] =
+        core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Relaxed));
+    let fixed =
+        [u64::from_le_bytes(*b"overdrv\x01"), 3 << 32 | 16, 8, 2 << 32 | 8, 3, 64, 7, 0x12bb];
+    assert_eq!(words[..8], fixed);
+    assert_eq!(words[8..], [9, 2, 3, 2, 2, 8, !8 << 32 | 8, 0]);
+    let former = Geometry { format: Format::Two, ..geometry };
+    arena.adopt(&former, 64, 7);
+    let words: [u64; 8] =
         core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Relaxed));
     let fixed =
         [u64::from_le_bytes(*b"overdrv\x01"), 2 << 32 | 16, 8, 2 << 32 | 8, 3, 64, 7, 0xc698];
-    assert_eq!(words[..8], fixed);
-    assert_eq!(words[8..], [9, 2, 3, 2, 2]);
+    assert_eq!(words, fixed);
+}
+
+#[test]
+fn the_slots_that_are_live_are_as_noted_and_all_where_the_note_is_damaged() {
+    let geometry = Geometry {
+        slots: 8,
+        slots_spare: 8,
+        shards: 2,
+        region_blocks: 8,
+        extents: 3,
+        ..Geometry::default()
+    };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let arena = Arena::over(memory.clone(), &geometry, GRAIN);
+    arena.adopt(&geometry, 64, 7);
+    assert_eq!(Arena::found(&memory).expect("an arena").geometry, geometry);
+    let all = Geometry { slots: 16, slots_spare: 0, ..geometry };
+    for bit in 0..64 {
+        memory.word(LIVE_AT).fetch_xor(1 << bit, Ordering::Relaxed);
+        assert_eq!(Arena::found(&memory).expect("an arena").geometry, all, "bit {bit}");
+        memory.word(LIVE_AT).fetch_xor(1 << bit, Ordering::Relaxed);
+    }
+    arena.note_live(&all);
+    assert_eq!(Arena::found(&memory).expect("an arena").geometry, all);
+}
+
+#[test]
+fn an_arena_is_resized_within_its_places_unless_something_dirty_would_go() {
+    let geometry = Geometry {
+        slots: 12,
+        slots_spare: 4,
+        shards: 2,
+        region_blocks: 8,
+        extents: 3,
+        ..Geometry::default()
+    };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let arena = Arena::over(memory.clone(), &geometry, GRAIN);
+    arena.adopt(&geometry, 64, 7);
+    let found = Arena::found(&memory).expect("an arena");
+    let slots = |wanted| found.resized(wanted).map(|resized| (resized.slots, resized.slots_spare));
+    assert_eq!(slots(16), Some((16, 0)));
+    assert_eq!(slots(18), None, "there are no places");
+    assert_eq!(slots(9), Some((8, 8)), "as many in each shard");
+    assert_eq!(slots(1), None);
+    // The fifth slot of the second shard, which begins at 8.
+    let header =
+        Header { block: 1, mask: 255, epoch: 1, sequence: 1, state: State::Clean, shadowed: false };
+    arena.publish(12, &header);
+    assert_eq!(slots(8), Some((8, 8)), "what is clean may go");
+    arena.publish(12, &Header { state: State::Written, ..header });
+    assert_eq!((slots(8), slots(10)), (None, Some((10, 6))));
+    memory.word(arena.header_at(12)).fetch_xor(1, Ordering::Relaxed);
+    assert_eq!(slots(8), None, "what is damaged may have been dirty");
+    let former = Geometry { format: Format::Two, slots: 16, slots_spare: 0, ..geometry };
+    assert_eq!(former.resized(17), Some(former));
+    assert_eq!(former.resized(14), None, "the former format has no spare slots");
 }
 
 #[test]

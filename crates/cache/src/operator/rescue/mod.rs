@@ -25,6 +25,7 @@ use crate::arena::superblock::Unrecoverable;
 use crate::arena::superblock::{Condition, Found};
 use crate::arena::{Arena, Header};
 use crate::blocks::bits;
+use crate::geometry::Geometry;
 use crate::recovery::{Cover, RecoveredEpochs, merge};
 use crate::shared::Shared;
 use alloc::sync::Arc;
@@ -98,10 +99,9 @@ impl Rescue {
         if rescue.arena.condition() == Condition::Discarding {
             return Ok(rescue);
         }
-        let ranges_max = geometry.shards * geometry.extents;
-        let recovered_epochs = RecoveredEpochs::find(&rescue.arena, geometry.slots, ranges_max);
-        let cover = rescue.find_zeros(&recovered_epochs, ranges_max);
-        rescue.find_versions(&recovered_epochs, geometry.slots, &cover);
+        let recovered_epochs = RecoveredEpochs::find(&rescue.arena, &geometry);
+        let cover = rescue.find_zeros(&recovered_epochs, geometry.ranges_max());
+        rescue.find_versions(&recovered_epochs, &geometry, &cover);
         Ok(rescue)
     }
 
@@ -131,9 +131,14 @@ impl Rescue {
     }
 
     /// Collects the newest version of every block in each epoch, unless a range overtakes it.
-    fn find_versions(&mut self, recovered_epochs: &RecoveredEpochs, slots: u32, cover: &Cover) {
+    fn find_versions(
+        &mut self,
+        recovered_epochs: &RecoveredEpochs,
+        geometry: &Geometry,
+        cover: &Cover,
+    ) {
         let durable = self.arena.durable();
-        for slot in 0..slots {
+        for slot in geometry.live_slots() {
             let Some(header) = self.header(slot) else {
                 self.rejected += 1;
                 continue;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::arena::{ExtentHeader, State};
-use crate::settings::Geometry;
+use crate::geometry::Geometry;
 use alloc::string::ToString;
 use core::sync::atomic::Ordering;
 
@@ -26,6 +26,7 @@ fn fixture(sectors: u64, epoch: u64) -> Fixture {
         fills: 2,
         run_blocks: 8,
         slice_blocks: 256,
+        ..Geometry::SMALLEST
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let arena = Arena::over(memory.clone(), &geometry, GRAIN);
@@ -128,7 +129,7 @@ fn what_is_clean_or_free_or_damaged_is_left_out() {
     assert_eq!(fixture.pieces().len(), 4);
     assert_eq!(fixture.rescue().rejected(), 0);
     fixture.memory.word(fixture.arena.header_at(4)).fetch_xor(1 << 30, Ordering::Relaxed);
-    fixture.memory.word(fixture.arena.header_at(16)).fetch_xor(1, Ordering::Relaxed);
+    fixture.memory.word(128).fetch_xor(1, Ordering::Relaxed);
     assert_eq!(fixture.pieces(), [(160, 8, Some(2)), (240, 8, Some(3))]);
     assert_eq!(fixture.rescue().rejected(), 2);
 }

@@ -13,6 +13,7 @@ const GEOMETRY: Geometry = Geometry {
     fills: 2,
     run_blocks: 8,
     slice_blocks: 256,
+    ..Geometry::SMALLEST
 };
 
 /// A volume of one shard, of which the test is worker, commit and backing.

@@ -2,7 +2,8 @@
 
 use super::super::{Admit, Change, Keeps, Look, Shard, Source};
 use crate::arena::Arena;
-use crate::settings::{Geometry, Settings};
+use crate::geometry::Geometry;
+use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::sync::Arc;
 use block::{Block, Buf, Durability, Extent, Memory, Ram, WriteMode};
@@ -19,6 +20,7 @@ const GEOMETRY: Geometry = Geometry {
     fills: 4,
     run_blocks: 8,
     slice_blocks: 256,
+    ..Geometry::SMALLEST
 };
 const SETTINGS: Settings = Settings {
     write: WriteMode::Through,

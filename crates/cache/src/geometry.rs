@@ -1,0 +1,155 @@
+//! Sizes that are fixed when a volume's cache is made, and how its arena is laid out.
+
+use crate::BLOCK_SECTORS;
+use block::SECTOR;
+use core::ops::Range;
+
+/// How an arena is laid out. Its superblock says which; only the newest is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// Headers before ranges; no places beyond the live slots; regions spread over shards by a hash.
+    /// Made until November 2026; taken over as it is.
+    Two = 2,
+    /// As drawn in `arena/mod.rs`.
+    #[default]
+    Three = 3,
+}
+
+impl Format {
+    /// The format of this number.
+    pub(crate) fn of(number: u64) -> Option<Format> {
+        [Format::Two, Format::Three].into_iter().find(|format| *format as u64 == number)
+    }
+}
+
+/// The least slots of a shard, where there are several: 128 MiB, 32 regions of 4 MiB.
+const SHARD_SLOTS_LEAST: u32 = 1 << 15;
+/// What a shard can address.
+const SHARD_SLOTS_MAX: u32 = 4_000_000;
+/// Lanes rarely meet in one of so many shards.
+const SHARDS_ENOUGH: u32 = 64;
+/// Spare slots come in so many a shard: their headers fill whole pages then.
+const SPARE_STEP: u32 = 256;
+const SLOTS_LEAST: u32 = 64;
+const SLOTS_MAX: u32 = 1 << 30;
+
+/// Sizes that are fixed when a volume's cache is made; they decide the arena's layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// How the arena is laid out.
+    pub format: Format,
+    /// Live slots of one block each, in all shards together.
+    pub slots: u32,
+    /// Slots that the arena has places for beside them, but no memory: it can be taken over with more.
+    pub slots_spare: u32,
+    /// Shards, each with a lock and an equal part of the slots. A power of two, but in
+    /// [`Format::Two`].
+    pub shards: u32,
+    /// Blocks in a region. All blocks of a region belong to one shard; requests are cut at its
+    /// borders, and no write-out run crosses one. A power of two.
+    pub region_blocks: u32,
+    /// Pending zeroed ranges that a shard can hold.
+    pub extents: u32,
+    /// Reads of the backing that a shard can have in flight.
+    pub fills: u32,
+    /// Blocks in the largest such read, and in the largest write-out run.
+    pub run_blocks: u32,
+    /// Blocks that become clean, wait again or are given up in one section of a shard's lock.
+    pub slice_blocks: u32,
+}
+
+impl Default for Geometry {
+    fn default() -> Geometry {
+        Geometry::SMALLEST
+    }
+}
+
+fn slots_in(bytes: u64) -> u32 {
+    let slots = bytes / (u64::from(BLOCK_SECTORS) * SECTOR);
+    slots.clamp(SLOTS_LEAST.into(), SLOTS_MAX.into()) as u32
+}
+
+impl Geometry {
+    /// The smallest cache that makes sense.
+    pub const SMALLEST: Geometry = Geometry {
+        format: Format::Three,
+        slots: SLOTS_LEAST,
+        slots_spare: 0,
+        shards: 1,
+        region_blocks: 1024,
+        extents: 4096,
+        fills: 256,
+        run_blocks: 256,
+        slice_blocks: 256,
+    };
+
+    /// The geometry for this much memory. How many shards it has follows from the memory alone: the
+    /// next process may have another number of threads, and takes over the same arena.
+    pub fn for_memory(bytes: u64) -> Geometry {
+        let slots = slots_in(bytes);
+        let least = slots.div_ceil(SHARD_SLOTS_MAX).next_power_of_two();
+        let wanted = (slots / SHARD_SLOTS_LEAST).clamp(1, SHARDS_ENOUGH);
+        let shards = (1 << wanted.ilog2()).max(least);
+        Geometry {
+            slots: slots - slots % shards,
+            shards,
+            extents: 4096 / shards.min(16),
+            ..Geometry::default()
+        }
+    }
+
+    /// The same with places for as many slots as `bytes_max` of memory would have, as far as its
+    /// shards can address them.
+    pub fn with_spare(self, bytes_max: u64) -> Geometry {
+        let most = (slots_in(bytes_max) / self.shards).min(SHARD_SLOTS_MAX);
+        let spare = most.saturating_sub(self.slots_per_shard()) / SPARE_STEP * SPARE_STEP;
+        Geometry { slots_spare: spare * self.shards, ..self }
+    }
+
+    /// The same arena with so many live slots, or a few less, so that all shards have as many. `None`: it
+    /// has no places for them.
+    pub fn resized(&self, slots: u32) -> Option<Geometry> {
+        let slots = slots / self.shards * self.shards;
+        let slots_spare = self.slots_max().checked_sub(slots)?;
+        let fits = slots > 0 && (self.format != Format::Two || slots_spare == 0);
+        fits.then_some(Geometry { slots, slots_spare, ..*self })
+    }
+
+    pub(crate) fn slots_per_shard(&self) -> u32 {
+        self.slots / self.shards
+    }
+
+    /// Places for slots, live and spare.
+    pub(crate) fn slots_max(&self) -> u32 {
+        self.slots + self.slots_spare
+    }
+
+    /// The number of a shard's first slot.
+    pub(crate) fn first_slot(&self, shard: u32) -> u32 {
+        shard * (self.slots_max() / self.shards)
+    }
+
+    /// The numbers of the live slots, shard by shard.
+    pub(crate) fn live(&self) -> impl Iterator<Item = Range<u32>> + use<> {
+        let geometry = *self;
+        (0..self.shards).map(move |shard| {
+            let first = geometry.first_slot(shard);
+            first..first + geometry.slots_per_shard()
+        })
+    }
+
+    /// The number of every live slot.
+    pub(crate) fn live_slots(&self) -> impl Iterator<Item = u32> + use<> {
+        self.live().flatten()
+    }
+
+    /// The numbers of live slots that are spare in `fewer`, which is the same arena with less memory.
+    pub(crate) fn live_beyond(&self, fewer: &Geometry) -> impl Iterator<Item = u32> + use<> {
+        self.live().zip(fewer.live()).flat_map(|(all, stay)| stay.end..all.end)
+    }
+
+    /// Places for pending ranges, in all shards together.
+    pub(crate) fn ranges_max(&self) -> u32 {
+        self.shards * self.extents
+    }
+}
