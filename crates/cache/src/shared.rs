@@ -1,8 +1,8 @@
 //! The half of a volume's cache that all lanes share.
 
 use crate::arena::Arena;
-use crate::arena::superblock::Condition;
 use crate::backing::flush_gate::FlushGate;
+use crate::backing::health::Health;
 use crate::backing::in_flight::InFlight;
 use crate::bypass::guard::{Pressure, Standing};
 use crate::bypass::{Bypass, Costs};
@@ -72,37 +72,19 @@ pub struct Shared {
     pub(crate) stall: Arc<Stall>,
     /// How often that has begun or ended: odd from before anybody is told until after the last one is.
     pub(crate) stalls: AtomicU64,
-    /// The operator has cleared an error after a flush had failed that no commit had acted on: what
-    /// was written must be written again.
-    pub(crate) rewrite: AtomicBool,
-    /// Mirrors `order.failed`, for the hot paths.
-    pub(crate) failed: AtomicBool,
-    /// Something went past the cache since the backing's last good flush: if the next one fails,
-    /// it cannot be written again from here.
-    pub(crate) unkept: AtomicBool,
-    /// A flush of the backing has failed, and the engine has not yet acted on it.
-    pub(crate) tainted: AtomicBool,
+    /// What is known of the backing's health.
+    pub(crate) health: Health,
     pub(crate) flush_gate: Lock<FlushGate>,
     /// A flush of the backing has ended.
     pub(crate) flush_gate_changed: Event,
-    /// Flushes of the backing that have failed.
-    pub(crate) flush_failures: AtomicU64,
-    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
-    /// cache, and belongs before all that is written out now: flush that first (C2, C7).
-    pub(crate) flush_first: AtomicBool,
-    /// Something may have been written since the last good flush.
-    pub(crate) unflushed: AtomicBool,
     proven: AtomicU32,
     pub(crate) flushes: AtomicU64,
     pub(crate) flushes_backing: AtomicU64,
     pub(crate) epochs_durable: AtomicU64,
-    pub(crate) errors: [AtomicU64; 3],
     /// Write-outs that had to begin at once.
     pub(crate) writes_urgent: AtomicU64,
     /// Boxed: ten kilobytes that would be copied with the rest whenever a cache is made.
     pub(crate) latencies: Box<Latencies>,
-    /// How often the failed state was ended.
-    pub(crate) cleared: AtomicU64,
     pub(crate) recovered: AtomicU64,
     pub(crate) rejected: AtomicU64,
 }
@@ -154,6 +136,7 @@ impl Shared {
             settings: Live::new(settings),
             setting: AtomicBool::new(false),
             bypass: Bypass::default(),
+            health: Health::new(arena.clone()),
             arena,
             gauges,
             epochs: Lock::new(Epochs::new(epochs::FIRST, 0, 0)),
@@ -171,25 +154,14 @@ impl Shared {
             in_flight: InFlight::default(),
             stall: Arc::default(),
             stalls: AtomicU64::new(0),
-            rewrite: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-            // An earlier life may have sent something past, and answered it.
-            unkept: AtomicBool::new(!planted(Bug::ForgiveFirstFlush)),
-            tainted: AtomicBool::new(false),
-            flush_failures: AtomicU64::new(0),
-            flush_first: AtomicBool::new(false),
             flush_gate: Lock::default(),
             flush_gate_changed: Event::new(),
-            // What wrote before us may not have flushed.
-            unflushed: AtomicBool::new(true),
             proven: AtomicU32::new(0),
             flushes: AtomicU64::new(0),
             flushes_backing: AtomicU64::new(0),
             epochs_durable: AtomicU64::new(0),
-            errors: Default::default(),
             writes_urgent: AtomicU64::new(0),
             latencies: Box::default(),
-            cleared: AtomicU64::new(0),
             recovered: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
         };
@@ -269,13 +241,13 @@ impl Shared {
 
     /// Whether the volume has failed (C8).
     pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst)
+        self.health.has_failed()
     }
 
     /// How often the failed state was ended. Between two looks at a failed volume that find the same
     /// number it has been failed all the time, so that nothing was written to it.
     pub fn times_cleared(&self) -> u64 {
-        self.cleared.load(Ordering::SeqCst)
+        self.health.times_cleared()
     }
 
     /// Lets the guard judge what has happened since this was called last: about every 50 ms, with how
@@ -320,29 +292,22 @@ impl Shared {
     /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
     /// while a discard is under way: that clears the error itself.
     pub fn clear_error(&self) {
-        let cleared = self.epochs.peek(|epochs| {
-            let cleared = epochs.clear_error();
-            if cleared {
-                // a commit that is still there acts on it by itself.
-                if !epochs.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
-                    self.rewrite.store(true, Ordering::SeqCst);
-                }
-                self.note_well();
-            }
-            cleared
-        });
+        let cleared = self.epochs.peek(|epochs| self.health.clear(epochs));
         if cleared {
             self.gauges.urgent.store(true, Ordering::SeqCst);
             self.wake_all();
         }
     }
 
-    /// The volume serves again. To be noted in the section that decides it.
-    pub(crate) fn note_well(&self) {
-        self.cleared.fetch_add(1, Ordering::SeqCst);
-        self.arena.note_flushes_mended(self.arena.flushes_failed());
-        self.arena.note_condition(Condition::Well);
-        self.failed.store(false, Ordering::SeqCst);
+    /// Wakes every task that must hear that the volume has failed.
+    pub(crate) fn wake_all(&self) {
+        self.epochs_changed.notify();
+        self.work.notify();
+        self.kick.notify();
+        self.throttle.work_ends();
+        // Writers that wait for room must hear that there will be none.
+        self.shards.iter().for_each(|entry| entry.changed.notify());
+        self.freed.notify();
     }
 
     /// Ends the workers, the flusher and the watchdog once they are at rest. Drain first.
@@ -448,8 +413,6 @@ impl Shared {
         all.changes_slowed = load(&self.throttle.slowed);
         all.slowed_ns = load(&self.throttle.slowed_ns);
         all.drain_window = u64::from(self.estimator.window(Foreground::default()));
-        [all.errors_read, all.errors_write, all.errors_flush] =
-            [load(&self.errors[0]), load(&self.errors[1]), load(&self.errors[2])];
         all.blocks_recovered = load(&self.recovered);
         all.headers_rejected = load(&self.rejected);
         all.blocks_dirty = u64::from(self.dirty_blocks());
@@ -464,7 +427,7 @@ impl Shared {
         all.drain_blocks_per_second = load(&self.estimator.blocks_per_second);
         all.flush_predicted_ns = self.flush_predicted_ns();
         self.bypass.count(&mut all, now_ns);
-        all.failed = u64::from(self.has_failed());
+        self.health.count(&mut all);
         all
     }
 

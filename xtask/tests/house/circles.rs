@@ -27,13 +27,11 @@ const CIRCLES: &[&str] = &[
 
 /// Files of the engine that hold an `impl Shared`.
 const SPEAK_FOR_SHARED: &[&str] = &[
-    "backing/retry.rs",
     "backing/watchdog.rs",
     "operator/discard_dirty.rs",
     "operator/reconfigure.rs",
     "operator/rescue/mod.rs",
     "recovery/mod.rs",
-    "request/flush.rs",
     "request/throttling.rs",
     "shared.rs",
     "writeback/flusher.rs",

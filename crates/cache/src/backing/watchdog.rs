@@ -53,9 +53,9 @@ pub(crate) async fn bypass(handle: &Handle) {
         let deadline = handle.lane.now() + tick_ns;
         first(shared.ended.after(seen), handle.lane.sleep_until(deadline)).await;
         let overdue = shared.in_flight.tick(&mut ages);
-        if overdue.changes && !shared.has_failed() {
+        if overdue.changes && !shared.health.has_failed() {
             handle.lane.turn().await;
-            shared.epochs.with(|epochs| shared.fail(epochs, HANGS));
+            shared.epochs.with(|epochs| shared.health.fail(epochs, HANGS));
             shared.wake_all();
         }
         shared.set_stalled(overdue.changes || overdue.reads);

@@ -42,7 +42,7 @@ impl Cache {
         shared.epochs.with(|epochs| {
             epochs.end_discard();
             shared.show_closed(epochs);
-            shared.note_well();
+            shared.health.note_well();
         });
         shared.wake_all();
         Ok(blocks)
@@ -56,8 +56,7 @@ impl Shared {
             .open_since
             .store(u64::from(planted(Bug::DiscardKeepsVersions)), Ordering::Relaxed);
         self.gauges.written_through.store(false, Ordering::SeqCst);
-        self.tainted.store(false, Ordering::SeqCst);
-        self.rewrite.store(false, Ordering::SeqCst);
+        self.health.give_up();
     }
 }
 

@@ -107,15 +107,14 @@ fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
-        shared.fail(&mut epochs, FAILED_BEFORE);
-        shared.failed.store(true, Ordering::Relaxed);
+        shared.health.fail(&mut epochs, FAILED_BEFORE);
     }
     shared.show_closed(&epochs);
     shared.epochs = Lock::new(epochs);
     shared.gauges.sequence.store(recovered_epochs.sequence + 1, Ordering::Relaxed);
     shared.gauges.urgent.store(is_dirty, Ordering::Relaxed);
     // Also if nothing is dirty any more: what was may have been overtaken by what went past.
-    shared.flush_first.store(true, Ordering::Relaxed);
+    shared.health.set_flush_first(true);
     // As old as can be: the flusher starts at once.
     shared.gauges.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
     Ok(())
@@ -132,7 +131,7 @@ impl Shared {
         let epochs = Epochs::new(FIRST, 1, 0);
         self.show_closed(&epochs);
         self.epochs = Lock::new(epochs);
-        self.flush_first.store(true, Ordering::Relaxed);
+        self.health.set_flush_first(true);
     }
 }
 

@@ -7,7 +7,6 @@ use crate::backing::flush_gate::Pass;
 use crate::epochs::{Close, Start, Step};
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
-use crate::shared::Shared;
 use crate::writeback::commit;
 use alloc::sync::Arc;
 use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
@@ -19,23 +18,6 @@ struct Durable(Cache);
 
 pub(crate) const LOST: Error =
     Error::new(Kind::Io, "flush: another request's flush of the backing failed");
-
-const CLEARED: Error = Error::new(
-    Kind::Io,
-    "flush: the volume has failed while this waited, and the operator has cleared the error",
-);
-
-impl Shared {
-    /// Whether no error was cleared since this was [`Shared::times_cleared`]. Else the volume had failed:
-    /// what had gone past the cache may be lost, and with it the newest version of what a waiter waits for.
-    /// Waiters report an error even if they never saw the failure.
-    pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
-        match self.times_cleared() == cleared {
-            true => Ok(()),
-            false => Err(CLEARED),
-        }
-    }
-}
 
 const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
 
@@ -97,11 +79,7 @@ impl Handle {
                     let result = self.ask_below(Request::Flush).await;
                     if let Err(found) = result {
                         error = found;
-                        // At once: killed now, a successor must not believe a flush of its own.
-                        self.shared.arena.note_flush_failed();
-                        // Before the other: what ends without having seen this is found by the task that acts on it.
-                        self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
-                        self.shared.tainted.store(true, Ordering::SeqCst);
+                        self.shared.health.flush_failed();
                     }
                     self.lane.turn().await;
                     self.shared.flush_gate.with(|flush_gate| flush_gate.report(result.is_ok()));
@@ -117,7 +95,7 @@ impl Handle {
         if self.shared.stall.is_on() {
             return Err(self.shared.stall.error());
         }
-        let cleared = self.shared.times_cleared();
+        let cleared = self.shared.health.times_cleared();
         self.shared.flush_waiters.fetch_add(1, Ordering::SeqCst);
         let result = match self.shared.settings.durability() {
             Durability::Flush => self.flush().await,
@@ -125,7 +103,7 @@ impl Handle {
             Durability::Scratch => self.ignore().await,
         };
         self.shared.flush_waiters.fetch_sub(1, Ordering::SeqCst);
-        result.and(self.shared.unless_cleared(cleared))
+        result.and(self.shared.health.unless_cleared(cleared))
     }
 
     /// A flush that does nothing, unless the volume has failed (C8).

@@ -1,5 +1,6 @@
 //! Reads: from memory, from the backing, or both.
 
+use crate::backing::health::Operation;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::request::{Handle, SLICE};
@@ -130,7 +131,7 @@ impl Handle {
             self.shared.bypass.backing_read_took(took);
         }
         if result.is_err() {
-            self.shared.errors[0].fetch_add(1, Ordering::Relaxed);
+            self.shared.health.count_error(Operation::Read);
         }
         result
     }

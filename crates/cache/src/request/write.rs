@@ -59,7 +59,7 @@ impl Handle {
 
     /// Absorbs a change at once, or refuses it. None: it has to wait, or passes.
     pub(crate) fn try_absorb(&self, entry: &ShardEntry, change: &Change) -> Option<Result> {
-        if self.shared.has_failed() {
+        if self.shared.health.has_failed() {
             return Some(Err(FAILED));
         }
         if change.barred.is_some() {
@@ -87,7 +87,7 @@ impl Handle {
     /// Cuts a change where one decision must end, and sees each part through.
     pub(crate) async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
         let stalls = self.shared.stalls.load(Ordering::SeqCst);
-        let cleared = self.shared.times_cleared();
+        let cleared = self.shared.health.times_cleared();
         // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
         // (Also while settings change: in `ordered` mode it was promised more than its own data.)
         let changing =
@@ -119,7 +119,7 @@ impl Handle {
         if fua && !durable {
             self.flush_for_client().await?;
         }
-        if fua { self.shared.unless_cleared(cleared) } else { Ok(()) }
+        if fua { self.shared.health.unless_cleared(cleared) } else { Ok(()) }
     }
 
     /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].
@@ -132,7 +132,7 @@ impl Handle {
 
     /// Why a change may not be admitted that was sent when [`Shared::stalls`] was this, if so.
     fn refusal(&self, stalls: u64) -> Option<Error> {
-        match self.shared.has_failed() {
+        match self.shared.health.has_failed() {
             true => Some(FAILED),
             false => self.is_left_behind(stalls).then(|| self.shared.stall.error()),
         }

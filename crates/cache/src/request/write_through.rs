@@ -32,9 +32,9 @@ impl Handle {
     ) -> Result {
         if !change.fua {
             // From now on, not from its answer on: a flush that fails in between may have taken it.
-            self.shared.unkept.store(true, Ordering::SeqCst);
+            self.shared.health.note_unkept();
         }
-        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        let failures = self.shared.health.flush_failures();
         let mut result = self.send(change).await;
         self.shared.estimator.foreground_wrote(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
@@ -42,14 +42,14 @@ impl Handle {
         let keep = cache_copy && small && self.shared.keeps(first) == Keeps::Yes;
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
-        self.shared.unflushed.store(true, Ordering::SeqCst);
+        self.shared.health.note_written();
         self.shared.gauges.written_through.store(true, Ordering::SeqCst);
         if !change.fua || result.is_err() {
-            self.shared.unkept.store(true, Ordering::SeqCst);
+            self.shared.health.note_unkept();
         }
         // It may have been taken along by a flush that failed after a good one had made its note here void.
         // After the note: either a flush that fails finds that, or this finds the flush.
-        if !change.fua && !self.shared.has_kept(failures) {
+        if !change.fua && !self.shared.health.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
         let end = WriteThroughEnd { good: result.is_ok(), keep };
@@ -65,7 +65,7 @@ impl Handle {
 
     async fn send(&self, change: &Change<'_>) -> Result {
         let native = self.below.limits().fua == Fua::Native;
-        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        let failures = self.shared.health.flush_failures();
         self.ask_below(request_of(change, change.fua && native)).await?;
         if !change.fua || native {
             return Ok(());
@@ -76,7 +76,7 @@ impl Handle {
         self.flush_below().await?;
         // A flush that began when the write was there, and failed before we asked for ours, may have
         // taken it along.
-        match self.shared.has_kept(failures) {
+        match self.shared.health.has_kept(failures) {
             true => Ok(()),
             false => Err(LOST),
         }

@@ -1,7 +1,8 @@
 //! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the backing, and
 //! releases what is durable then; so, too, without closing it, for what was written out early.
 
-use crate::backing::retry::{Pauses, TAINTED};
+use crate::backing::health::Operation;
+use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{Epochs, Start};
 use crate::planted::{Bug, planted};
@@ -20,7 +21,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         Start::Begin => begin(handle).await,
         Start::Resume => {}
     }
-    if shared.rewrite.swap(false, Ordering::SeqCst) {
+    if shared.health.take_rewrite() {
         taint(handle).await;
     }
     if !flush_first(handle).await {
@@ -68,7 +69,7 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
     if !shared.epochs.with(Epochs::begin_settling) {
         return false;
     }
-    if shared.rewrite.swap(false, Ordering::SeqCst) {
+    if shared.health.take_rewrite() {
         taint(handle).await;
     }
     for entry in &shared.shards {
@@ -94,7 +95,7 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
 /// Flushes the backing, as often as it takes. False: the volume has failed.
 async fn flush_until_well(handle: &Handle) -> bool {
     let mut pauses = Pauses::new();
-    while !handle.shared.has_failed() {
+    while !handle.shared.health.has_failed() {
         if flush_or_pause(handle, &mut pauses).await {
             return true;
         }
@@ -128,12 +129,12 @@ async fn give_up(handle: &Handle) {
 /// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
 /// has failed.
 async fn flush_first(handle: &Handle) -> bool {
-    let first = &handle.shared.flush_first;
-    if first.load(Ordering::SeqCst) {
+    let health = &handle.shared.health;
+    if health.is_flush_first() {
         let is_well = planted(Bug::SkipFirstFlush) || flush_until_well(handle).await;
-        first.store(!is_well, Ordering::SeqCst);
+        health.set_flush_first(!is_well);
     }
-    !first.load(Ordering::SeqCst)
+    !health.is_flush_first()
 }
 
 /// Walks the shards: one counter for all would let a late write join an epoch already flushed.
@@ -169,7 +170,7 @@ async fn begin(handle: &Handle) {
 async fn written(shared: &Shared) -> bool {
     loop {
         let seen = shared.epochs_changed.seen();
-        if shared.has_failed() {
+        if shared.health.has_failed() {
             return false;
         }
         if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
@@ -185,41 +186,22 @@ async fn flush_backing(handle: &Handle) -> Result {
     if planted(Bug::AckBeforeFlush) || skips {
         return Ok(());
     }
-    // Taken before the flush begins: what passes while it is under way belongs to the next one.
-    let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
-    if !unflushed || !handle.below.limits().flush_needed {
-        return Ok(());
-    }
-    // Only by a flush: without one, what is on its way past the cache is as it was.
-    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
-    let failures = shared.arena.flushes_failed();
-    let mut result = handle.flush_below().await;
-    // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
-    if shared.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
-        result = Err(TAINTED);
-    }
-    if result.is_err() {
-        shared.unflushed.store(true, Ordering::SeqCst);
-        if unkept {
-            shared.unkept.store(true, Ordering::SeqCst);
+    match shared.health.begin_flush(handle.below.limits().flush_needed) {
+        None => Ok(()),
+        Some(begun) => {
+            let result = handle.flush_below().await;
+            shared.health.end_flush(begun, result)
         }
-    } else {
-        // Had one of these lost anything, it would have been written again before this flush.
-        shared.arena.note_flushes_mended(failures);
     }
-    result
 }
 
 /// The backing's flush failed: nothing written since the last good one can be trusted to be there
 /// (C8). What is still held is written again; if something is not, that is the end.
 async fn flush_failed(handle: &Handle, error: Error) {
     let shared = &handle.shared;
-    let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
-        true => 0,
-        false => shared.settings.retry_time_ns(),
-    };
+    let retry_time_ns = shared.health.flush_retry_time_ns(shared.settings.retry_time_ns());
     // First: what waits again then must not be sent if that is the end.
-    handle.backing_failed(error, 2, retry_time_ns).await;
+    handle.backing_failed(error, Operation::Flush, retry_time_ns).await;
     taint(handle).await;
 }
 

@@ -26,7 +26,7 @@ impl Shared {
     /// What the flusher must do.
     fn due(&self, now_ns: u64) -> Due {
         let gauges = &self.gauges;
-        if self.has_failed() {
+        if self.health.has_failed() {
             return Due::Nothing;
         }
         let since = gauges.open_since.load(Ordering::Relaxed);
@@ -46,7 +46,7 @@ impl Shared {
         }
         let limit = gauges.open_limit(&self.settings.now());
         let full = gauges.has_much_to_write(&self.settings.now());
-        let may = !self.flush_first.load(Ordering::SeqCst)
+        let may = !self.health.is_flush_first()
             && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
         if full && !may {
             return Due::All;

@@ -1,8 +1,9 @@
 //! Writing out: the workers that carries runs of blocks to the backing. Who tells it what is due is in
 //! `writeback/commit.rs`.
 
+use crate::backing::health::{Operation, TAINTED};
 use crate::backing::in_flight::RequestKind;
-use crate::backing::retry::{Pauses, TAINTED};
+use crate::backing::retry::Pauses;
 use crate::backing::watchdog;
 use crate::dirty::gauges::Gauges;
 use crate::dirty::level::Level;
@@ -144,11 +145,6 @@ impl Shared {
         }
     }
 
-    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be flushed first.
-    fn must_not_send(&self) -> bool {
-        self.has_failed() || self.flush_first.load(Ordering::SeqCst)
-    }
-
     /// Lets the workers look for work everywhere.
     pub(crate) fn wake_workers(&self) {
         self.shards.iter().for_each(|entry| entry.has_work.store(true, Ordering::SeqCst));
@@ -167,7 +163,7 @@ async fn carry(handle: &Handle, member: usize) {
             return shared.throttle.work_ends();
         }
         let now = handle.lane.now();
-        if shared.has_failed() {
+        if shared.health.has_failed() {
             shared.throttle.work_ends();
         } else if let foreground = shared.foreground(now)
             && shared.estimator.may_begin(now, foreground)
@@ -181,7 +177,9 @@ async fn carry(handle: &Handle, member: usize) {
                 Some(Err(error)) => {
                     // No writer waits for what goes wrong.
                     shared.throttle.work_ends();
-                    handle.backing_failed(error, 1, shared.settings.retry_time_ns()).await;
+                    handle
+                        .backing_failed(error, Operation::Write, shared.settings.retry_time_ns())
+                        .await;
                     pauses.pause(&handle.lane).await;
                     continue;
                 }
@@ -213,7 +211,7 @@ async fn carry_one(
         let most = shared.estimator.run_blocks(shared.geometry.run_blocks, foreground);
         let next = entry.shard.with(|shard| {
             // Here, and not only before the turn: a flush that failed has lost what belongs before this.
-            if shared.must_not_send() {
+            if shared.health.must_not_send() {
                 return Next::Nothing;
             }
             let next = shard.next_run(&shared.gauges, run, most);
@@ -251,7 +249,7 @@ async fn carry_one(
 async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, run.blocks());
-    let failures = shared.flush_failures.load(Ordering::SeqCst);
+    let failures = shared.health.flush_failures();
     let (mut result, mut parts) = (Ok(()), 0);
     let begun = handle.lane.now();
     for (at, from) in run.parts() {
@@ -272,7 +270,7 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     }
     let good = result.is_ok();
     done(handle, entry, |shard, gauges| {
-        shard.run_done(gauges, run, good && shared.has_kept(failures));
+        shard.run_done(gauges, run, good && shared.health.has_kept(failures));
     })
     .await;
     shared.throttle.grant(run.blocks(), shared.gauges.last_part(&shared.settings.now()));
@@ -293,7 +291,7 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
 async fn carry_zeros(handle: &Handle, entry: usize, range: &ZeroRun, run: &Run) -> Result {
     let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, 1);
-    let failures = shared.flush_failures.load(Ordering::SeqCst);
+    let failures = shared.health.flush_failures();
     let mut result = Ok(());
     for at in run.extents() {
         let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
@@ -304,7 +302,7 @@ async fn carry_zeros(handle: &Handle, entry: usize, range: &ZeroRun, run: &Run) 
     }
     let good = result.is_ok();
     done(handle, entry, |shard, gauges| {
-        shard.zeros_done(gauges, range, good && shared.has_kept(failures));
+        shard.zeros_done(gauges, range, good && shared.health.has_kept(failures));
     })
     .await;
     result
@@ -316,7 +314,7 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     let shared = &handle.shared;
     let entry = &shared.shards[number];
     handle.lane.turn().await;
-    shared.unflushed.store(true, Ordering::SeqCst);
+    shared.health.note_written();
     let more = entry.shard.with(|shard| {
         note(shard, &shared.gauges);
         let more = shard.has_work(&shared.gauges);
@@ -342,7 +340,7 @@ async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
     let mut failed = core::pin::pin!(async {
         loop {
             let seen = handle.shared.freed.seen();
-            if handle.shared.has_failed() {
+            if handle.shared.health.has_failed() {
                 return;
             }
             handle.shared.freed.after(seen).await;
