@@ -7,14 +7,15 @@ use crate::backing::in_flight::InFlight;
 use crate::bypass::guard::{Pressure, Standing};
 use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
+use crate::dirty::limits::{self, DirtyLimits};
 use crate::dirty::throttle::Throttle;
-use crate::epochs::{self, CHAIN_MAX, Epochs};
+use crate::epochs::{self, Epochs};
 use crate::planted::{Bug, planted};
 use crate::settings::{Geometry, Live, Settings, limits_above};
 use crate::shard::{Keeps, Nearer, Reason, Shard};
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Histograms, Latencies};
-use crate::writeback::estimator::{DRAIN_ASSUMED, Estimator, Foreground};
+use crate::writeback::estimator::{Estimator, Foreground};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use block::{Limits, Memory, Stall, WriteMode};
@@ -165,7 +166,7 @@ impl Shared {
             recovered: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
         };
-        shared.change_allowance();
+        shared.gauges.set_allowance(settings, shared.estimator.pace());
         shared
     }
 
@@ -320,77 +321,16 @@ impl Shared {
         self.stall.nudge();
     }
 
-    /// C13: how much may be dirty, from what was measured since this was told before.
-    pub(crate) fn set_allowance(&self) {
-        let allowance = self.allowance();
-        // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
-        // not grow, but writers are slowed down rather than turned away: the limit follows it down. (They keep
-        // the debt in the middle of the last eighth: a limit further from it than that would never move.)
-        let before = self.gauges.allowance.load(Ordering::Relaxed);
-        let debt = self.gauges.debt();
-        let slides = before.min(self.settings.dirty_blocks_max()).min(debt + debt / 20);
-        self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
+    /// How many blocks may be dirty.
+    pub(crate) fn dirty_limits(&self) -> DirtyLimits {
+        self.gauges.limits(self.settings.dirty_blocks_max())
     }
 
-    /// The same from settings that were changed: what they allow holds at once (C12).
-    pub(crate) fn change_allowance(&self) {
-        self.gauges.allowance.store(self.allowance(), Ordering::Relaxed);
-    }
-
-    /// The blocks that can be written out within `flush_target`, as far as is known.
-    fn allowance(&self) -> u32 {
-        let hard = self.settings.dirty_blocks_max();
-        // `ordered`: no flush waits for it, but it may not become too old.
-        let target_ns = match self.gauges.is_ordered() {
-            true => self.settings.dirty_age_ns(),
-            false => self.settings.flush_target_ns(),
-        };
-        if target_ns == 0 {
-            return hard;
-        }
-        let flush_ns = self.estimator.flush_ns.load(Ordering::Relaxed);
-        let time_ns = target_ns.saturating_sub(flush_ns);
-        // When a client's flush comes, another one may be under way.
-        let time_ns = time_ns - flush_ns.min(time_ns / 2);
-        let blocks = u128::from(self.drain_rate()) * u128::from(time_ns) / 1_000_000_000;
-        // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
-        // measured again.
-        (blocks.min(u128::from(hard)) as u32).max(2)
-    }
-
-    /// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together
-    /// no longer than dirty data may become old (C6).
-    pub(crate) fn chain_max(&self) -> usize {
-        match self.estimator.flush_ns.load(Ordering::Relaxed) {
-            0 => CHAIN_MAX,
-            flush_ns => {
-                usize::try_from(self.settings.dirty_age_ns() / flush_ns).unwrap_or(CHAIN_MAX)
-            }
-        }
-    }
-
-    fn drain_rate(&self) -> u64 {
-        match self.estimator.blocks_per_second.load(Ordering::Relaxed) {
-            0 => DRAIN_ASSUMED,
-            rate => rate,
-        }
-    }
-
-    /// How long it would take to make everything durable. In `ordered` mode each epoch is written out for itself,
-    /// and the backing is flushed after each: many small ones take much longer than their blocks in one run.
+    /// How long it would take to make everything durable.
     fn flush_predicted_ns(&self) -> u64 {
-        let debt = self.gauges.debt();
-        let epochs = match self.gauges.is_ordered() {
-            true => self.closed_epochs() + u32::from(self.gauges.open.load(Ordering::Relaxed) > 0),
-            false => 1,
-        };
-        let epochs = epochs.max(1);
-        let together_ns = u64::from(debt) * 1_000_000_000 / self.drain_rate().max(1);
+        let (debt, epochs) = (self.gauges.debt(), self.gauges.epochs_to_flush());
         let run_ns = self.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
-        let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
-        let flushes_ns =
-            self.estimator.flush_ns.load(Ordering::Relaxed).saturating_mul(epochs.into());
-        together_ns.max(apart_ns).saturating_add(flushes_ns)
+        limits::flush_predicted_ns(debt, epochs, run_ns, self.estimator.pace())
     }
 
     /// What was counted so far, and how things stand at `now_ns`.

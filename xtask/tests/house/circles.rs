@@ -32,7 +32,6 @@ const SPEAK_FOR_SHARED: &[&str] = &[
     "operator/reconfigure.rs",
     "operator/rescue/mod.rs",
     "recovery/mod.rs",
-    "request/throttling.rs",
     "shared.rs",
     "writeback/flusher.rs",
     "writeback/worker.rs",

@@ -147,7 +147,7 @@ impl Cache {
         shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
         let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
         shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
-        shared.change_allowance();
+        shared.gauges.set_allowance(&shared.settings.now(), shared.estimator.pace());
         self.0.lane.turn().await;
         shared.epochs.with(|epochs| {
             if wants_order && !shared.gauges.is_ordered() {
@@ -193,7 +193,7 @@ impl Shared {
             self.gauges.ordered.store(false, Ordering::SeqCst);
             self.arena.note_ordered(false);
             // A flush waits for the debt again.
-            self.change_allowance();
+            self.gauges.set_allowance(&self.settings.now(), self.estimator.pace());
         }
     }
 }

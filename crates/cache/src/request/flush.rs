@@ -4,6 +4,7 @@
 //! in its order. In `scratch` mode it does nothing.
 
 use crate::backing::flush_gate::Pass;
+use crate::dirty::limits;
 use crate::epochs::{Close, Start, Step};
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
@@ -122,9 +123,10 @@ impl Handle {
         loop {
             self.lane.turn().await;
             let seen = self.shared.epochs_changed.seen();
+            let flush_ns = self.shared.estimator.pace().flush_ns;
             let step = self.shared.epochs.with(|epochs| {
                 let target = *target.get_or_insert(epochs.target());
-                let most = self.shared.chain_max();
+                let most = limits::chain_max(self.shared.settings.dirty_age_ns(), flush_ns);
                 let step = epochs.close_step(target, self.shared.is_open_empty(), most);
                 if matches!(step, Close::Lead { .. }) {
                     self.shared.note_closing(epochs);

@@ -3,7 +3,6 @@
 pub(crate) mod flush;
 pub(crate) mod read;
 pub(crate) mod status;
-mod throttling;
 pub(crate) mod write;
 pub(crate) mod write_through;
 

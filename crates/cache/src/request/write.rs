@@ -1,5 +1,6 @@
 //! Changes (writes, zeros, discards): cut, admitted by their shards, made to wait.
 
+use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::dirty::level::Level;
 use crate::dirty::throttle::ThrottleWait;
@@ -52,9 +53,19 @@ impl Handle {
         if blocks * 2 < self.shared.settings.absorb_blocks_max || self.shared.gauges.is_ordered() {
             return false;
         }
-        let level = Level::of(&self.shared.gauges, &self.shared.settings.now());
-        level.is_filling()
-            && (self.shared.throttle.is_awaited() || self.shared.writing_through() > 0)
+        self.level().is_filling()
+            && (self.shared.throttle.is_awaited() || self.writing_through() > 0)
+    }
+
+    /// How full the buffer is.
+    pub(crate) fn level(&self) -> Level {
+        Level::of(&self.shared.gauges, self.shared.settings.dirty_blocks_max())
+    }
+
+    /// Changes that are on their way past the cache.
+    fn writing_through(&self) -> u32 {
+        let changes = self.shared.in_flight.waiting(RequestKind::Change);
+        changes.saturating_sub(self.shared.estimator.in_flight())
     }
 
     /// Absorbs a change at once, or refuses it. None: it has to wait, or passes.
@@ -217,7 +228,8 @@ impl Handle {
         }
         let shared = &self.shared;
         let now = self.lane.now();
-        match shared.turn(throttle_blocks, now) {
+        let (level, pace) = (self.level(), shared.estimator.pace());
+        match shared.throttle.turn(throttle_blocks, &level, shared.gauges.is_ordered(), pace, now) {
             ThrottleWait::Come => return,
             ThrottleWait::After(mine) => {
                 let waiting = shared.throttle.waits();

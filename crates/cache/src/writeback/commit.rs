@@ -34,7 +34,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
             return give_up(handle).await;
         }
         if flush_or_pause(handle, &mut pauses).await {
-            shared.set_allowance();
+            shared.gauges.follow_pace(&shared.settings.now(), shared.estimator.pace());
             break;
         }
     }

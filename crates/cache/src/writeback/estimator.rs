@@ -11,10 +11,9 @@
 //! about as long as they must, and shrinks when they take twice that: then they stand in line inside the
 //! device, and so do readers (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
 
+use crate::dirty::limits::Pace;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
-pub(crate) const DRAIN_ASSUMED: u64 = 12_800;
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;
 /// A window of one run: windows are counted in 256ths.
@@ -34,7 +33,7 @@ pub(crate) struct Estimator {
     /// Blocks a second; 0: not measured yet.
     pub(crate) blocks_per_second: AtomicU64,
     /// A flush of the backing, in nanoseconds.
-    pub(crate) flush_ns: AtomicU64,
+    flush_ns: AtomicU64,
     /// Of each class of runs the least time that one took, in nanoseconds; 0: not measured yet.
     least_ns: [AtomicU64; CLASSES],
     /// How many runs may be under way, in 256ths.
@@ -328,12 +327,10 @@ impl Estimator {
         }
     }
 
-    /// Nanoseconds that the backing takes for a block at its best rate; `None`: not measured yet.
-    pub(crate) fn block_ns(&self) -> Option<u64> {
-        match self.blocks_per_second.load(Ordering::Relaxed) {
-            0 => None,
-            rate => Some((1_000_000_000 / rate).max(1)),
-        }
+    /// How fast the backing takes what is written out, as far as is known.
+    pub(crate) fn pace(&self) -> Pace {
+        let measured = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
+        Pace::new(measured(&self.blocks_per_second), measured(&self.flush_ns))
     }
 }
 

@@ -44,15 +44,15 @@ impl Shared {
             // In `flush` mode a commit is under way, and rings when it is done.
             return if gauges.is_ordered() { Due::Closed } else { later };
         }
-        let limit = gauges.open_limit(&self.settings.now());
-        let full = gauges.has_much_to_write(&self.settings.now());
+        let limits = self.dirty_limits();
+        let full = gauges.has_much_to_write(limits);
         let may = !self.health.is_flush_first()
             && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
         if full && !may {
             return Due::All;
         }
-        self.switch_early(full, may, limit / 2);
-        match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
+        self.switch_early(full, may, limits.early_floor());
+        match gauges.has_much_to_settle(limits) || self.has_rest_to_settle() {
             true => Due::Settle,
             false => later,
         }

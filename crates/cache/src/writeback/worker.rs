@@ -114,7 +114,7 @@ async fn relay(handle: &Handle) {
 impl Shared {
     /// Who else wants the backing.
     fn foreground(&self, now_ns: u64) -> Foreground {
-        let level = Level::of(&self.gauges, &self.settings.now());
+        let level = Level::of(&self.gauges, self.settings.dirty_blocks_max());
         Foreground {
             reads: self.in_flight.waiting(RequestKind::Read),
             changes: self.in_flight.waiting(RequestKind::Change) > self.estimator.in_flight()
@@ -186,7 +186,7 @@ async fn carry(handle: &Handle, member: usize) {
             }
         } else {
             // What is under way may be zeros alone, for which no writer waits.
-            shared.end_work();
+            shared.throttle.still_under_way(shared.estimator.in_flight());
         }
         shared.work.after(seen).await;
     }
@@ -228,7 +228,7 @@ async fn carry_one(
             }
             Next::Zeros(range) => {
                 shared.throttle.zeros_begin();
-                shared.end_work();
+                shared.throttle.still_under_way(shared.estimator.in_flight());
                 shared.wake_worker(handle.lane.now());
                 let result = carry_zeros(handle, number, &range, run).await;
                 shared.throttle.zeros_end();
@@ -238,7 +238,7 @@ async fn carry_one(
         }
     }
     shared.estimator.cancel(handle.lane.now());
-    shared.end_work();
+    shared.throttle.still_under_way(shared.estimator.in_flight());
     if shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor() {
         // Discards and passes may have emptied the open epoch, of which no run tells.
         shared.kick.notify();
@@ -273,14 +273,14 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
         shard.run_done(gauges, run, good && shared.health.has_kept(failures));
     })
     .await;
-    shared.throttle.grant(run.blocks(), shared.gauges.last_part(&shared.settings.now()));
+    shared.throttle.grant(run.blocks(), shared.dirty_limits().last_part());
     let now = handle.lane.now();
     if !good || parts > 1 {
         shared.estimator.cancel(now);
     } else {
         let most = shared.settings.workers * shared.lanes.load(Ordering::SeqCst);
         if shared.estimator.end(now, begun, run.blocks(), most, shared.foreground(now)) {
-            shared.set_allowance();
+            shared.gauges.follow_pace(&shared.settings.now(), shared.estimator.pace());
             // There may be room enough now to leave the open epoch alone.
             shared.kick.notify();
         }
@@ -327,7 +327,7 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     }
     if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
         shared.epochs_changed.notify();
-        if !more || shared.gauges.has_much_to_settle(&shared.settings.now()) {
+        if !more || shared.gauges.has_much_to_settle(shared.dirty_limits()) {
             shared.kick.notify();
         }
     }
