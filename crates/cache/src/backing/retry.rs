@@ -38,13 +38,13 @@ impl Handle {
         retry_time_ns: u64,
     ) {
         let shared = &self.shared;
-        shared.health.count_error(operation);
+        shared.backing.health.count_error(operation);
         self.lane.turn().await;
         let now = self.lane.now();
         let goes_on = shared.epochs.with(|epochs| {
             let goes_on = epochs.backing_failed(now, retry_time_ns);
             if !goes_on {
-                shared.health.fail(epochs, error);
+                shared.backing.health.fail(epochs, error);
             }
             goes_on
         });

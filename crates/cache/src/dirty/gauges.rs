@@ -1,7 +1,10 @@
 //! What is dirty, in numbers that are read without a lock.
 
+use crate::arena::Arena;
 use crate::dirty::limits::{self, DirtyLimits, Pace};
+use crate::planted::{Bug, planted};
 use crate::settings::Settings;
+use crate::stats::counters::Counters;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// What all shards share: counts and measurements that are read inside sections.
@@ -50,6 +53,85 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
+    /// Of a volume that holds nothing.
+    pub(crate) fn new() -> Gauges {
+        Gauges {
+            sequence: AtomicU64::new(1),
+            dirty: AtomicU32::new(0),
+            open: AtomicU32::new(0),
+            remaining: AtomicI64::new(0),
+            open_since: AtomicU64::new(0),
+            closing_since: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            ordered: AtomicBool::new(false),
+            written_through: AtomicBool::new(false),
+            allowance: AtomicU32::new(u32::MAX),
+            backing_read_ns: AtomicU64::new(u64::MAX),
+            hit_ns: AtomicU64::new(0),
+            urgent: AtomicBool::new(false),
+            early: AtomicBool::new(false),
+            early_floor: AtomicU32::new(0),
+            full: AtomicBool::new(false),
+            under_way: AtomicU32::new(0),
+            settling: AtomicU32::new(0),
+            has_ranges: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds how things stand at `now_ns`.
+    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        all.hit_ns = self.hit_ns.load(Ordering::Relaxed);
+        all.blocks_dirty = u64::from(self.dirty.load(Ordering::SeqCst));
+        all.allowance_blocks = u64::from(self.allowance.load(Ordering::Relaxed));
+        all.dirty_age_ns = self.age(now_ns);
+        all.epochs_closed = u64::from(self.closed.load(Ordering::SeqCst));
+        all.backing_read_ns = match self.backing_read_ns.load(Ordering::Relaxed) {
+            u64::MAX => 0,
+            measured => measured,
+        };
+    }
+
+    /// From now on what is closed goes before what passes. It is noted first, for a successor.
+    pub(crate) fn begin_order(&self, arena: &Arena) {
+        arena.note_ordered(true);
+        self.ordered.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends that.
+    pub(crate) fn end_order(&self, arena: &Arena) {
+        self.ordered.store(false, Ordering::SeqCst);
+        arena.note_ordered(false);
+    }
+
+    /// Whether nothing has been changed since the open epoch began.
+    pub(crate) fn is_open_empty(&self) -> bool {
+        let write_through_done =
+            self.written_through.load(Ordering::SeqCst) && !planted(Bug::ForgetPasses);
+        self.open_since.load(Ordering::SeqCst) == 0 && !write_through_done
+    }
+
+    /// The open epoch is about to be closed: the next one has nothing in it. Returns since when this one has, plus
+    /// one; 0: it has nothing.
+    pub(crate) fn close(&self) -> u64 {
+        let since = self.open_since.swap(0, Ordering::Relaxed);
+        self.written_through.store(false, Ordering::SeqCst);
+        self.has_ranges.store(false, Ordering::SeqCst);
+        since
+    }
+
+    /// So many epochs are closed and not durable, the oldest since then, plus one; 0: they hold nothing.
+    pub(crate) fn show_closed(&self, closed: u32, since: u64) {
+        self.closed.store(closed, Ordering::SeqCst);
+        self.closing_since.store(since, Ordering::Relaxed);
+    }
+
+    /// What was dirty has been given up.
+    pub(crate) fn begin_anew(&self) {
+        let since = u64::from(planted(Bug::DiscardKeepsVersions));
+        self.open_since.store(since, Ordering::Relaxed);
+        self.written_through.store(false, Ordering::SeqCst);
+    }
+
     /// Whether what is closed goes before what passes.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {

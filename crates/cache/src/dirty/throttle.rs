@@ -25,6 +25,7 @@
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
 use crate::planted::{Bug, planted};
+use crate::stats::counters::Counters;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lane::Event;
 
@@ -55,8 +56,8 @@ pub(crate) struct Throttle {
     waiting: AtomicU32,
     bells: [Event; BELLS],
     /// Changes that have waited for it, and how long in all.
-    pub(crate) slowed: AtomicU64,
-    pub(crate) slowed_ns: AtomicU64,
+    slowed: AtomicU64,
+    slowed_ns: AtomicU64,
 }
 
 impl Default for Throttle {
@@ -80,7 +81,7 @@ impl Default for Throttle {
 pub(crate) enum ThrottleWait {
     /// At once.
     Come,
-    /// When so much has been written out ([`Pace::after`]).
+    /// When so much has been written out ([`Throttle::after`]).
     After(u64),
     /// At this time, in nanoseconds.
     At(u64),
@@ -161,6 +162,12 @@ impl Throttle {
     pub(crate) fn note_slowed(&self, ns: u64) {
         self.slowed.fetch_add(1, Ordering::Relaxed);
         self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// Adds what was counted.
+    pub(crate) fn count(&self, all: &mut Counters) {
+        all.changes_slowed = self.slowed.load(Ordering::Relaxed);
+        all.slowed_ns = self.slowed_ns.load(Ordering::Relaxed);
     }
 
     pub(crate) fn is_working(&self) -> bool {
