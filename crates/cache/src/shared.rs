@@ -1,221 +1,123 @@
-//! The half of a volume's cache that all lanes share.
+//! The half of a volume's cache that all lanes share: its parts, and what concerns several of them.
+//!
+//! Each part is a struct with methods of its own, in its own room. Here they are put together. What stands here
+//! beside that is what a caller from outside asks, and the few steps in which several parts must be told.
 
 use crate::arena::Arena;
-use crate::arena::superblock::Condition;
-use crate::backing::flush_gate::FlushGate;
-use crate::backing::in_flight::InFlight;
+use crate::arena::superblock::Unrecoverable;
+use crate::backing::Backing;
 use crate::bypass::guard::{Pressure, Standing};
 use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
+use crate::dirty::limits::{self, DirtyLimits};
 use crate::dirty::throttle::Throttle;
-use crate::epochs::{self, CHAIN_MAX, Epochs};
+use crate::epochs::Epochs;
+use crate::epochs::locked::LockedEpochs;
 use crate::geometry::Geometry;
+use crate::operator::rescue::Rescue;
 use crate::planted::{Bug, planted};
+use crate::recovery;
 use crate::settings::{Live, Settings, limits_above};
-use crate::shard::{Keeps, Nearer, Reason, Shard};
-use crate::spread::Spread;
+use crate::shard::shards::Shards;
 use crate::stats::counters::Counters;
-use crate::stats::histogram::{Histograms, Latencies};
-use crate::writeback::estimator::{DRAIN_ASSUMED, Estimator, Foreground};
-use alloc::boxed::Box;
+use crate::stats::histogram::Histograms;
+use crate::stats::volume::VolumeStats;
+use crate::writeback::Writeback;
+use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
-use block::{Limits, Memory, Stall, WriteMode};
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use lane::{Event, Lock};
-
-/// A shard with what is waited for beside it.
-pub(crate) struct ShardEntry {
-    pub(crate) shard: Lock<Shard>,
-    pub(crate) nearer: Nearer,
-    /// Something that a request may wait for has changed: a fetch, a pass, a run has ended, slots
-    /// were released.
-    pub(crate) changed: Event,
-    /// Whether the workers may find work here.
-    pub(crate) has_work: AtomicBool,
-}
+use block::{Limits, Memory, WriteMode};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {
     pub(crate) geometry: Geometry,
-    pub(crate) spread: Spread,
+    pub(crate) limits: Limits,
     pub(crate) settings: Live,
     /// They are being changed.
     pub(crate) setting: AtomicBool,
+    pub(crate) arena: Arena,
+    pub(crate) shards: Shards,
+    /// What is dirty, in numbers.
+    pub(crate) gauges: Gauges,
+    /// The line of the writers that wait for blocks to be written out.
+    pub(crate) throttle: Throttle,
+    pub(crate) epochs: LockedEpochs,
+    pub(crate) writeback: Writeback,
+    pub(crate) tasks: Tasks,
+    pub(crate) backing: Backing,
     /// Whether the cache steps aside, and what decides that.
     pub(crate) bypass: Bypass,
-    pub(crate) limits: Limits,
-    pub(crate) arena: Arena,
-    pub(crate) shards: Box<[ShardEntry]>,
-    pub(crate) gauges: Gauges,
-    pub(crate) epochs: Lock<Epochs>,
-    /// An epoch has become durable, everything of the closing one is written, or the volume has
-    /// failed.
-    pub(crate) epochs_changed: Event,
-    /// An epoch has been closed or become durable, or what was written early has: there may be room. Apart
-    /// from the rooms' own events: many may wait for this, and every run that ends rings those.
-    pub(crate) freed: Event,
-    /// The workers may find work.
-    pub(crate) work: Event,
-    /// The flusher should look at the levels.
-    pub(crate) kick: Event,
-    pub(crate) estimator: Estimator,
-    pub(crate) throttle: Throttle,
-    /// Clients that wait for a flush.
-    pub(crate) flush_waiters: AtomicU32,
-    /// Lanes that have joined: each has a workers.
-    pub(crate) lanes: AtomicU32,
-    pub(crate) flusher_started: AtomicBool,
-    pub(crate) stopping: AtomicBool,
-    /// What the watchdog and the lanes' relays wait beside: the volume stops.
-    pub(crate) ended: Event,
-    /// Requests that the backing has not answered.
-    pub(crate) in_flight: InFlight,
-    /// Whether some of them hang.
-    pub(crate) stall: Arc<Stall>,
-    /// How often that has begun or ended: odd from before a client is told until after the last one is.
-    pub(crate) stalls: AtomicU64,
-    /// The operator has cleared an error after a flush had failed that no commit had acted on: what
-    /// was written must be written again.
-    pub(crate) rewrite: AtomicBool,
-    /// Mirrors `order.failed`, for the hot paths.
-    pub(crate) failed: AtomicBool,
-    /// Something went past the cache since the backing's last good flush: if the next one fails,
-    /// it cannot be written again from here.
-    pub(crate) unkept: AtomicBool,
-    /// A flush of the backing has failed, and the engine has not yet acted on it.
-    pub(crate) tainted: AtomicBool,
-    pub(crate) flush_gate: Lock<FlushGate>,
-    /// A flush of the backing has ended.
-    pub(crate) flush_gate_changed: Event,
-    /// Flushes of the backing that have failed.
-    pub(crate) flush_failures: AtomicU64,
-    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
-    /// cache, and belongs before all that is written out now: flush that first (C2, C7).
-    pub(crate) flush_first: AtomicBool,
-    /// Something may have been written since the last good flush.
-    pub(crate) unflushed: AtomicBool,
+    pub(crate) stats: VolumeStats,
+    /// Clients that have sent a flush (C11).
     proven: AtomicU32,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) flushes_backing: AtomicU64,
-    pub(crate) epochs_durable: AtomicU64,
-    pub(crate) errors: [AtomicU64; 3],
-    /// Write-outs that had to begin at once.
-    pub(crate) writes_urgent: AtomicU64,
-    /// Boxed: ten kilobytes that would be copied with the rest whenever a cache is made.
-    pub(crate) latencies: Box<Latencies>,
-    /// How often the failed state was ended.
-    pub(crate) cleared: AtomicU64,
-    pub(crate) recovered: AtomicU64,
-    pub(crate) rejected: AtomicU64,
 }
 
 impl Shared {
-    /// The shared half of a volume's cache over an arena of this geometry, as if that held nothing.
-    pub(crate) fn empty(
+    /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
+    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that had
+    /// failed starts failed (C8).
+    ///
+    /// `identity` names the backing, whatever it is called today: memory that holds the cache of
+    /// another one is refused.
+    ///
+    /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
+    /// backing may still be under way.
+    ///
+    /// # Errors
+    /// The memory holds something else, or an arena of another geometry, backing or volume size.
+    ///
+    /// # Panics
+    /// If the memory is smaller than [`Arena::bytes`].
+    pub fn new(
         below: &Limits,
         geometry: Geometry,
-        settings: &Settings,
+        settings: Settings,
+        identity: u64,
         memory: Arc<Memory>,
-    ) -> Shared {
-        assert!(geometry.slice_blocks > 0);
+    ) -> Result<Arc<Shared>, Unrecoverable> {
         let arena = Arena::over(memory, &geometry, below.grain);
-        let gauges = Gauges {
-            sequence: AtomicU64::new(1),
-            dirty: AtomicU32::new(0),
-            open: AtomicU32::new(0),
-            remaining: AtomicI64::new(0),
-            open_since: AtomicU64::new(0),
-            closing_since: AtomicU64::new(0),
-            closed: AtomicU32::new(0),
-            ordered: AtomicBool::new(false),
-            written_through: AtomicBool::new(false),
-            allowance: AtomicU32::new(u32::MAX),
-            backing_read_ns: AtomicU64::new(u64::MAX),
-            hit_ns: AtomicU64::new(0),
-            urgent: AtomicBool::new(false),
-            early: AtomicBool::new(false),
-            early_floor: AtomicU32::new(0),
-            full: AtomicBool::new(false),
-            under_way: AtomicU32::new(0),
-            settling: AtomicU32::new(0),
-            has_ranges: AtomicBool::new(false),
-        };
-        let shared = Shared {
-            shards: (0..geometry.shards)
-                .map(|number| Shard::new(arena.clone(), number, &geometry))
-                .map(|shard| ShardEntry {
-                    nearer: shard.hints(),
-                    shard: Lock::new(shard),
-                    changed: Event::new(),
-                    has_work: AtomicBool::new(false),
-                })
-                .collect(),
-            limits: limits_above(below),
-            spread: Spread::of(&geometry),
+        let (writeback, gauges) = (Writeback::new(), Gauges::new());
+        gauges.set_allowance(&settings, writeback.estimator.pace());
+        let mut shards = Shards::new(&arena, &geometry);
+        let settings = Live::new(&settings);
+        let backing = Backing::new(arena.clone());
+        let stats = VolumeStats::default();
+        let mut parts = recovery::Parts {
             geometry,
-            settings: Live::new(settings),
-            setting: AtomicBool::new(false),
-            bypass: Bypass::default(),
-            arena,
-            gauges,
-            epochs: Lock::new(Epochs::new(epochs::FIRST, 0, 0)),
-            epochs_changed: Event::new(),
-            freed: Event::new(),
-            work: Event::new(),
-            kick: Event::new(),
-            estimator: Estimator::default(),
-            throttle: Throttle::default(),
-            flush_waiters: AtomicU32::new(0),
-            lanes: AtomicU32::new(0),
-            flusher_started: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            ended: Event::new(),
-            in_flight: InFlight::default(),
-            stall: Arc::default(),
-            stalls: AtomicU64::new(0),
-            rewrite: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-            // An earlier life may have sent something past, and answered it.
-            unkept: AtomicBool::new(!planted(Bug::ForgiveFirstFlush)),
-            tainted: AtomicBool::new(false),
-            flush_failures: AtomicU64::new(0),
-            flush_first: AtomicBool::new(false),
-            flush_gate: Lock::default(),
-            flush_gate_changed: Event::new(),
-            // What wrote before us may not have flushed.
-            unflushed: AtomicBool::new(true),
-            proven: AtomicU32::new(0),
-            flushes: AtomicU64::new(0),
-            flushes_backing: AtomicU64::new(0),
-            epochs_durable: AtomicU64::new(0),
-            errors: Default::default(),
-            writes_urgent: AtomicU64::new(0),
-            latencies: Box::default(),
-            cleared: AtomicU64::new(0),
-            recovered: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
+            sectors: below.sectors,
+            settings: &settings,
+            arena: &arena,
+            shards: &mut shards,
+            gauges: &gauges,
+            health: &backing.health,
+            stats: &stats,
         };
-        shared.change_allowance();
-        shared
+        let epochs = LockedEpochs::new(recovery::recover(&mut parts, identity)?);
+        let shared = Shared {
+            geometry,
+            limits: limits_above(below),
+            settings,
+            setting: AtomicBool::new(false),
+            arena,
+            shards,
+            gauges,
+            throttle: Throttle::default(),
+            epochs,
+            writeback,
+            tasks: Tasks::new(),
+            backing,
+            bypass: Bypass::default(),
+            stats,
+            proven: AtomicU32::new(0),
+        };
+        shared.epochs.peek(|epochs| shared.show_closed(epochs));
+        Ok(Arc::new(shared))
     }
 
     /// The number of the shard that a block belongs to.
     #[inline]
     pub fn shard_of(&self, block: u64) -> usize {
-        self.spread.shard_of(block)
-    }
-
-    /// The room of a block.
-    #[inline]
-    pub(crate) fn entry(&self, block: u64) -> &ShardEntry {
-        &self.shards[self.shard_of(block)]
-    }
-
-    /// Sectors from `sector` on that one decision may cover: up to the region's border.
-    #[inline]
-    pub(crate) fn stretch(&self, sector: u64) -> u64 {
-        let region = self.spread.region_sectors();
-        region - (sector & (region - 1))
+        self.shards.number_of(block)
     }
 
     /// The sizes this cache was made with.
@@ -239,27 +141,9 @@ impl Shared {
         self.settings.set_write(write);
     }
 
-    /// Why a write that begins with this block may not be absorbed at the moment, if so (C11, C12).
-    #[inline]
-    pub(crate) fn barred(&self, block: u64) -> Option<Reason> {
-        let is_proven = || self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce);
-        match self.settings.write() {
-            WriteMode::Back if !is_proven() => Some(Reason::Unproven),
-            WriteMode::Back | WriteMode::BackNow => {
-                self.bypass.write_through(&self.gauges, block).then_some(Reason::Bypass)
-            }
-            WriteMode::Through | WriteMode::None => Some(Reason::Mode),
-        }
-    }
-
-    /// Whether blocks of a request that begins with this one may be kept.
-    #[inline]
-    pub(crate) fn keeps(&self, block: u64) -> Keeps {
-        match self.settings.write() {
-            WriteMode::None => Keeps::No,
-            _ if self.bypass.leaves_out(block) => Keeps::Bypass,
-            _ => Keeps::Yes,
-        }
+    /// The most tasks that [`crate::Cache::attach`] starts on a lane.
+    pub fn tasks_a_lane(&self) -> usize {
+        tasks_a_lane(self.settings.workers)
     }
 
     /// A client of the volume, for C11.
@@ -267,15 +151,21 @@ impl Shared {
         Client { shared: self.clone(), proven: AtomicBool::new(false) }
     }
 
+    /// Whether a client has sent a flush, so that writes may be absorbed (C11).
+    #[inline]
+    pub(crate) fn is_proven(&self) -> bool {
+        self.proven.load(Ordering::Relaxed) > 0 || planted(Bug::TrustAtOnce)
+    }
+
     /// Whether the volume has failed (C8).
     pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst)
+        self.backing.health.has_failed()
     }
 
     /// How often the failed state was ended. Between two looks at a failed volume that find the same
     /// number it has been failed all the time, so that nothing was written to it.
     pub fn times_cleared(&self) -> u64 {
-        self.cleared.load(Ordering::SeqCst)
+        self.backing.health.times_cleared()
     }
 
     /// Lets the guard judge what has happened since this was called last: about every 50 ms, with how
@@ -284,7 +174,7 @@ impl Shared {
     pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
         let costs = Costs {
             pressure,
-            backing_write_ns: self.estimator.least_of(1).unwrap_or(0),
+            backing_write_ns: self.writeback.estimator.least_of(1).unwrap_or(0),
             fill_ns: self.settings.fill_cost_ns,
         };
         self.bypass.judge(&self.counters(now_ns), costs, now_ns)
@@ -311,127 +201,29 @@ impl Shared {
         self.gauges.dirty.load(Ordering::SeqCst)
     }
 
+    /// How many blocks may be dirty.
+    pub(crate) fn dirty_limits(&self) -> DirtyLimits {
+        self.gauges.limits(self.settings.dirty_blocks_max())
+    }
+
     /// Epochs that are closed, or are being closed, and not durable.
     pub fn closed_epochs(&self) -> u32 {
         self.gauges.closed.load(Ordering::SeqCst)
     }
 
-    /// C8: the operator says that the backing is well again; what is dirty will be tried again, from
-    /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
-    /// while a discard is under way: that clears the error itself.
-    pub fn clear_error(&self) {
-        let cleared = self.epochs.peek(|epochs| {
-            let cleared = epochs.clear_error();
-            if cleared {
-                // a commit that is still there acts on it by itself.
-                if !epochs.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
-                    self.rewrite.store(true, Ordering::SeqCst);
-                }
-                self.note_well();
-            }
-            cleared
-        });
-        if cleared {
-            self.gauges.urgent.store(true, Ordering::SeqCst);
-            self.wake_all();
-        }
-    }
-
-    /// The volume serves again. To be noted in the section that decides it.
-    pub(crate) fn note_well(&self) {
-        self.cleared.fetch_add(1, Ordering::SeqCst);
-        self.arena.note_flushes_mended(self.arena.flushes_failed());
-        self.arena.note_condition(Condition::Well);
-        self.failed.store(false, Ordering::SeqCst);
-    }
-
-    /// Ends the workers, the flusher and the watchdog once they are at rest. Drain first.
-    pub fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        self.work.notify();
-        self.kick.notify();
-        self.epochs_changed.notify();
-        self.ended.notify();
-        self.stall.nudge();
-    }
-
-    /// C13: how much may be dirty, from what was measured since this was told before.
-    pub(crate) fn set_allowance(&self) {
-        let allowance = self.allowance();
-        // What is dirty already when the backing becomes slower can only be written out. Meanwhile it may
-        // not grow, but writers are slowed down rather than turned away: the limit follows it down. (They keep
-        // the debt in the middle of the last eighth: a limit further from it than that would never move.)
-        let before = self.gauges.allowance.load(Ordering::Relaxed);
-        let debt = self.gauges.debt();
-        let slides = before.min(self.settings.dirty_blocks_max()).min(debt + debt / 20);
-        self.gauges.allowance.store(allowance.max(slides), Ordering::Relaxed);
-    }
-
-    /// The same from settings that were changed: what they allow holds at once (C12).
-    pub(crate) fn change_allowance(&self) {
-        self.gauges.allowance.store(self.allowance(), Ordering::Relaxed);
-    }
-
-    /// The blocks that can be written out within `flush_target`, as far as is known.
-    fn allowance(&self) -> u32 {
-        let hard = self.settings.dirty_blocks_max();
-        // `ordered`: no flush waits for it, but it may not become too old.
-        let target_ns = match self.gauges.is_ordered() {
-            true => self.settings.dirty_age_ns(),
-            false => self.settings.flush_target_ns(),
-        };
-        if target_ns == 0 {
-            return hard;
-        }
-        let flush_ns = self.estimator.flush_ns.load(Ordering::Relaxed);
-        let time_ns = target_ns.saturating_sub(flush_ns);
-        // When a client's flush comes, another one may be under way.
-        let time_ns = time_ns - flush_ns.min(time_ns / 2);
-        let blocks = u128::from(self.drain_rate()) * u128::from(time_ns) / 1_000_000_000;
-        // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
-        // measured again.
-        (blocks.min(u128::from(hard)) as u32).max(2)
-    }
-
-    /// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together
-    /// no longer than dirty data may become old (C6).
-    pub(crate) fn chain_max(&self) -> usize {
-        match self.estimator.flush_ns.load(Ordering::Relaxed) {
-            0 => CHAIN_MAX,
-            flush_ns => {
-                usize::try_from(self.settings.dirty_age_ns() / flush_ns).unwrap_or(CHAIN_MAX)
-            }
-        }
-    }
-
-    fn drain_rate(&self) -> u64 {
-        match self.estimator.blocks_per_second.load(Ordering::Relaxed) {
-            0 => DRAIN_ASSUMED,
-            rate => rate,
-        }
-    }
-
-    /// How long it would take to make everything durable. In `ordered` mode each epoch is written out for itself,
-    /// and the backing is flushed after each: many small ones take much longer than their blocks in one run.
-    fn flush_predicted_ns(&self) -> u64 {
-        let debt = self.gauges.debt();
-        let epochs = match self.gauges.is_ordered() {
-            true => self.closed_epochs() + u32::from(self.gauges.open.load(Ordering::Relaxed) > 0),
-            false => 1,
-        };
-        let epochs = epochs.max(1);
-        let together_ns = u64::from(debt) * 1_000_000_000 / self.drain_rate().max(1);
-        let run_ns = self.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
-        let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
-        let flushes_ns =
-            self.estimator.flush_ns.load(Ordering::Relaxed).saturating_mul(epochs.into());
-        together_ns.max(apart_ns).saturating_add(flushes_ns)
+    /// What this volume holds that its backing does not have. Only for a volume that has failed
+    /// (C8), or whose lanes are at rest: nothing may be written while the rescue is used.
+    ///
+    /// # Errors
+    /// Its memory has been damaged.
+    pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
+        Rescue::over(self.arena.memory().clone())
     }
 
     /// What was counted so far, and how things stand at `now_ns`.
     pub fn counters(&self, now_ns: u64) -> Counters {
         let mut all = Counters::default();
-        for entry in &self.shards {
+        for entry in self.shards.iter() {
             let (counters, held) = entry.shard.peek(|shard| {
                 shard.settle(&self.gauges);
                 (shard.counters, shard.held())
@@ -439,45 +231,34 @@ impl Shared {
             all += &counters;
             all.blocks_held += u64::from(held);
         }
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        all.flushes = load(&self.flushes);
-        all.flushes_backing = load(&self.flushes_backing);
-        all.epochs = load(&self.epochs_durable);
-        all.writes_urgent = load(&self.writes_urgent);
-        all.hit_ns = load(&self.gauges.hit_ns);
-        all.changes_slowed = load(&self.throttle.slowed);
-        all.slowed_ns = load(&self.throttle.slowed_ns);
-        all.drain_window = u64::from(self.estimator.window(Foreground::default()));
-        [all.errors_read, all.errors_write, all.errors_flush] =
-            [load(&self.errors[0]), load(&self.errors[1]), load(&self.errors[2])];
-        all.blocks_recovered = load(&self.recovered);
-        all.headers_rejected = load(&self.rejected);
-        all.blocks_dirty = u64::from(self.dirty_blocks());
-        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
-        all.allowance_blocks = u64::from(self.gauges.allowance.load(Ordering::Relaxed));
-        all.dirty_age_ns = self.gauges.age(now_ns);
-        all.epochs_closed = u64::from(self.closed_epochs());
-        all.backing_read_ns = match load(&self.gauges.backing_read_ns) {
-            u64::MAX => 0,
-            measured => measured,
-        };
-        all.drain_blocks_per_second = load(&self.estimator.blocks_per_second);
-        all.flush_predicted_ns = self.flush_predicted_ns();
+        self.stats.count(&mut all);
+        self.throttle.count(&mut all);
+        self.writeback.estimator.count(&mut all);
+        self.backing.health.count(&mut all);
+        self.gauges.count(&mut all, now_ns);
         self.bypass.count(&mut all, now_ns);
-        all.failed = u64::from(self.has_failed());
+        all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
+        all.flush_predicted_ns = self.flush_predicted_ns();
         all
+    }
+
+    /// How long it would take to make everything durable.
+    fn flush_predicted_ns(&self) -> u64 {
+        let (debt, epochs) = (self.gauges.debt(), self.gauges.epochs_to_flush());
+        let run_ns = self.writeback.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
+        limits::flush_predicted_ns(debt, epochs, run_ns, self.writeback.estimator.pace())
     }
 
     /// The latencies measured so far.
     pub fn histograms(&self) -> Histograms {
-        self.latencies.snapshot()
+        self.stats.latencies.snapshot()
     }
 
     /// A read that was answered from memory took so long. The engine has no clock that could tell:
     /// the layer that serves it and has one times a hit now and then (one in a thousand tells enough, and
     /// the two looks at the clock cost as much as a small hit) and says it here.
     pub fn hit_sampled(&self, ns: u64) {
-        self.latencies.hit_ns.record(ns);
+        self.stats.latencies.hit_ns.record(ns);
         let gauge = &self.gauges.hit_ns;
         let before = gauge.load(Ordering::Relaxed);
         let now = if before == 0 { ns } else { before - before / 8 + ns / 8 };
@@ -490,7 +271,7 @@ impl Shared {
     /// If one does not hold.
     pub fn check(&self) {
         let mut sums = (0, 0, 0);
-        for entry in &self.shards {
+        for entry in self.shards.iter() {
             let found = entry.shard.peek(|shard| shard.check(&self.gauges));
             sums = (sums.0 + found.0, sums.1 + found.1, sums.2 + found.2);
         }
@@ -498,6 +279,61 @@ impl Shared {
         assert_eq!(sums.1, self.gauges.open.load(Ordering::SeqCst), "open blocks");
         assert_eq!(sums.2, self.gauges.under_way.load(Ordering::SeqCst), "blocks under way");
         assert!(self.gauges.remaining.load(Ordering::SeqCst) >= 0);
+    }
+}
+
+/// Steps in which several parts must be told.
+impl Shared {
+    /// The open epoch is about to be closed. To be noted in the section that decides it.
+    pub(crate) fn note_closing(&self, epochs: &mut Epochs) {
+        epochs.closes(self.gauges.close());
+        self.show_closed(epochs);
+    }
+
+    /// Shows how many epochs are closed, and since when, to those who do not ask the epochs. Ends the order of
+    /// what is closed before what passes, if no setting wants it any more and nothing is closed that was promised
+    /// it. In a section of the epochs: nothing can be closed meanwhile. (A flush that closes something because it
+    /// had not heard of the change yet finds out when that is done: see `request/flush.rs`.)
+    pub(crate) fn show_closed(&self, epochs: &Epochs) {
+        let closed = epochs.closed();
+        self.gauges.show_closed(closed, epochs.closed_since());
+        let waits = closed > 0 && !planted(Bug::SwitchWithoutDrain);
+        if self.gauges.is_ordered() && !self.settings.wants_order() && !waits {
+            self.gauges.end_order(&self.arena);
+            // A flush waits for the debt again.
+            self.gauges.set_allowance(&self.settings.now(), self.writeback.estimator.pace());
+        }
+    }
+
+    /// C8: the operator says that the backing is well again; what is dirty will be tried again, from
+    /// now on for `retry_time`. What went past the cache and was not flushed may be lost. Does nothing
+    /// while a discard is under way: that clears the error itself.
+    pub fn clear_error(&self) {
+        if self.epochs.peek(|epochs| self.backing.health.clear(epochs)) {
+            self.gauges.urgent.store(true, Ordering::SeqCst);
+            self.wake_all();
+        }
+    }
+
+    /// Wakes every task that must hear that the volume has failed, or serves again.
+    pub(crate) fn wake_all(&self) {
+        self.epochs.changed.notify();
+        self.writeback.work.notify();
+        self.writeback.kick.notify();
+        self.throttle.work_ends();
+        // Writers that wait for room must hear that there will be none.
+        self.shards.notify();
+        self.epochs.freed.notify();
+    }
+
+    /// Ends the workers, the flusher and the watchdog once they are at rest. Drain first.
+    pub fn stop(&self) {
+        self.tasks.begin_stop();
+        self.writeback.work.notify();
+        self.writeback.kick.notify();
+        self.epochs.changed.notify();
+        self.tasks.ended.notify();
+        self.backing.stall.nudge();
     }
 }
 

@@ -1,6 +1,65 @@
 //! What is asked of the backing, and what is done when it fails or does not answer.
 
 pub(crate) mod flush_gate;
+pub(crate) mod health;
 pub(crate) mod in_flight;
 pub(crate) mod retry;
 pub(crate) mod watchdog;
+
+use crate::arena::Arena;
+use crate::backing::flush_gate::FlushGate;
+use crate::backing::health::Health;
+use crate::backing::in_flight::InFlight;
+use alloc::sync::Arc;
+use block::Stall;
+use core::sync::atomic::{AtomicU64, Ordering};
+use lane::{Event, Lock};
+
+/// What the lanes know of the backing.
+pub(crate) struct Backing {
+    /// What it may have lost, and whether the volume has failed for that.
+    pub(crate) health: Health,
+    pub(crate) flush_gate: Lock<FlushGate>,
+    /// A flush of the backing has ended.
+    pub(crate) flush_gate_changed: Event,
+    /// Requests that it has not answered.
+    pub(crate) in_flight: InFlight,
+    /// Whether some of them hang.
+    pub(crate) stall: Arc<Stall>,
+    stalls: AtomicU64,
+}
+
+impl Backing {
+    /// A backing of which nothing is known yet, under this arena.
+    pub(crate) fn new(arena: Arena) -> Backing {
+        Backing {
+            health: Health::new(arena),
+            flush_gate: Lock::default(),
+            flush_gate_changed: Event::new(),
+            in_flight: InFlight::default(),
+            stall: Arc::default(),
+            stalls: AtomicU64::new(0),
+        }
+    }
+
+    /// How often a stall has begun or ended: odd from before the first task is told until after the
+    /// last one is.
+    pub(crate) fn stalls(&self) -> u64 {
+        self.stalls.load(Ordering::SeqCst)
+    }
+
+    /// Says whether the backing hangs.
+    fn set_stalled(&self, stalled: bool) {
+        match (self.stall.is_on(), stalled) {
+            (false, true) => {
+                self.stalls.fetch_add(1, Ordering::SeqCst);
+                self.stall.set(true);
+            }
+            (true, false) => {
+                self.stall.set(false);
+                self.stalls.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+}

@@ -6,9 +6,7 @@
 
 use crate::backing::in_flight::{Ages, RequestKind, TICKS};
 use crate::request::Handle;
-use crate::shared::Shared;
 use block::{Error, Kind, Request, Result};
-use core::sync::atomic::Ordering;
 use lane::first;
 
 const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not answer in time");
@@ -16,48 +14,31 @@ const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not a
 impl Handle {
     /// Sends a request to the backing and waits for its answer, watched by the watchdog.
     pub(crate) async fn ask_below(&self, request: Request) -> Result {
-        let sent = self.shared.in_flight.sent(RequestKind::Change);
+        let sent = self.shared.backing.in_flight.sent(RequestKind::Change);
         let result = self.below.run(request).await;
-        self.shared.in_flight.answered(sent);
+        self.shared.backing.in_flight.answered(sent);
         result
     }
 }
 
-impl Shared {
-    /// Says whether the backing hangs.
-    fn set_stalled(&self, stalled: bool) {
-        match (self.stall.is_on(), stalled) {
-            (false, true) => {
-                self.stalls.fetch_add(1, Ordering::SeqCst);
-                self.stall.set(true);
-            }
-            (true, false) => {
-                self.stall.set(false);
-                self.stalls.fetch_add(1, Ordering::SeqCst);
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Watches until the volume stops.
-pub(crate) async fn bypass(handle: &Handle) {
+pub(crate) async fn watch(handle: &Handle) {
     let shared = &handle.shared;
     let mut ages = Ages::default();
     loop {
-        let seen = shared.ended.seen();
-        if shared.stopping.load(Ordering::SeqCst) {
+        let seen = shared.tasks.ended.seen();
+        if shared.tasks.are_stopping() {
             return;
         }
         let tick_ns = (shared.settings.stall_time_ns() / u64::from(TICKS)).max(1);
         let deadline = handle.lane.now() + tick_ns;
-        first(shared.ended.after(seen), handle.lane.sleep_until(deadline)).await;
-        let overdue = shared.in_flight.tick(&mut ages);
-        if overdue.changes && !shared.has_failed() {
+        first(shared.tasks.ended.after(seen), handle.lane.sleep_until(deadline)).await;
+        let overdue = shared.backing.in_flight.tick(&mut ages);
+        if overdue.changes && !shared.backing.health.has_failed() {
             handle.lane.turn().await;
-            shared.epochs.with(|epochs| shared.fail(epochs, HANGS));
+            shared.epochs.with(|epochs| shared.backing.health.fail(epochs, HANGS));
             shared.wake_all();
         }
-        shared.set_stalled(overdue.changes || overdue.reads);
+        shared.backing.set_stalled(overdue.changes || overdue.reads);
     }
 }

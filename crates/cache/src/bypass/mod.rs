@@ -4,7 +4,9 @@ pub(crate) mod guard;
 
 use crate::bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
+use crate::shard::Keeps;
 use crate::stats::counters::Counters;
+use block::WriteMode;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use lane::Lock;
 
@@ -100,8 +102,18 @@ impl View {
 impl Bypass {
     /// Whether what a read misses from this block on is not to be kept.
     #[inline]
-    pub(crate) fn leaves_out(&self, block: u64) -> bool {
+    fn leaves_out(&self, block: u64) -> bool {
         self.out.load(Ordering::Relaxed) & READS != 0 && !is_probe(block)
+    }
+
+    /// Whether blocks of a request that begins with this one may be kept.
+    #[inline]
+    pub(crate) fn keeps(&self, write: WriteMode, block: u64) -> Keeps {
+        match write {
+            WriteMode::None => Keeps::No,
+            _ if self.leaves_out(block) => Keeps::Bypass,
+            _ => Keeps::Yes,
+        }
     }
 
     /// Whether a write from this block on is to pass. Not while passing means to wait for what is

@@ -1,7 +1,10 @@
 //! What is dirty, in numbers that are read without a lock.
 
+use crate::arena::Arena;
+use crate::dirty::limits::{self, DirtyLimits, Pace};
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
+use crate::stats::counters::Counters;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// What all shards share: counts and measurements that are read inside sections.
@@ -50,34 +53,131 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
+    /// Of a volume that holds nothing.
+    pub(crate) fn new() -> Gauges {
+        Gauges {
+            sequence: AtomicU64::new(1),
+            dirty: AtomicU32::new(0),
+            open: AtomicU32::new(0),
+            remaining: AtomicI64::new(0),
+            open_since: AtomicU64::new(0),
+            closing_since: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            ordered: AtomicBool::new(false),
+            written_through: AtomicBool::new(false),
+            allowance: AtomicU32::new(u32::MAX),
+            backing_read_ns: AtomicU64::new(u64::MAX),
+            hit_ns: AtomicU64::new(0),
+            urgent: AtomicBool::new(false),
+            early: AtomicBool::new(false),
+            early_floor: AtomicU32::new(0),
+            full: AtomicBool::new(false),
+            under_way: AtomicU32::new(0),
+            settling: AtomicU32::new(0),
+            has_ranges: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds how things stand at `now_ns`.
+    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        all.hit_ns = self.hit_ns.load(Ordering::Relaxed);
+        all.blocks_dirty = u64::from(self.dirty.load(Ordering::SeqCst));
+        all.allowance_blocks = u64::from(self.allowance.load(Ordering::Relaxed));
+        all.dirty_age_ns = self.age(now_ns);
+        all.epochs_closed = u64::from(self.closed.load(Ordering::SeqCst));
+        all.backing_read_ns = match self.backing_read_ns.load(Ordering::Relaxed) {
+            u64::MAX => 0,
+            measured => measured,
+        };
+    }
+
+    /// From now on what is closed goes before what passes. It is noted first, for a successor.
+    pub(crate) fn begin_order(&self, arena: &Arena) {
+        arena.note_ordered(true);
+        self.ordered.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends that.
+    pub(crate) fn end_order(&self, arena: &Arena) {
+        self.ordered.store(false, Ordering::SeqCst);
+        arena.note_ordered(false);
+    }
+
+    /// Whether nothing has been changed since the open epoch began.
+    pub(crate) fn is_open_empty(&self) -> bool {
+        let write_through_done =
+            self.written_through.load(Ordering::SeqCst) && !planted(Bug::ForgetPasses);
+        self.open_since.load(Ordering::SeqCst) == 0 && !write_through_done
+    }
+
+    /// The open epoch is about to be closed: the next one has nothing in it. Returns since when this one has, plus
+    /// one; 0: it has nothing.
+    pub(crate) fn close(&self) -> u64 {
+        let since = self.open_since.swap(0, Ordering::Relaxed);
+        self.written_through.store(false, Ordering::SeqCst);
+        self.has_ranges.store(false, Ordering::SeqCst);
+        since
+    }
+
+    /// So many epochs are closed and not durable, the oldest since then, plus one; 0: they hold nothing.
+    pub(crate) fn show_closed(&self, closed: u32, since: u64) {
+        self.closed.store(closed, Ordering::SeqCst);
+        self.closing_since.store(since, Ordering::Relaxed);
+    }
+
+    /// What was dirty has been given up.
+    pub(crate) fn begin_anew(&self) {
+        let since = u64::from(planted(Bug::DiscardKeepsVersions));
+        self.open_since.store(since, Ordering::Relaxed);
+        self.written_through.store(false, Ordering::SeqCst);
+    }
+
     /// Whether what is closed goes before what passes.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
         self.ordered.load(Ordering::SeqCst)
     }
 
-    /// Blocks up to which the buffer may fill, whatever becomes of them (C6).
-    pub(crate) fn dirty_limit(&self, settings: &Settings) -> u32 {
-        match planted(Bug::IgnoreDirtyLimit) {
-            true => u32::MAX / 4,
-            false => settings.dirty_blocks_max,
-        }
+    /// How many blocks may be dirty.
+    #[inline]
+    pub(crate) fn limits(&self, dirty_blocks_max: u32) -> DirtyLimits {
+        DirtyLimits::new(dirty_blocks_max, self.allowance.load(Ordering::Relaxed))
     }
 
-    /// Blocks that may wait to be written out (C13).
-    pub(crate) fn debt_limit(&self, settings: &Settings) -> u32 {
-        let hard = self.dirty_limit(settings);
-        match planted(Bug::IgnoreDirtyLimit) || planted(Bug::IgnoreDebt) {
-            true => hard,
-            false => hard.min(self.allowance.load(Ordering::Relaxed)),
-        }
+    /// C13: how much may wait to be written out from now on, at the pace that was measured since this was told
+    /// before.
+    pub(crate) fn follow_pace(&self, settings: &Settings, pace: Pace) {
+        let before = self.allowance.load(Ordering::Relaxed);
+        let allowance = limits::sliding_allowance(
+            self.allowed(settings, pace),
+            before,
+            settings.dirty_blocks_max,
+            self.debt(),
+        );
+        self.allowance.store(allowance, Ordering::Relaxed);
     }
 
-    /// Blocks that the open epoch may hold: nearly half of what may be dirty, so that it can fill while the
-    /// closing one is written out. (An eighth of it may be on the backing already, and not durable.)
-    pub(crate) fn open_limit(&self, settings: &Settings) -> u32 {
-        let most = self.dirty_limit(settings);
-        (most / 16 * 7 + (most % 16 * 7).div_ceil(16)).min(self.debt_limit(settings))
+    /// The same from settings that were changed: what they allow holds at once (C12).
+    pub(crate) fn set_allowance(&self, settings: &Settings, pace: Pace) {
+        self.allowance.store(self.allowed(settings, pace), Ordering::Relaxed);
+    }
+
+    fn allowed(&self, settings: &Settings, pace: Pace) -> u32 {
+        // `ordered`: no flush waits for it, but it may not become too old.
+        let target_ns = match self.is_ordered() {
+            true => settings.dirty_age_ns,
+            false => settings.flush_target_ns,
+        };
+        limits::allowance(settings.dirty_blocks_max, target_ns, pace)
+    }
+
+    /// In how many epochs the debt would be made durable, each for itself.
+    pub(crate) fn epochs_to_flush(&self) -> u32 {
+        let open = || u32::from(self.open.load(Ordering::Relaxed) > 0);
+        match self.is_ordered() {
+            true => (self.closed.load(Ordering::SeqCst) + open()).max(1),
+            false => 1,
+        }
     }
 
     /// Blocks that a flush would have to write out. What is written, and only waits for the backing's own
@@ -115,19 +215,15 @@ impl Gauges {
         self.open.load(Ordering::Relaxed) > self.early_floor.load(Ordering::Relaxed)
     }
 
-    /// Whether the open epoch holds so much that it should be written out: three quarters of its
-    /// limit.
-    pub(crate) fn has_much_to_write(&self, settings: &Settings) -> bool {
-        let open = u64::from(self.open.load(Ordering::Relaxed));
-        open > 0 && open * 4 >= u64::from(self.open_limit(settings)) * 3
+    /// Whether the open epoch holds so much that it should be written out.
+    #[inline]
+    pub(crate) fn has_much_to_write(&self, limits: DirtyLimits) -> bool {
+        limits.has_much_to_write(self.open.load(Ordering::Relaxed))
     }
 
-    /// Whether so many blocks were written out early that the backing should be flushed for them: an eighth
-    /// of what the open epoch may hold.
-    pub(crate) fn has_much_to_settle(&self, settings: &Settings) -> bool {
-        let settling = self.settling.load(Ordering::SeqCst);
-        settling > 0
-            && settling >= self.open_limit(settings) / 8
+    /// Whether so many blocks were written out early that the backing should be flushed for them.
+    pub(crate) fn has_much_to_settle(&self, limits: DirtyLimits) -> bool {
+        limits.has_much_to_settle(self.settling.load(Ordering::SeqCst))
             && self.closed.load(Ordering::SeqCst) == 0
     }
 }

@@ -1,11 +1,9 @@
 //! How full the write buffer is, and what that makes a new block cost (see [`crate::dirty::throttle`]).
 
 use crate::dirty::gauges::Gauges;
-use crate::settings::Settings;
+use crate::dirty::limits::{DirtyLimits, SLOWED};
 use core::sync::atomic::Ordering;
 
-/// The last part of the room in which writers are slowed down: an eighth.
-const SLOWED: u32 = 8;
 /// The price of a block for one that was written out. Prices are counted in 1024ths.
 pub(crate) const ONE: u64 = 1024;
 
@@ -14,27 +12,16 @@ pub(crate) const ONE: u64 = 1024;
 pub(crate) struct Level {
     /// Dirty blocks of the open epoch.
     pub(crate) open: u32,
-    /// What they may be.
-    pub(crate) open_max: u32,
     /// Dirty blocks that wait to be written out.
     pub(crate) debt: u32,
-    /// What they may be.
-    pub(crate) debt_max: u32,
     /// Dirty blocks of all epochs.
     pub(crate) dirty: u32,
-    /// What they may be.
-    pub(crate) dirty_max: u32,
+    /// What these may be.
+    pub(crate) max: DirtyLimits,
     /// Blocks of closed epochs that are not written out.
     pub(crate) closing: u32,
     /// Closed epochs.
     pub(crate) closed: u32,
-}
-
-impl Gauges {
-    /// The last part of what the open epoch may hold, in which writers are slowed down.
-    pub(crate) fn last_part(&self, settings: &Settings) -> u32 {
-        self.open_limit(settings) / SLOWED
-    }
 }
 
 /// The price where so much of the last eighth is used.
@@ -50,7 +37,7 @@ fn used_of_last(level: u32, max: u32) -> u64 {
 }
 
 impl Level {
-    pub(crate) fn of(gauges: &Gauges, settings: &Settings) -> Level {
+    pub(crate) fn of(gauges: &Gauges, dirty_blocks_max: u32) -> Level {
         let open = gauges.open.load(Ordering::Relaxed);
         let dirty = gauges.dirty.load(Ordering::Relaxed);
         let closed = gauges.closed.load(Ordering::SeqCst);
@@ -62,23 +49,33 @@ impl Level {
         };
         Level {
             open,
-            open_max: gauges.open_limit(settings),
             debt: gauges.debt(),
-            debt_max: gauges.debt_limit(settings),
             dirty,
-            dirty_max: gauges.dirty_limit(settings),
+            max: gauges.limits(dirty_blocks_max),
             closing,
             closed,
         }
+    }
+
+    /// Whether so many blocks more may be dirty.
+    #[inline]
+    pub(crate) fn has_room_for(&self, new: u32) -> bool {
+        self.has_room_behind(new) && self.open + new <= self.max.open
+    }
+
+    /// The same of blocks that can neither pass nor wait for the next epoch: only the hard limits hold them back.
+    #[inline]
+    pub(crate) fn has_room_behind(&self, new: u32) -> bool {
+        self.dirty + new <= self.max.dirty && self.debt + new <= self.max.debt
     }
 
     /// Whether the last eighth of the room is in use.
     #[inline]
     pub(crate) fn is_filling(&self) -> bool {
         let near = |level: u32, max: u32| level > max - max / SLOWED;
-        near(self.open, self.open_max)
-            || near(self.debt, self.debt_max)
-            || near(self.dirty, self.dirty_max)
+        near(self.open, self.max.open)
+            || near(self.debt, self.max.debt)
+            || near(self.dirty, self.max.dirty)
     }
 
     /// Whether writers may have to be slowed down: the quick look.
@@ -96,15 +93,15 @@ impl Level {
     /// What the open epoch may come to hold before the closed ones are durable.
     fn open_room(&self) -> u32 {
         let held = self.dirty.saturating_sub(self.open);
-        self.open_max.min(self.dirty_max.saturating_sub(held))
+        self.max.open.min(self.max.dirty.saturating_sub(held))
     }
 
     /// Whether there is room again, after there was none: a quarter of it.
     pub(crate) fn has_room_again(&self) -> bool {
         let below = |level: u32, max: u32| level <= max - max / 4;
-        below(self.open, self.open_max)
-            && below(self.debt, self.debt_max)
-            && below(self.dirty, self.dirty_max)
+        below(self.open, self.max.open)
+            && below(self.debt, self.max.debt)
+            && below(self.dirty, self.max.dirty)
     }
 
     /// What one new block costs, in 1024ths of a block that is written out, where a flush takes as long as
@@ -123,14 +120,14 @@ impl Level {
         let beyond = (u64::from(self.open) + left).saturating_sub(u64::from(self.spread_from()));
         let whole = (left.saturating_mul(ONE) / u64::from(entry.max(1))).min(2 * ONE);
         let spread = whole * beyond.min(ramp) / ramp;
-        filling(used_of_last(self.debt, self.debt_max)).max(spread)
+        filling(used_of_last(self.debt, self.max.debt)).max(spread)
     }
 
     /// The same where room comes back bit by bit.
     pub(crate) fn filling(&self) -> u64 {
-        let open = used_of_last(self.open, self.open_max);
-        let debt = used_of_last(self.debt, self.debt_max);
-        filling(open.max(debt).max(used_of_last(self.dirty, self.dirty_max)))
+        let open = used_of_last(self.open, self.max.open);
+        let debt = used_of_last(self.debt, self.max.debt);
+        filling(open.max(debt).max(used_of_last(self.dirty, self.max.dirty)))
     }
 }
 
@@ -141,11 +138,9 @@ mod tests {
 
     const EMPTY: Level = Level {
         open: 0,
-        open_max: 8000,
         debt: 0,
-        debt_max: 16000,
         dirty: 0,
-        dirty_max: 16000,
+        max: DirtyLimits { dirty: 16000, debt: 16000, open: 8000 },
         closing: 0,
         closed: 0,
     };

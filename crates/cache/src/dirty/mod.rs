@@ -2,4 +2,5 @@
 
 pub(crate) mod gauges;
 pub(crate) mod level;
+pub(crate) mod limits;
 pub(crate) mod throttle;

@@ -22,8 +22,10 @@
 //! all others find the backing no busier than without it. If the buffer does fill up all the same,
 //! changes go past it.
 
-use crate::dirty::level::ONE;
+use crate::dirty::level::{Level, ONE};
+use crate::dirty::limits::Pace;
 use crate::planted::{Bug, planted};
+use crate::stats::counters::Counters;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lane::Event;
 
@@ -54,8 +56,8 @@ pub(crate) struct Throttle {
     waiting: AtomicU32,
     bells: [Event; BELLS],
     /// Changes that have waited for it, and how long in all.
-    pub(crate) slowed: AtomicU64,
-    pub(crate) slowed_ns: AtomicU64,
+    slowed: AtomicU64,
+    slowed_ns: AtomicU64,
 }
 
 impl Default for Throttle {
@@ -79,13 +81,46 @@ impl Default for Throttle {
 pub(crate) enum ThrottleWait {
     /// At once.
     Come,
-    /// When so much has been written out ([`Pace::after`]).
+    /// When so much has been written out ([`Throttle::after`]).
     After(u64),
     /// At this time, in nanoseconds.
     At(u64),
 }
 
 impl Throttle {
+    /// When the answer of a change may go that has brought so many new blocks into a buffer of this level.
+    /// `ordered`: every epoch ends with a flush of the backing.
+    pub(crate) fn turn(
+        &self,
+        new: u32,
+        level: &Level,
+        ordered: bool,
+        pace: Pace,
+        now_ns: u64,
+    ) -> ThrottleWait {
+        let (block_ns, flush_ns) = (pace.block_ns(), pace.flush_ns);
+        let price = match ordered {
+            true => level.filling(),
+            false => level.price(flush_ns / block_ns),
+        };
+        let price = price.min(PRICE_MAX) * u64::from(new);
+        let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
+        match price {
+            0 => ThrottleWait::Come,
+            // In that flush nothing is written out, and the open epoch comes behind the closed
+            // ones: each block that is dirty has its share of those.
+            _ if ordered => {
+                let blocks = u64::from(level.dirty.max(1));
+                let epochs = u64::from(level.closed + u32::from(level.closed > 0));
+                let flush_ns = flush_ns.saturating_mul(epochs.min(blocks)) / blocks;
+                self.claim_time(takes_ns(block_ns + flush_ns), now_ns)
+            }
+            _ if self.is_working() => self.claim(price),
+            // The backing flushes, for as long as it takes, or the workers have not begun yet.
+            _ => self.claim_time(takes_ns(block_ns), now_ns),
+        }
+    }
+
     /// A change claims its turn at this price, in 1024ths of a block.
     pub(crate) fn claim(&self, price: u64) -> ThrottleWait {
         let mine = self.claimed.fetch_add(price, Ordering::SeqCst) + price;
@@ -129,6 +164,12 @@ impl Throttle {
         self.slowed_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
+    /// Adds what was counted.
+    pub(crate) fn count(&self, all: &mut Counters) {
+        all.changes_slowed = self.slowed.load(Ordering::Relaxed);
+        all.slowed_ns = self.slowed_ns.load(Ordering::Relaxed);
+    }
+
     pub(crate) fn is_working(&self) -> bool {
         self.working.load(Ordering::SeqCst)
     }
@@ -164,6 +205,13 @@ impl Throttle {
         });
         let before = before.unwrap_or_else(|granted| granted);
         self.ring(before, self.granted.load(Ordering::SeqCst));
+    }
+
+    /// So many requests of the write-out are under way. If all of them are zeros, no writer waits for them.
+    pub(crate) fn still_under_way(&self, requests: u32) {
+        if requests <= self.zeros_under_way() {
+            self.work_ends();
+        }
     }
 
     /// Nothing is being written out any more: no writer waits for that.

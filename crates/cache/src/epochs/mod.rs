@@ -28,6 +28,7 @@
 //! A volume also fails while its commit hangs in the backing (`backing/watchdog.rs`). The phase stays with the
 //! commit then, whatever the operator does: there is no second one before it has come back.
 
+pub(crate) mod locked;
 #[cfg(test)]
 mod tests;
 
@@ -136,7 +137,7 @@ pub(crate) enum Close {
 
 impl Epochs {
     /// `open`: the open epoch's number. `closed`: so many before it are not durable, the oldest of them
-    /// is half done. `since`: see [`Order::closes`], of all of them.
+    /// is half done. `since`: see [`Epochs::closes`], of all of them.
     pub(crate) fn new(open: u64, closed: u64, since: u64) -> Epochs {
         let mut each = VecDeque::with_capacity(CHAIN_MAX + 1);
         each.extend((0..closed).map(|_| since));

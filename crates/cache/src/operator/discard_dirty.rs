@@ -8,9 +8,8 @@ use crate::arena::superblock::Condition;
 use crate::epochs::{Epochs, IN_FLIGHT};
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
-use crate::shared::{ShardEntry, Shared};
+use crate::shard::shards::ShardEntry;
 use block::Result;
-use core::sync::atomic::Ordering;
 
 impl Cache {
     /// C8: gives up everything dirty, so that reads show the backing as it is, and clears the error.
@@ -34,30 +33,20 @@ impl Cache {
             open
         });
         let mut blocks = 0;
-        for entry in &shared.shards {
+        for entry in shared.shards.iter() {
             blocks += handle.discard_room(entry, open).await;
         }
-        shared.begin_anew();
+        // Nothing is dirty any more, and what was written past the cache has been given up with it.
+        shared.gauges.begin_anew();
+        shared.backing.health.give_up();
         handle.lane.turn().await;
         shared.epochs.with(|epochs| {
             epochs.end_discard();
             shared.show_closed(epochs);
-            shared.note_well();
+            shared.backing.health.note_well();
         });
         shared.wake_all();
         Ok(blocks)
-    }
-}
-
-impl Shared {
-    /// Nothing is dirty any more, and what was written past the cache has been given up with it.
-    fn begin_anew(&self) {
-        self.gauges
-            .open_since
-            .store(u64::from(planted(Bug::DiscardKeepsVersions)), Ordering::Relaxed);
-        self.gauges.written_through.store(false, Ordering::SeqCst);
-        self.tainted.store(false, Ordering::SeqCst);
-        self.rewrite.store(false, Ordering::SeqCst);
     }
 }
 

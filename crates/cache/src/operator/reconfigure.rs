@@ -4,13 +4,13 @@
 //! durable, what becomes laxer only after it, so that a request under way meanwhile finds the old
 //! meaning, the new one, or both. `ordered` is two things here: that a flush is answered at once, and
 //! that whatever passes waits for what is closed. The second is in force before the first, and ends
-//! only when nothing is closed any more (`Shared::leave_order`). The memory notes it, so that a
+//! only when nothing is closed any more (`Shared::show_closed`). The memory notes it, so that a
 //! successor keeps what this process has promised, whatever it promises itself.
 
+use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
 use crate::settings::{Settings, dirty_blocks, stall_time_ns};
-use crate::shared::Shared;
 use block::{Durability, Error, Kind, Result, WriteMode};
 use core::sync::atomic::Ordering;
 
@@ -33,6 +33,23 @@ pub struct Changes {
     pub retry_time_ns: Option<u64>,
     /// Whether the cache may step aside by itself (C12).
     pub guard: Option<bool>,
+}
+
+impl Changes {
+    /// These settings, with the changes.
+    fn over(&self, now: Settings, geometry: &Geometry) -> Settings {
+        let blocks = |bytes| dirty_blocks(Some(bytes), geometry);
+        Settings {
+            write: self.write.unwrap_or(now.write),
+            durability: self.durability.unwrap_or(now.durability),
+            dirty_blocks_max: self.dirty_bytes.map_or(now.dirty_blocks_max, blocks),
+            dirty_age_ns: self.dirty_age_ns.unwrap_or(now.dirty_age_ns),
+            flush_target_ns: self.flush_target_ns.unwrap_or(now.flush_target_ns),
+            retry_time_ns: self.retry_time_ns.unwrap_or(now.retry_time_ns),
+            stall_time_ns: self.retry_time_ns.map_or(now.stall_time_ns, stall_time_ns),
+            ..now
+        }
+    }
 }
 
 /// The settings of a change: before, until everything from before is durable, and after.
@@ -122,7 +139,7 @@ impl Cache {
     async fn switch(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         let before = shared.settings();
-        let switch = Switch::new(before, shared.wanted(changes));
+        let switch = Switch::new(before, changes.over(before, shared.geometry()));
         self.put(&switch.meanwhile, switch.wants_order()).await;
         // More than is allowed may also have been taken over from an earlier process, to which more was.
         let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
@@ -147,53 +164,16 @@ impl Cache {
         shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
         let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
         shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
-        shared.change_allowance();
+        shared.gauges.set_allowance(&shared.settings.now(), shared.writeback.estimator.pace());
         self.0.lane.turn().await;
         shared.epochs.with(|epochs| {
             if wants_order && !shared.gauges.is_ordered() {
-                shared.begin_order();
+                shared.gauges.begin_order(&shared.arena);
             }
             shared.settings.set_durability(settings.durability, wants_order);
             shared.show_closed(epochs);
         });
         // What waits may now do something else: for room, for what is closed, for the time to write out.
         shared.wake_all();
-    }
-}
-
-impl Shared {
-    /// The settings in force, with these changes.
-    fn wanted(&self, changes: &Changes) -> Settings {
-        let now = self.settings();
-        let blocks = |bytes| dirty_blocks(Some(bytes), self.geometry());
-        Settings {
-            write: changes.write.unwrap_or(now.write),
-            durability: changes.durability.unwrap_or(now.durability),
-            dirty_blocks_max: changes.dirty_bytes.map_or(now.dirty_blocks_max, blocks),
-            dirty_age_ns: changes.dirty_age_ns.unwrap_or(now.dirty_age_ns),
-            flush_target_ns: changes.flush_target_ns.unwrap_or(now.flush_target_ns),
-            retry_time_ns: changes.retry_time_ns.unwrap_or(now.retry_time_ns),
-            stall_time_ns: changes.retry_time_ns.map_or(now.stall_time_ns, stall_time_ns),
-            ..now
-        }
-    }
-
-    /// From now on what is closed goes before what passes. It is noted first.
-    pub(crate) fn begin_order(&self) {
-        self.arena.note_ordered(true);
-        self.gauges.ordered.store(true, Ordering::SeqCst);
-    }
-
-    /// Ends that, if no setting wants it any more and nothing is closed that was promised it. In a section
-    /// of the order: nothing can be closed meanwhile. (A flush that closes something because it had not
-    /// heard of the change yet finds out when that is done: see `request/flush.rs`.)
-    pub(crate) fn leave_order(&self, closed: u32) {
-        let waits = closed > 0 && !planted(Bug::SwitchWithoutDrain);
-        if self.gauges.is_ordered() && !self.settings.wants_order() && !waits {
-            self.gauges.ordered.store(false, Ordering::SeqCst);
-            self.arena.note_ordered(false);
-            // A flush waits for the debt again.
-            self.change_allowance();
-        }
     }
 }

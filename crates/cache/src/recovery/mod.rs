@@ -12,79 +12,66 @@ mod tests;
 
 use crate::arena::superblock::{Condition, Unrecoverable};
 use crate::arena::{Arena, ExtentHeader, Header};
+use crate::backing::health::Health;
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{CHAIN_MAX, Epochs, FIRST, NUMBERS, is_before};
 use crate::geometry::{Format, Geometry};
 use crate::planted::{Bug, planted};
-use crate::settings::Settings;
+use crate::settings::Live;
 use crate::shard::Shard;
-use crate::shared::Shared;
+use crate::shard::shards::Shards;
 use crate::spread::Spread;
+use crate::stats::volume::VolumeStats;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Error, Kind, Limits, Memory};
+use block::{Error, Kind};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use lane::Lock;
 
 const FAILED_BEFORE: Error = Error::new(
     Kind::Io,
     "write or flush: the volume had failed before it was started again, clear the error first",
 );
 
-impl Shared {
-    /// Makes the cache of a volume over an arena in `memory`, and takes over whatever dirty blocks
-    /// the arena holds from an earlier life (C7). An arena of zeros is a fresh one. A volume that had
-    /// failed starts failed (C8).
-    ///
-    /// `identity` names the backing, whatever it is called today: memory that holds the cache of
-    /// another one is refused.
-    ///
-    /// Before this, the caller must have fenced the old owner (C15): none of its writes to the
-    /// backing may still be under way.
-    ///
-    /// # Errors
-    /// The memory holds something else, or an arena of another geometry, backing or volume size.
-    ///
-    /// # Panics
-    /// If the memory is smaller than [`Arena::bytes`].
-    pub fn new(
-        below: &Limits,
-        geometry: Geometry,
-        settings: Settings,
-        identity: u64,
-        memory: Arc<Memory>,
-    ) -> Result<Arc<Shared>, Unrecoverable> {
-        let mut shared = Shared::empty(below, geometry, &settings, memory);
-        recover(&mut shared, identity)?;
-        Ok(Arc::new(shared))
-    }
+/// The parts of the shared half that a recovery fills.
+pub(crate) struct Parts<'a> {
+    pub(crate) geometry: Geometry,
+    pub(crate) sectors: u64,
+    pub(crate) settings: &'a Live,
+    pub(crate) arena: &'a Arena,
+    pub(crate) shards: &'a mut Shards,
+    pub(crate) gauges: &'a Gauges,
+    pub(crate) health: &'a Health,
+    pub(crate) stats: &'a VolumeStats,
 }
 
-fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
-    let (geometry, sectors) = (shared.geometry, shared.limits.sectors);
+/// Takes over what the arena holds, or makes a fresh one of it. Returns the epochs; those that are closed are to be
+/// shown before a task sees them.
+///
+/// # Errors
+/// The memory holds something else, or an arena of another geometry, backing or volume size.
+pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, Unrecoverable> {
+    let (geometry, sectors) = (shared.geometry, shared.sectors);
     if !shared.arena.is_mine(&geometry, sectors, identity)? {
         shared.arena.adopt(&geometry, sectors, identity);
         shared.arena.note_epoch(FIRST);
         if shared.settings.wants_order() {
-            shared.go_behind();
-        } else {
-            shared.arena.note_ordered(false);
+            return Ok(shared.go_behind());
         }
-        return Ok(());
+        shared.arena.note_ordered(false);
+        return Ok(Epochs::new(FIRST, 0, 0));
     }
     if planted(Bug::SpreadAnew) {
-        shared.spread = Spread::of(&Geometry { format: Format::Three, ..geometry });
+        shared.shards.spread = Spread::of(&Geometry { format: Format::Three, ..geometry });
     }
     let condition = shared.arena.condition();
     if condition == Condition::Discarding {
-        finish_discard(&shared.arena, &shared.arena.as_noted(&geometry));
+        finish_discard(shared.arena, &shared.arena.as_noted(&geometry));
     }
-    resize(&shared.arena, &geometry)?;
-    forget_durable(&shared.arena, &geometry);
+    resize(shared.arena, &geometry)?;
+    forget_durable(shared.arena, &geometry);
     shared.arena.note_none_durable();
-    let mut recovered_epochs = RecoveredEpochs::find(&shared.arena, &geometry);
+    let mut recovered_epochs = RecoveredEpochs::find(shared.arena, &geometry);
     if planted(Bug::MergeRecovered) {
         recovered_epochs.closed = recovered_epochs.closed.min(1);
     }
@@ -94,50 +81,44 @@ fn recover(shared: &mut Shared, identity: u64) -> Result<(), Unrecoverable> {
         // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
         // is closed, also if nothing is held of it.
         recovered_epochs.closed = recovered_epochs.closed.max(1);
-        shared.begin_order();
+        shared.gauges.begin_order(shared.arena);
     }
     shared.arena.note_epoch(recovered_epochs.open);
-    for entry in &mut shared.shards {
-        entry.shard.get_mut().recover(&recovered_epochs, &shared.gauges);
+    for entry in shared.shards.iter_mut() {
+        entry.shard.get_mut().recover(&recovered_epochs, shared.gauges);
     }
     let recovered = shared.gauges.dirty.load(Ordering::Relaxed);
-    shared.recovered.store(u64::from(recovered), Ordering::Relaxed);
     let rejected =
         shared.shards.iter_mut().map(|entry| entry.shard.get_mut().counters.headers_rejected);
-    shared.rejected.store(rejected.sum(), Ordering::Relaxed);
-    for entry in &mut shared.shards {
+    shared.stats.set_recovered(recovered, rejected.sum());
+    for entry in shared.shards.iter_mut() {
         entry.shard.get_mut().counters.headers_rejected = 0;
     }
     let is_dirty = recovered > 0 || recovered_epochs.ranges;
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
-        shared.fail(&mut epochs, FAILED_BEFORE);
-        shared.failed.store(true, Ordering::Relaxed);
+        shared.health.fail(&mut epochs, FAILED_BEFORE);
     }
-    shared.show_closed(&epochs);
-    shared.epochs = Lock::new(epochs);
     shared.gauges.sequence.store(recovered_epochs.sequence + 1, Ordering::Relaxed);
     shared.gauges.urgent.store(is_dirty, Ordering::Relaxed);
     // Also if nothing is dirty any more: what was may have been overtaken by what went past.
-    shared.flush_first.store(true, Ordering::Relaxed);
+    shared.health.set_flush_first(true);
     // As old as can be: the flusher starts at once.
     shared.gauges.open_since.store(u64::from(is_dirty), Ordering::Relaxed);
-    Ok(())
+    Ok(epochs)
 }
 
-impl Shared {
+impl Parts<'_> {
     /// `ordered`, in fresh memory: what used the backing before may not have flushed it. An
     /// empty epoch is closed before the open one, and nothing passes or is written before its flush.
-    fn go_behind(&mut self) {
-        self.begin_order();
-        for entry in &mut self.shards {
+    fn go_behind(&mut self) -> Epochs {
+        self.gauges.begin_order(self.arena);
+        for entry in self.shards.iter_mut() {
             entry.shard.get_mut().open_at(FIRST, 1);
         }
-        let epochs = Epochs::new(FIRST, 1, 0);
-        self.show_closed(&epochs);
-        self.epochs = Lock::new(epochs);
-        self.flush_first.store(true, Ordering::Relaxed);
+        self.health.set_flush_first(true);
+        Epochs::new(FIRST, 1, 0)
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::arena::State;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use block::{Block, Durability, Memory, Ram, WriteMode};

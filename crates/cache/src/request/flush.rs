@@ -4,14 +4,13 @@
 //! in its order. In `scratch` mode it does nothing.
 
 use crate::backing::flush_gate::Pass;
+use crate::dirty::limits;
 use crate::epochs::{Close, Start, Step};
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
-use crate::shared::Shared;
 use crate::writeback::commit;
 use alloc::sync::Arc;
 use block::{Block, Durability, Error, Kind, Limits, Request, Result, Stack, Stall};
-use core::sync::atomic::Ordering;
 use lane::Cost;
 
 /// A cache whose flushes make durable, whatever its clients' flushes do.
@@ -19,23 +18,6 @@ struct Durable(Cache);
 
 pub(crate) const LOST: Error =
     Error::new(Kind::Io, "flush: another request's flush of the backing failed");
-
-const CLEARED: Error = Error::new(
-    Kind::Io,
-    "flush: the volume has failed while this waited, and the operator has cleared the error",
-);
-
-impl Shared {
-    /// Whether no error was cleared since this was [`Shared::times_cleared`]. Else the volume had failed:
-    /// what had gone past the cache may be lost, and with it the newest version of what a waiter waits for.
-    /// Waiters report an error even if they never saw the failure.
-    pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
-        match self.times_cleared() == cleared {
-            true => Ok(()),
-            false => Err(CLEARED),
-        }
-    }
-}
 
 const NO_FLUSH: Error = Error::new(Kind::Invalid, "drain: this is for flushes");
 
@@ -47,7 +29,9 @@ impl Block for Durable {
     async fn run(&self, request: Request) -> Result {
         let handle = &self.0.0;
         match request {
-            Request::Flush if handle.shared.stall.is_on() => Err(handle.shared.stall.error()),
+            Request::Flush if handle.shared.backing.stall.is_on() => {
+                Err(handle.shared.backing.stall.error())
+            }
             Request::Flush => handle.flush().await,
             _ => Err(NO_FLUSH),
         }
@@ -71,11 +55,11 @@ impl Cache {
         // The flush is answered before the slots are released; here they should be clean, too.
         loop {
             handle.lane.turn().await;
-            let seen = handle.shared.epochs_changed.seen();
+            let seen = handle.shared.epochs.changed.seen();
             if !handle.shared.epochs.with(|epochs| epochs.is_releasing()) {
                 return Ok(());
             }
-            handle.shared.epochs_changed.after(seen).await;
+            handle.shared.epochs.changed.after(seen).await;
         }
     }
 }
@@ -84,28 +68,27 @@ impl Handle {
     /// Makes durable what the backing has: by a flush that begins after this was called.
     pub(crate) async fn flush_below(&self) -> Result {
         self.lane.turn().await;
-        let target = self.shared.flush_gate.with(|flush_gate| flush_gate.target());
+        let target = self.shared.backing.flush_gate.with(|flush_gate| flush_gate.target());
         let mut error = LOST;
         loop {
             self.lane.turn().await;
-            let seen = self.shared.flush_gate_changed.seen();
-            match self.shared.flush_gate.with(|flush_gate| flush_gate.step(target)) {
+            let seen = self.shared.backing.flush_gate_changed.seen();
+            match self.shared.backing.flush_gate.with(|flush_gate| flush_gate.step(target)) {
                 Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
-                Pass::Wait => self.shared.flush_gate_changed.after(seen).await,
+                Pass::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
                 Pass::Lead => {
-                    self.shared.flushes_backing.fetch_add(1, Ordering::Relaxed);
+                    self.shared.stats.count_flush_of_backing();
                     let result = self.ask_below(Request::Flush).await;
                     if let Err(found) = result {
                         error = found;
-                        // At once: killed now, a successor must not believe a flush of its own.
-                        self.shared.arena.note_flush_failed();
-                        // Before the other: what ends without having seen this is found by the task that acts on it.
-                        self.shared.flush_failures.fetch_add(1, Ordering::SeqCst);
-                        self.shared.tainted.store(true, Ordering::SeqCst);
+                        self.shared.backing.health.flush_failed();
                     }
                     self.lane.turn().await;
-                    self.shared.flush_gate.with(|flush_gate| flush_gate.report(result.is_ok()));
-                    self.shared.flush_gate_changed.notify();
+                    self.shared
+                        .backing
+                        .flush_gate
+                        .with(|flush_gate| flush_gate.report(result.is_ok()));
+                    self.shared.backing.flush_gate_changed.notify();
                 }
             }
         }
@@ -114,23 +97,23 @@ impl Handle {
     /// What a client's flush does, unless the backing hangs: then it is refused at once, so that tasks
     /// that are left behind do not pile up.
     pub(crate) async fn flush_for_client(&self) -> Result {
-        if self.shared.stall.is_on() {
-            return Err(self.shared.stall.error());
+        if self.shared.backing.stall.is_on() {
+            return Err(self.shared.backing.stall.error());
         }
-        let cleared = self.shared.times_cleared();
-        self.shared.flush_waiters.fetch_add(1, Ordering::SeqCst);
+        let cleared = self.shared.backing.health.times_cleared();
+        self.shared.epochs.flush_begins();
         let result = match self.shared.settings.durability() {
             Durability::Flush => self.flush().await,
             Durability::Ordered => self.close_epoch().await,
             Durability::Scratch => self.ignore().await,
         };
-        self.shared.flush_waiters.fetch_sub(1, Ordering::SeqCst);
-        result.and(self.shared.unless_cleared(cleared))
+        self.shared.epochs.flush_ends();
+        result.and(self.shared.backing.health.unless_cleared(cleared))
     }
 
     /// A flush that does nothing, unless the volume has failed (C8).
     async fn ignore(&self) -> Result {
-        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.count_flush();
         self.lane.turn().await;
         self.shared.epochs.with(|epochs| epochs.failure())
     }
@@ -139,15 +122,16 @@ impl Handle {
     /// after it: closes the open epoch, if there is anything in it.
     async fn close_epoch(&self) -> Result {
         self.lane.charge(Cost::Flush, 1);
-        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.count_flush();
         let mut target = None;
         loop {
             self.lane.turn().await;
-            let seen = self.shared.epochs_changed.seen();
+            let seen = self.shared.epochs.changed.seen();
+            let flush_ns = self.shared.writeback.estimator.pace().flush_ns;
             let step = self.shared.epochs.with(|epochs| {
                 let target = *target.get_or_insert(epochs.target());
-                let most = self.shared.chain_max();
-                let step = epochs.close_step(target, self.shared.is_open_empty(), most);
+                let most = limits::chain_max(self.shared.settings.dirty_age_ns(), flush_ns);
+                let step = epochs.close_step(target, self.shared.gauges.is_open_empty(), most);
                 if matches!(step, Close::Lead { .. }) {
                     self.shared.note_closing(epochs);
                 }
@@ -159,11 +143,11 @@ impl Handle {
                     return self.make_durable(target.expect("asked for above")).await;
                 }
                 Close::Done(result) => return result,
-                Close::Wait => self.shared.epochs_changed.after(seen).await,
+                Close::Wait => self.shared.epochs.changed.after(seen).await,
                 Close::Lead { epoch } => {
                     commit::close(self, epoch, false).await;
                     if !planted(Bug::LeaveClosed) {
-                        self.shared.kick.notify();
+                        self.shared.writeback.kick.notify();
                     }
                 }
             }
@@ -180,7 +164,7 @@ impl Handle {
     /// Makes durable everything that was completed before this was called (C1).
     pub(crate) async fn flush(&self) -> Result {
         self.lane.charge(Cost::Flush, 1);
-        self.shared.flushes.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.count_flush();
         self.lane.turn().await;
         let target = self.shared.epochs.with(|epochs| match planted(Bug::JoinRunningFlush) {
             true => epochs.running_target(),
@@ -193,7 +177,7 @@ impl Handle {
     async fn make_durable(&self, target: u64) -> Result {
         loop {
             self.lane.turn().await;
-            let seen = self.shared.epochs_changed.seen();
+            let seen = self.shared.epochs.changed.seen();
             let step = self.shared.epochs.with(|epochs| {
                 let step = epochs.step(target);
                 if matches!(step, Step::Lead { start: Start::Close, .. }) {
@@ -203,7 +187,7 @@ impl Handle {
             });
             match step {
                 Step::Done(result) => return result,
-                Step::Wait => self.shared.epochs_changed.after(seen).await,
+                Step::Wait => self.shared.epochs.changed.after(seen).await,
                 Step::Lead { epoch, start } => commit::write_out(self, epoch, start).await,
             }
         }

@@ -3,11 +3,12 @@
 pub(crate) mod flush;
 pub(crate) mod read;
 pub(crate) mod status;
-mod throttling;
 pub(crate) mod write;
 pub(crate) mod write_through;
 
+use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
+use crate::dirty::level::Level;
 use crate::shard::{Glance, Source};
 use crate::shared::Shared;
 use alloc::rc::Rc;
@@ -63,10 +64,10 @@ impl Block for Cache {
         let at = request.extent()?;
         let shared = &self.0.shared;
         let (first, blocks) = blocks_of(&at);
-        if blocks > SLICE || u64::from(at.count) > shared.stretch(at.first) {
+        if blocks > SLICE || u64::from(at.count) > shared.shards.stretch(at.first) {
             return None;
         }
-        let entry = shared.entry(first);
+        let entry = shared.shards.of(first);
         match request {
             Request::Read { into, .. } => {
                 let at_once = self.0.at_once.get();
@@ -74,7 +75,7 @@ impl Block for Cache {
                     shard.glance(
                         &shared.gauges,
                         &shared.settings,
-                        shared.keeps(first),
+                        shared.bypass.keeps(shared.settings.write(), first),
                         at_once,
                         &at,
                         into,
@@ -113,7 +114,7 @@ impl Block for Cache {
                     return None;
                 };
                 let block = blocks_of(at).0;
-                Some((&self.0.shared.entry(block).nearer, block))
+                Some((&self.0.shared.shards.of(block).nearer, block))
             };
             for (nearer, block) in wave.iter().filter_map(place) {
                 nearer.place(block);
@@ -144,11 +145,22 @@ impl Block for Cache {
     }
 
     fn stall(&self) -> Option<&Arc<Stall>> {
-        Some(&self.0.shared.stall)
+        Some(&self.0.shared.backing.stall)
     }
 }
 
 impl Handle {
+    /// How full the buffer is.
+    pub(crate) fn level(&self) -> Level {
+        Level::of(&self.shared.gauges, self.shared.settings.dirty_blocks_max())
+    }
+
+    /// Changes that are on their way past the cache.
+    pub(crate) fn writing_through(&self) -> u32 {
+        let changes = self.shared.backing.in_flight.waiting(RequestKind::Change);
+        changes.saturating_sub(self.shared.writeback.estimator.in_flight())
+    }
+
     async fn change_or_flush(&self, request: Request) -> Result {
         match request {
             Request::Read { .. } => unreachable!("reads have their own way"),
@@ -163,7 +175,7 @@ impl Handle {
             Request::Flush => {
                 let start = self.lane.now();
                 let result = self.flush_for_client().await;
-                self.shared.latencies.flush_ns.record(self.lane.now() - start);
+                self.shared.stats.latencies.flush_ns.record(self.lane.now() - start);
                 result
             }
         }

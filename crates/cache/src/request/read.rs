@@ -1,10 +1,11 @@
 //! Reads: from memory, from the backing, or both.
 
+use crate::backing::health::Operation;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::request::{Handle, SLICE};
+use crate::shard::shards::ShardEntry;
 use crate::shard::{Fetch, Look};
-use crate::shared::ShardEntry;
 use block::{Buf, Extent, Request, Result};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -23,14 +24,14 @@ impl Handle {
     pub(crate) async fn read(&self, at: Extent, into: Buf) -> Result {
         let block = u64::from(crate::BLOCK_SECTORS);
         let run = u64::from(self.shared.geometry.run_blocks) * block;
-        let most = self.shared.stretch(at.first).min(run - at.first % block);
+        let most = self.shared.shards.stretch(at.first).min(run - at.first % block);
         if u64::from(at.count) <= most {
             return self.read_part(at, &into).await;
         }
         let mut done = 0;
         while done < at.count {
             let first = at.first + u64::from(done);
-            let most = self.shared.stretch(first).min(run - first % block);
+            let most = self.shared.shards.stretch(first).min(run - first % block);
             let count = most.min(u64::from(at.count - done)) as u32;
             let part = into.part(done, count);
             self.read_part(Extent::new(first, count), &part).await?;
@@ -41,11 +42,11 @@ impl Handle {
 
     async fn read_part(&self, at: Extent, into: &Buf) -> Result {
         let (first, blocks) = blocks_of(&at);
-        let entry = self.shared.entry(first);
+        let entry = self.shared.shards.of(first);
         loop {
             self.lane.turn().await;
             let seen = entry.changed.seen();
-            let keeps = self.shared.keeps(first);
+            let keeps = self.shared.bypass.keeps(self.shared.settings.write(), first);
             let look = entry.shard.with(|shard| {
                 shard.look(&self.shared.gauges, &self.shared.settings, keeps, &at, into)
             });
@@ -55,7 +56,9 @@ impl Handle {
                     self.lane.charge(Cost::Hit, blocks);
                     return Ok(());
                 }
-                Look::Wait if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
+                Look::Wait if self.shared.backing.stall.is_on() => {
+                    return Err(self.shared.backing.stall.error());
+                }
                 Look::Wait => entry.changed.after(seen).await,
                 Look::Fetch(fetch) => {
                     self.shared.bypass.saw(first, false);
@@ -111,13 +114,15 @@ impl Handle {
         self.lane.turn().await;
         let result = match self.below.try_now(&request) {
             Some(result) => result,
-            None if self.shared.stall.is_on() => return Err(self.shared.stall.error()),
+            None if self.shared.backing.stall.is_on() => {
+                return Err(self.shared.backing.stall.error());
+            }
             None => {
-                let sent = self.shared.in_flight.sent(RequestKind::Read);
+                let sent = self.shared.backing.in_flight.sent(RequestKind::Read);
                 let result = self.below.run(request).await;
-                self.shared.in_flight.answered(sent);
-                self.shared.estimator.foreground_served();
-                self.shared.latencies.miss_ns.record(self.lane.now() - start);
+                self.shared.backing.in_flight.answered(sent);
+                self.shared.writeback.estimator.foreground_served();
+                self.shared.stats.latencies.miss_ns.record(self.lane.now() - start);
                 result
             }
         };
@@ -130,7 +135,7 @@ impl Handle {
             self.shared.bypass.backing_read_took(took);
         }
         if result.is_err() {
-            self.shared.errors[0].fetch_add(1, Ordering::Relaxed);
+            self.shared.backing.health.count_error(Operation::Read);
         }
         result
     }

@@ -73,11 +73,11 @@ impl Handle {
         while first < at.end() {
             // One shard at a time, and not too long.
             let slice = SLICE * u64::from(crate::BLOCK_SECTORS);
-            let count = self.shared.stretch(first).min(slice).min(at.end() - first) as u32;
+            let count = self.shared.shards.stretch(first).min(slice).min(at.end() - first) as u32;
             let part = Extent::new(first, count);
             let (block, blocks) = blocks_of(&part);
             self.lane.turn().await;
-            self.shared.entry(block).shard.with(|shard| {
+            self.shared.shards.of(block).shard.with(|shard| {
                 if shard.knows_nothing() {
                     return push(Known::Nothing, u64::from(count));
                 }
@@ -118,15 +118,15 @@ impl Handle {
 
     /// Asks the backing once, as long as it answers at all.
     async fn ask_status(&self, at: Extent) -> Option<Result<Vec<Stretch>>> {
-        let stall = self.shared.stall.clone();
+        let stall = self.shared.backing.stall.clone();
         if stall.is_on() {
             return None;
         }
         let (below, shared) = (self.below.clone(), self.shared.clone());
         let mut running = self.lane.pin(async move {
-            let sent = shared.in_flight.sent(RequestKind::Read);
+            let sent = shared.backing.in_flight.sent(RequestKind::Read);
             let result = below.status(at).await;
-            shared.in_flight.answered(sent);
+            shared.backing.in_flight.answered(sent);
             result
         });
         let answer = poll_fn(|context| match Pin::new(&mut running).poll(context) {

@@ -1,13 +1,12 @@
 //! Changes (writes, zeros, discards): cut, admitted by their shards, made to wait.
 
 use crate::blocks::blocks_of;
-use crate::dirty::level::Level;
 use crate::dirty::throttle::ThrottleWait;
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
+use crate::shard::shards::ShardEntry;
 use crate::shard::{Admit, Change, Reason, Source};
-use crate::shared::ShardEntry;
-use block::{Error, Extent, Kind, Result};
+use block::{Error, Extent, Kind, Result, WriteMode};
 use core::sync::atomic::Ordering;
 use lane::Cost;
 
@@ -18,7 +17,7 @@ struct Part<'a> {
     at: Extent,
     source: Source<'a>,
     fua: bool,
-    /// [`Shared::stalls`] when its client sent it.
+    /// [`Backing::stalls`] when its client sent it.
     stalls: u64,
     /// It stands in its shard's line.
     lined_up: bool,
@@ -35,7 +34,7 @@ impl Handle {
     pub(crate) fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
         let (first, blocks) = blocks_of(&at);
         let large = blocks > self.shared.settings.absorb_blocks_max;
-        let barred = match self.shared.barred(first) {
+        let barred = match self.barred(first) {
             Some(reason) => Some(reason),
             None if fua => Some(Reason::Fua),
             None if large && matches!(source, Source::Data(_)) => Some(Reason::Large),
@@ -45,6 +44,19 @@ impl Handle {
         Change { at, source, fua, barred, now_ns: self.lane.now(), lined_up: false }
     }
 
+    /// Why a write that begins with this block may not be absorbed at the moment, if so (C11, C12).
+    #[inline]
+    fn barred(&self, block: u64) -> Option<Reason> {
+        let shared = &self.shared;
+        match shared.settings.write() {
+            WriteMode::Back if !shared.is_proven() => Some(Reason::Unproven),
+            WriteMode::Back | WriteMode::BackNow => {
+                shared.bypass.write_through(&shared.gauges, block).then_some(Reason::Bypass)
+            }
+            WriteMode::Through | WriteMode::None => Some(Reason::Mode),
+        }
+    }
+
     /// Whether a write gains nothing by being absorbed: writers are slowed down already, several wait, and it
     /// is half as large as the largest that are absorbed: as efficient alone as what it would be joined to.
     /// Not in `ordered` mode, where it would wait for what is closed.
@@ -52,14 +64,13 @@ impl Handle {
         if blocks * 2 < self.shared.settings.absorb_blocks_max || self.shared.gauges.is_ordered() {
             return false;
         }
-        let level = Level::of(&self.shared.gauges, &self.shared.settings.now());
-        level.is_filling()
-            && (self.shared.throttle.is_awaited() || self.shared.writing_through() > 0)
+        self.level().is_filling()
+            && (self.shared.throttle.is_awaited() || self.writing_through() > 0)
     }
 
     /// Absorbs a change at once, or refuses it. None: it has to wait, or passes.
     pub(crate) fn try_absorb(&self, entry: &ShardEntry, change: &Change) -> Option<Result> {
-        if self.shared.has_failed() {
+        if self.shared.backing.health.has_failed() {
             return Some(Err(FAILED));
         }
         if change.barred.is_some() {
@@ -72,7 +83,7 @@ impl Handle {
             Some(admit)
         })?;
         self.lane.charge(Cost::Absorb, blocks_of(&change.at).1);
-        self.shared.start_if(admit);
+        self.shared.writeback.start_if(&self.shared.gauges, admit);
         Some(Ok(()))
     }
 
@@ -86,8 +97,8 @@ impl Handle {
 
     /// Cuts a change where one decision must end, and sees each part through.
     pub(crate) async fn change_all(&self, at: Extent, source: Source<'_>, fua: bool) -> Result {
-        let stalls = self.shared.stalls.load(Ordering::SeqCst);
-        let cleared = self.shared.times_cleared();
+        let stalls = self.shared.backing.stalls();
+        let cleared = self.shared.backing.health.times_cleared();
         // Elsewhere an FUA write is a write and a flush, whatever ways its parts take.
         // (Also while settings change: in `ordered` mode it was promised more than its own data.)
         let changing =
@@ -98,7 +109,7 @@ impl Handle {
         while done < at.count {
             let first = at.first + u64::from(done);
             let left = u64::from(at.count - done);
-            let count = self.shared.stretch(first).min(left).min(cut(first, most)) as u32;
+            let count = self.shared.shards.stretch(first).min(left).min(cut(first, most)) as u32;
             let at = Extent::new(first, count);
             let whole = Part { at, source, fua: fua && durable, stalls, lined_up: false };
             let seen_through = match source {
@@ -119,22 +130,22 @@ impl Handle {
         if fua && !durable {
             self.flush_for_client().await?;
         }
-        if fua { self.shared.unless_cleared(cleared) } else { Ok(()) }
+        if fua { self.shared.backing.health.unless_cleared(cleared) } else { Ok(()) }
     }
 
-    /// Whether a change may not be admitted any more that was sent when this was [`Shared::stalls`].
+    /// Whether a change may not be admitted any more that was sent when this was [`Backing::stalls`].
     /// While the backing hangs, clients are told so, and what they had sent is left behind: admitted
     /// later, it could overwrite what they have sent since.
     fn is_left_behind(&self, stalls: u64) -> bool {
-        let told = stalls % 2 == 1 || self.shared.stalls.load(Ordering::SeqCst) != stalls;
+        let told = stalls % 2 == 1 || self.shared.backing.stalls() != stalls;
         told && !planted(Bug::AdmitLeftBehind)
     }
 
-    /// Why a change may not be admitted that was sent when [`Shared::stalls`] was this, if so.
+    /// Why a change may not be admitted that was sent when [`Backing::stalls`] was this, if so.
     fn refusal(&self, stalls: u64) -> Option<Error> {
-        match self.shared.has_failed() {
+        match self.shared.backing.health.has_failed() {
             true => Some(FAILED),
-            false => self.is_left_behind(stalls).then(|| self.shared.stall.error()),
+            false => self.is_left_behind(stalls).then(|| self.shared.backing.stall.error()),
         }
     }
 
@@ -168,7 +179,7 @@ impl Handle {
         });
         if change.lined_up && !part.lined_up {
             entry.changed.notify();
-            self.shared.wake_worker(self.lane.now());
+            self.wake_worker();
         }
         Ok((change, admit?))
     }
@@ -176,16 +187,16 @@ impl Handle {
     /// Sees one part of a change through. False: it is too large, and must be cut.
     async fn see_through(&self, mut part: Part<'_>) -> Result<bool> {
         let (first, blocks) = blocks_of(&part.at);
-        let entry = self.shared.entry(first);
+        let entry = self.shared.shards.of(first);
         loop {
             self.lane.turn().await;
             // Before the first look: a task that fails the volume on another lane rings after it is noted.
-            let (seen, freed) = (entry.changed.seen(), self.shared.freed.seen());
+            let (seen, freed) = (entry.changed.seen(), self.shared.epochs.freed.seen());
             let (change, admit) = self.ask(entry, &mut part)?;
             match admit {
                 Admit::Absorbed { throttle_blocks, .. } => {
                     self.lane.charge(Cost::Absorb, blocks);
-                    self.shared.start_if(admit);
+                    self.shared.writeback.start_if(&self.shared.gauges, admit);
                     self.wait_throttled(throttle_blocks).await;
                     return Ok(true);
                 }
@@ -202,9 +213,9 @@ impl Handle {
                 Admit::WaitForRoom { urgent } => {
                     if urgent {
                         self.shared.gauges.urgent.store(true, Ordering::SeqCst);
-                        self.shared.kick.notify();
+                        self.shared.writeback.kick.notify();
                     }
-                    self.shared.freed.after(freed).await;
+                    self.shared.epochs.freed.after(freed).await;
                 }
             }
         }
@@ -217,11 +228,12 @@ impl Handle {
         }
         let shared = &self.shared;
         let now = self.lane.now();
-        match shared.turn(throttle_blocks, now) {
+        let (level, pace) = (self.level(), shared.writeback.estimator.pace());
+        match shared.throttle.turn(throttle_blocks, &level, shared.gauges.is_ordered(), pace, now) {
             ThrottleWait::Come => return,
             ThrottleWait::After(mine) => {
                 let waiting = shared.throttle.waits();
-                shared.wake_worker_for_writer(now);
+                self.wake_worker_for_writer();
                 shared.throttle.after(mine).await;
                 drop(waiting);
             }

@@ -4,8 +4,8 @@ use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
 use crate::request::flush::LOST;
+use crate::shard::shards::ShardEntry;
 use crate::shard::{Change, Keeps, Source, WriteThroughEnd};
-use crate::shared::ShardEntry;
 use block::{Error, Fua, Kind, Request, Result};
 use core::sync::atomic::Ordering;
 
@@ -32,24 +32,26 @@ impl Handle {
     ) -> Result {
         if !change.fua {
             // From now on, not from its answer on: a flush that fails in between may have taken it.
-            self.shared.unkept.store(true, Ordering::SeqCst);
+            self.shared.backing.health.note_unkept();
         }
-        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        let failures = self.shared.backing.health.flush_failures();
         let mut result = self.send(change).await;
-        self.shared.estimator.foreground_wrote(self.lane.now());
+        self.shared.writeback.estimator.foreground_wrote(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
         let small = blocks <= self.shared.settings.absorb_blocks_max;
-        let keep = cache_copy && small && self.shared.keeps(first) == Keeps::Yes;
+        let keep = cache_copy
+            && small
+            && self.shared.bypass.keeps(self.shared.settings.write(), first) == Keeps::Yes;
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
-        self.shared.unflushed.store(true, Ordering::SeqCst);
+        self.shared.backing.health.note_written();
         self.shared.gauges.written_through.store(true, Ordering::SeqCst);
         if !change.fua || result.is_err() {
-            self.shared.unkept.store(true, Ordering::SeqCst);
+            self.shared.backing.health.note_unkept();
         }
         // It may have been taken along by a flush that failed after a good one had made its note here void.
         // After the note: either a flush that fails finds that, or this finds the flush.
-        if !change.fua && !self.shared.has_kept(failures) {
+        if !change.fua && !self.shared.backing.health.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
         let end = WriteThroughEnd { good: result.is_ok(), keep };
@@ -57,15 +59,15 @@ impl Handle {
             entry.shard.with(|shard| shard.write_through_done(&self.shared.gauges, change, end));
         entry.changed.notify();
         if drained || entry.has_work.load(Ordering::SeqCst) {
-            self.shared.epochs_changed.notify();
-            self.shared.wake_worker(self.lane.now());
+            self.shared.epochs.changed.notify();
+            self.wake_worker();
         }
         result
     }
 
     async fn send(&self, change: &Change<'_>) -> Result {
         let native = self.below.limits().fua == Fua::Native;
-        let failures = self.shared.flush_failures.load(Ordering::SeqCst);
+        let failures = self.shared.backing.health.flush_failures();
         self.ask_below(request_of(change, change.fua && native)).await?;
         if !change.fua || native {
             return Ok(());
@@ -76,7 +78,7 @@ impl Handle {
         self.flush_below().await?;
         // A flush that began when the write was there, and failed before we asked for ours, may have
         // taken it along.
-        match self.shared.has_kept(failures) {
+        match self.shared.backing.health.has_kept(failures) {
             true => Ok(()),
             false => Err(LOST),
         }

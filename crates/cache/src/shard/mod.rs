@@ -21,6 +21,7 @@ mod early_writeback;
 pub(crate) mod fetches;
 mod read;
 mod rebuild;
+pub(crate) mod shards;
 mod status;
 #[cfg(test)]
 mod tests;

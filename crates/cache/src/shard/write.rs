@@ -6,6 +6,7 @@ use crate::arena::{ExtentHeader, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches, whole_blocks_of};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::level::Level;
+use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
@@ -97,13 +98,14 @@ impl Shard {
         if met.early && matches!(change.source, Source::Zeros { .. }) {
             return Admit::Wait;
         }
-        let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met));
+        let level = Level::of(gauges, settings.dirty_blocks_max);
+        let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met, &level));
         let Some(reason) = barred else {
-            let throttle_blocks = Shard::throttle_blocks_for(gauges, settings, change, &met);
+            let throttle_blocks = Shard::throttle_blocks_for(change, &met, &level);
             return self.absorb(gauges, settings, change, throttle_blocks);
         };
         if met.partly {
-            return self.absorb_behind(gauges, settings, change, &met);
+            return self.absorb_behind(gauges, settings, change, &met, &level);
         }
         if gauges.is_ordered() && Shard::must_not_pass(gauges) {
             return match reason {
@@ -146,19 +148,15 @@ impl Shard {
             return None;
         }
         let met = self.meet(&change.at);
-        let waits = self.full(gauges, settings, change, &met).is_some()
-            || Shard::throttle_blocks_for(gauges, settings, change, &met) > 0;
+        let level = Level::of(gauges, settings.dirty_blocks_max);
+        let waits = self.full(gauges, settings, change, &met, &level).is_some()
+            || Shard::throttle_blocks_for(change, &met, &level) > 0;
         (!waits).then(|| self.absorb(gauges, settings, change, 0))
     }
 
     /// How many turns a change takes in a buffer that is nearly full: one for each new block.
-    fn throttle_blocks_for(
-        gauges: &Gauges,
-        settings: &Settings,
-        change: &Change,
-        met: &Met,
-    ) -> u32 {
-        match Level::of(gauges, settings).is_pressed() {
+    fn throttle_blocks_for(change: &Change, met: &Met, level: &Level) -> u32 {
+        match level.is_pressed() {
             true => Shard::slots_for(change).saturating_sub(met.open),
             false => 0,
         }
@@ -250,25 +248,21 @@ impl Shard {
         settings: &Settings,
         change: &Change,
         met: &Met,
+        level: &Level,
     ) -> Option<Reason> {
         if gauges.age(change.now_ns) > settings.dirty_age_ns {
             return Some(Reason::Late);
         }
         let slots = Shard::slots_for(change);
         let new = slots.saturating_sub(met.open);
-        let exceeds = |level: u32, limit: u32| level + new > limit;
-        if new > 0
-            && (exceeds(gauges.dirty.load(Ordering::Relaxed), gauges.dirty_limit(settings))
-                || exceeds(gauges.debt(), gauges.debt_limit(settings))
-                || exceeds(gauges.open.load(Ordering::Relaxed), gauges.open_limit(settings)))
-        {
+        if new > 0 && !level.has_room_for(new) {
             // A write that found none finds it again only when there is some: else a few would be absorbed in
             // turns with those that pass, and the workers would never get the better of them.
             gauges.full.store(true, Ordering::Relaxed);
             return Some(Reason::Full);
         }
         if new > 0 && !gauges.is_ordered() && gauges.full.load(Ordering::Relaxed) {
-            if !Level::of(gauges, settings).has_room_again() {
+            if !level.has_room_again() {
                 return Some(Reason::Full);
             }
             gauges.full.store(false, Ordering::Relaxed);
@@ -283,9 +277,9 @@ impl Shard {
             && !self.zeroes.has_room()
     }
 
-    /// Whether this shard lacks the slots; a sixteenth of them is kept for reading.
+    /// Whether this shard lacks the slots.
     fn no_slots(&self, slots: u32, new: u32) -> bool {
-        slots > self.available() || self.dirty + new > self.slots - (self.slots / 16).max(1)
+        slots > self.available() || self.dirty + new > limits::dirty_slots_max(self.slots)
     }
 
     /// A change that should pass but meets dirty data in part is absorbed over it (C12): then it is
@@ -296,13 +290,11 @@ impl Shard {
         settings: &Settings,
         change: &Change,
         met: &Met,
+        level: &Level,
     ) -> Admit {
         let slots = Shard::slots_for(change);
         let new = slots.saturating_sub(met.open);
-        let dirty = gauges.dirty.load(Ordering::Relaxed);
-        let stuck = new > 0
-            && (dirty + new > gauges.dirty_limit(settings)
-                || gauges.debt() + new > gauges.debt_limit(settings))
+        let stuck = new > 0 && !level.has_room_behind(new)
             || slots > self.available()
             || self.no_range(change);
         if stuck {
@@ -354,7 +346,7 @@ impl Shard {
         });
         // From its first change on, an epoch has an age that the flusher must watch.
         let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
-        let start = woken || gauges.has_much_to_write(settings);
+        let start = woken || gauges.has_much_to_write(gauges.limits(settings.dirty_blocks_max));
         Admit::Absorbed { start, throttle_blocks }
     }
 

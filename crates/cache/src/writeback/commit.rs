@@ -1,7 +1,8 @@
 //! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the backing, and
 //! releases what is durable then; so, too, without closing it, for what was written out early.
 
-use crate::backing::retry::{Pauses, TAINTED};
+use crate::backing::health::Operation;
+use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{Epochs, Start};
 use crate::planted::{Bug, planted};
@@ -20,7 +21,7 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         Start::Begin => begin(handle).await,
         Start::Resume => {}
     }
-    if shared.rewrite.swap(false, Ordering::SeqCst) {
+    if shared.backing.health.take_rewrite() {
         taint(handle).await;
     }
     if !flush_first(handle).await {
@@ -28,12 +29,12 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
     }
     let mut pauses = Pauses::new();
     loop {
-        shared.wake_workers();
+        handle.wake_workers();
         if !written(shared).await {
             return give_up(handle).await;
         }
         if flush_or_pause(handle, &mut pauses).await {
-            shared.set_allowance();
+            shared.gauges.follow_pace(&shared.settings.now(), shared.writeback.estimator.pace());
             break;
         }
     }
@@ -46,19 +47,18 @@ pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {
         epochs.durable(epoch);
         shared.show_closed(epochs);
     });
-    shared.epochs_durable.fetch_add(1, Ordering::Relaxed);
-    shared.latencies.write_out_ns.record(handle.lane.now() - begun);
-    shared.epochs_changed.notify();
+    shared.stats.count_epoch(handle.lane.now() - begun);
+    shared.epochs.changed.notify();
     // The open epoch may be written out early again, beside the release.
-    shared.kick.notify();
+    shared.writeback.kick.notify();
     slice_by_slice(handle, Shard::release).await;
     handle.lane.turn().await;
     shared.epochs.with(Epochs::released);
-    shared.epochs_changed.notify();
+    shared.epochs.changed.notify();
     // The flusher does nothing about the open epoch while another one is being written out.
-    shared.kick.notify();
+    shared.writeback.kick.notify();
     // Not before: a task that waits may have looked between two rooms' releases, and asks for no write-out.
-    shared.freed.notify();
+    shared.epochs.freed.notify();
 }
 
 /// Makes durable what was written out early, without closing its epoch: flush, release. False: not now.
@@ -68,17 +68,17 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
     if !shared.epochs.with(Epochs::begin_settling) {
         return false;
     }
-    if shared.rewrite.swap(false, Ordering::SeqCst) {
+    if shared.backing.health.take_rewrite() {
         taint(handle).await;
     }
-    for entry in &shared.shards {
+    for entry in shared.shards.iter() {
         handle.lane.turn().await;
         entry.shard.with(|shard| shard.begin_settling());
     }
     match flush_until_well(handle).await {
         true => slice_by_slice(handle, Shard::settle_written).await,
         false => {
-            for entry in &shared.shards {
+            for entry in shared.shards.iter() {
                 handle.lane.turn().await;
                 entry.shard.with(|shard| shard.cancel_settling());
             }
@@ -86,15 +86,15 @@ pub(crate) async fn settle(handle: &Handle) -> bool {
     }
     handle.lane.turn().await;
     shared.epochs.with(Epochs::settled);
-    shared.epochs_changed.notify();
-    shared.freed.notify();
+    shared.epochs.changed.notify();
+    shared.epochs.freed.notify();
     true
 }
 
 /// Flushes the backing, as often as it takes. False: the volume has failed.
 async fn flush_until_well(handle: &Handle) -> bool {
     let mut pauses = Pauses::new();
-    while !handle.shared.has_failed() {
+    while !handle.shared.backing.health.has_failed() {
         if flush_or_pause(handle, &mut pauses).await {
             return true;
         }
@@ -107,7 +107,7 @@ async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
     let begun = handle.lane.now();
     match flush_backing(handle).await {
         Ok(()) => {
-            handle.shared.estimator.flushed(handle.lane.now() - begun);
+            handle.shared.writeback.estimator.flushed(handle.lane.now() - begun);
             true
         }
         Err(error) => {
@@ -122,18 +122,18 @@ async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
 async fn give_up(handle: &Handle) {
     handle.lane.turn().await;
     handle.shared.epochs.with(Epochs::abandon);
-    handle.shared.epochs_changed.notify();
+    handle.shared.epochs.changed.notify();
 }
 
 /// After a recovery, flushes the backing before anything of an epoch reaches it. False: the volume
 /// has failed.
 async fn flush_first(handle: &Handle) -> bool {
-    let first = &handle.shared.flush_first;
-    if first.load(Ordering::SeqCst) {
+    let health = &handle.shared.backing.health;
+    if health.is_flush_first() {
         let is_well = planted(Bug::SkipFirstFlush) || flush_until_well(handle).await;
-        first.store(!is_well, Ordering::SeqCst);
+        health.set_flush_first(!is_well);
     }
-    !first.load(Ordering::SeqCst)
+    !health.is_flush_first()
 }
 
 /// Walks the shards: one counter for all would let a late write join an epoch already flushed.
@@ -141,7 +141,7 @@ async fn flush_first(handle: &Handle) -> bool {
 pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
     let shared = &handle.shared;
     shared.arena.note_epoch(epoch + 1);
-    for entry in &shared.shards {
+    for entry in shared.shards.iter() {
         handle.lane.turn().await;
         entry.shard.with(|shard| {
             shard.close(&shared.gauges);
@@ -152,14 +152,14 @@ pub(crate) async fn close(handle: &Handle, epoch: u64, begins: bool) {
     }
     handle.lane.turn().await;
     shared.epochs.with(Epochs::walked);
-    shared.epochs_changed.notify();
+    shared.epochs.changed.notify();
     // The open epoch is empty: there is room in it.
-    shared.freed.notify();
+    shared.epochs.freed.notify();
 }
 
 /// Walks the shards: the oldest closed epoch is the one to be written out.
 async fn begin(handle: &Handle) {
-    for entry in &handle.shared.shards {
+    for entry in handle.shared.shards.iter() {
         handle.lane.turn().await;
         entry.shard.with(|shard| shard.begin(&handle.shared.gauges));
     }
@@ -168,14 +168,14 @@ async fn begin(handle: &Handle) {
 /// Waits until everything of the closing epoch is on the backing. False: the volume has failed.
 async fn written(shared: &Shared) -> bool {
     loop {
-        let seen = shared.epochs_changed.seen();
-        if shared.has_failed() {
+        let seen = shared.epochs.changed.seen();
+        if shared.backing.health.has_failed() {
             return false;
         }
         if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
             return true;
         }
-        shared.epochs_changed.after(seen).await;
+        shared.epochs.changed.after(seen).await;
     }
 }
 
@@ -185,48 +185,29 @@ async fn flush_backing(handle: &Handle) -> Result {
     if planted(Bug::AckBeforeFlush) || skips {
         return Ok(());
     }
-    // Taken before the flush begins: what passes while it is under way belongs to the next one.
-    let unflushed = shared.unflushed.swap(false, Ordering::SeqCst);
-    if !unflushed || !handle.below.limits().flush_needed {
-        return Ok(());
-    }
-    // Only by a flush: without one, what is on its way past the cache is as it was.
-    let unkept = shared.unkept.swap(false, Ordering::SeqCst);
-    let failures = shared.arena.flushes_failed();
-    let mut result = handle.flush_below().await;
-    // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
-    if shared.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
-        result = Err(TAINTED);
-    }
-    if result.is_err() {
-        shared.unflushed.store(true, Ordering::SeqCst);
-        if unkept {
-            shared.unkept.store(true, Ordering::SeqCst);
+    match shared.backing.health.begin_flush(handle.below.limits().flush_needed) {
+        None => Ok(()),
+        Some(begun) => {
+            let result = handle.flush_below().await;
+            shared.backing.health.end_flush(begun, result)
         }
-    } else {
-        // Had one of these lost anything, it would have been written again before this flush.
-        shared.arena.note_flushes_mended(failures);
     }
-    result
 }
 
 /// The backing's flush failed: nothing written since the last good one can be trusted to be there
 /// (C8). What is still held is written again; if something is not, that is the end.
 async fn flush_failed(handle: &Handle, error: Error) {
     let shared = &handle.shared;
-    let retry_time_ns = match shared.unkept.load(Ordering::SeqCst) {
-        true => 0,
-        false => shared.settings.retry_time_ns(),
-    };
+    let retry_time_ns = shared.backing.health.flush_retry_time_ns(shared.settings.retry_time_ns());
     // First: what waits again then must not be sent if that is the end.
-    handle.backing_failed(error, 2, retry_time_ns).await;
+    handle.backing_failed(error, Operation::Flush, retry_time_ns).await;
     taint(handle).await;
 }
 
 /// Everything written since the last good flush waits again.
 async fn taint(handle: &Handle) {
     let shared = &handle.shared;
-    for entry in &shared.shards {
+    for entry in shared.shards.iter() {
         loop {
             handle.lane.turn().await;
             if !entry.shard.with(|shard| shard.taint(&shared.gauges, shared.geometry.slice_blocks))
@@ -241,7 +222,7 @@ async fn taint(handle: &Handle) {
 /// Releases what is durable in every shard, a few blocks in a section: `slice` says whether there are more.
 async fn slice_by_slice(handle: &Handle, slice: fn(&mut Shard, &Gauges, u32) -> bool) {
     let shared = &handle.shared;
-    for entry in &shared.shards {
+    for entry in shared.shards.iter() {
         loop {
             handle.lane.turn().await;
             if !entry.shard.with(|shard| slice(shard, &shared.gauges, shared.geometry.slice_blocks))

@@ -11,10 +11,10 @@
 //! about as long as they must, and shrinks when they take twice that: then they stand in line inside the
 //! device, and so do readers (TCP Vegas: Brakmo, Peterson, SIGCOMM 1994).
 
+use crate::dirty::limits::Pace;
+use crate::stats::counters::Counters;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
-pub(crate) const DRAIN_ASSUMED: u64 = 12_800;
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;
 /// A window of one run: windows are counted in 256ths.
@@ -32,9 +32,9 @@ const ALONE_ONE_IN: u32 = 256;
 #[derive(Debug)]
 pub(crate) struct Estimator {
     /// Blocks a second; 0: not measured yet.
-    pub(crate) blocks_per_second: AtomicU64,
+    blocks_per_second: AtomicU64,
     /// A flush of the backing, in nanoseconds.
-    pub(crate) flush_ns: AtomicU64,
+    flush_ns: AtomicU64,
     /// Of each class of runs the least time that one took, in nanoseconds; 0: not measured yet.
     least_ns: [AtomicU64; CLASSES],
     /// How many runs may be under way, in 256ths.
@@ -108,7 +108,7 @@ fn ease(gauge: &AtomicU64, sample: u64) {
 }
 
 impl Estimator {
-    /// A run may begin, if this says so; it must then be reported by [`Drain::end`] or [`Drain::cancel`].
+    /// A run may begin, if this says so; it must then be reported by [`Estimator::end`] or [`Estimator::cancel`].
     pub(crate) fn may_begin(&self, now_ns: u64, foreground: Foreground) -> bool {
         let wanted = !foreground.flush && self.alone.load(Ordering::SeqCst) != 0;
         // Where others are served beside it, a run is as alone as it can be. It is not worth that a writer
@@ -176,7 +176,7 @@ impl Estimator {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// A run of blocks begins that [`Drain::may_begin`] has let in, beside so many ranges of zeros. Where those
+    /// A run of blocks begins that [`Estimator::may_begin`] has let in, beside so many ranges of zeros. Where those
     /// are all that is under way, the rate is measured from now on: how long they take tells nothing of blocks.
     pub(crate) fn blocks_begin(&self, now_ns: u64, zeros: u32) {
         if self.in_flight() <= zeros + 1 {
@@ -328,12 +328,16 @@ impl Estimator {
         }
     }
 
-    /// Nanoseconds that the backing takes for a block at its best rate; `None`: not measured yet.
-    pub(crate) fn block_ns(&self) -> Option<u64> {
-        match self.blocks_per_second.load(Ordering::Relaxed) {
-            0 => None,
-            rate => Some((1_000_000_000 / rate).max(1)),
-        }
+    /// Adds what was measured.
+    pub(crate) fn count(&self, all: &mut Counters) {
+        all.drain_window = u64::from(self.window(Foreground::default()));
+        all.drain_blocks_per_second = self.blocks_per_second.load(Ordering::Relaxed);
+    }
+
+    /// How fast the backing takes what is written out, as far as is known.
+    pub(crate) fn pace(&self) -> Pace {
+        let measured = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
+        Pace::new(measured(&self.blocks_per_second), measured(&self.flush_ns))
     }
 }
 

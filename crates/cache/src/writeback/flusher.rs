@@ -11,72 +11,15 @@ use core::sync::atomic::Ordering;
 use core::task::Poll;
 use lane::first;
 
-impl Shared {
-    /// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for too old,
-    /// writers would wait for all of it.
-    fn date_recovered(&self, now_ns: u64) {
-        let since = &self.gauges.open_since;
-        let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
-        self.epochs.with(|epochs| {
-            epochs.date_recovered(now_ns + 1);
-            self.show_closed(epochs);
-        });
-    }
-
-    /// What the flusher must do.
-    fn due(&self, now_ns: u64) -> Due {
-        let gauges = &self.gauges;
-        if self.has_failed() {
-            return Due::Nothing;
-        }
-        let since = gauges.open_since.load(Ordering::Relaxed);
-        if gauges.urgent.swap(false, Ordering::SeqCst) {
-            self.writes_urgent.fetch_add(1, Ordering::Relaxed);
-            return Due::All;
-        }
-        // Half of the age is for waiting, half for writing.
-        let at_ns = (since.saturating_sub(1)).saturating_add(self.settings.dirty_age_ns() / 2);
-        if since > 0 && at_ns <= now_ns {
-            return Due::All;
-        }
-        let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
-        if gauges.closed.load(Ordering::SeqCst) > 0 {
-            // In `flush` mode a commit is under way, and rings when it is done.
-            return if gauges.is_ordered() { Due::Closed } else { later };
-        }
-        let limit = gauges.open_limit(&self.settings.now());
-        let full = gauges.has_much_to_write(&self.settings.now());
-        let may = !self.flush_first.load(Ordering::SeqCst)
-            && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
-        if full && !may {
-            return Due::All;
-        }
-        self.switch_early(full, may, limit / 2);
-        match gauges.has_much_to_settle(&self.settings.now()) || self.has_rest_to_settle() {
-            true => Due::Settle,
-            false => later,
-        }
-    }
-
-    /// Lets the workers write out blocks of the open epoch while there are many: from three quarters of its limit
-    /// on, down to a half. (What is rewritten until then is saved.)
-    fn switch_early(&self, full: bool, may: bool, floor: u32) {
-        let gauges = &self.gauges;
-        let some = gauges.open.load(Ordering::Relaxed) > floor;
-        let on = may && (full || some && gauges.early.load(Ordering::SeqCst));
-        gauges.early_floor.store(floor, Ordering::Relaxed);
-        gauges.early.store(on, Ordering::SeqCst);
-        if on {
-            self.wake_workers();
-        }
-    }
-
-    /// Whether the workers have come to rest, and left something that is written but not durable.
-    fn has_rest_to_settle(&self) -> bool {
-        !self.gauges.early.load(Ordering::SeqCst)
-            && self.estimator.in_flight() == 0
-            && self.gauges.settling.load(Ordering::SeqCst) > 0
-    }
+/// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for too old,
+/// writers would wait for all of it.
+fn date_recovered(shared: &Shared, now_ns: u64) {
+    let since = &shared.gauges.open_since;
+    let _ = since.compare_exchange(1, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
+    shared.epochs.with(|epochs| {
+        epochs.date_recovered(now_ns + 1);
+        shared.show_closed(epochs);
+    });
 }
 
 /// What the flusher must do.
@@ -93,31 +36,87 @@ enum Due {
     Nothing,
 }
 
+/// What there is to do at `now_ns`.
+fn due(handle: &Handle, now_ns: u64) -> Due {
+    let shared = &handle.shared;
+    let gauges = &shared.gauges;
+    if shared.backing.health.has_failed() {
+        return Due::Nothing;
+    }
+    let since = gauges.open_since.load(Ordering::Relaxed);
+    if gauges.urgent.swap(false, Ordering::SeqCst) {
+        shared.stats.count_urgent();
+        return Due::All;
+    }
+    // Half of the age is for waiting, half for writing.
+    let at_ns = (since.saturating_sub(1)).saturating_add(shared.settings.dirty_age_ns() / 2);
+    if since > 0 && at_ns <= now_ns {
+        return Due::All;
+    }
+    let later = if since > 0 { Due::At { ns: at_ns } } else { Due::Nothing };
+    if gauges.closed.load(Ordering::SeqCst) > 0 {
+        // In `flush` mode a commit is under way, and rings when it is done.
+        return if gauges.is_ordered() { Due::Closed } else { later };
+    }
+    let limits = shared.dirty_limits();
+    let full = gauges.has_much_to_write(limits);
+    let may = !shared.backing.health.is_flush_first()
+        && (!gauges.has_ranges.load(Ordering::SeqCst) || planted(Bug::EarlyUnderRange));
+    if full && !may {
+        return Due::All;
+    }
+    switch_early(handle, full, may, limits.early_floor());
+    match gauges.has_much_to_settle(limits) || has_rest_to_settle(shared) {
+        true => Due::Settle,
+        false => later,
+    }
+}
+
+/// Lets the workers write out blocks of the open epoch while there are many: from three quarters of its limit
+/// on, down to a half. (What is rewritten until then is saved.)
+fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
+    let gauges = &handle.shared.gauges;
+    let some = gauges.open.load(Ordering::Relaxed) > floor;
+    let on = may && (full || some && gauges.early.load(Ordering::SeqCst));
+    gauges.early_floor.store(floor, Ordering::Relaxed);
+    gauges.early.store(on, Ordering::SeqCst);
+    if on {
+        handle.wake_workers();
+    }
+}
+
+/// Whether the workers have come to rest, and left something that is written but not durable.
+fn has_rest_to_settle(shared: &Shared) -> bool {
+    !shared.gauges.early.load(Ordering::SeqCst)
+        && shared.writeback.estimator.in_flight() == 0
+        && shared.gauges.settling.load(Ordering::SeqCst) > 0
+}
+
 /// Keeps until the volume stops.
 pub(crate) async fn keep(handle: &Handle) {
     let shared = &handle.shared;
     if shared.gauges.is_ordered() {
         handle.lane.turn().await;
-        shared.date_recovered(handle.lane.now());
+        date_recovered(shared, handle.lane.now());
     }
     let mut armed_ns = None;
     loop {
-        let seen = shared.kick.seen();
-        if shared.stopping.load(Ordering::SeqCst) {
+        let seen = shared.writeback.kick.seen();
+        if shared.tasks.are_stopping() {
             return;
         }
         // An error has been counted and told to those that wait; the flusher asks for nothing.
-        match shared.due(handle.lane.now()) {
+        match due(handle, handle.lane.now()) {
             Due::All => _ = handle.flush().await,
             Due::Closed => _ = handle.write_out_closed().await,
             Due::Settle => {
                 if !commit::settle(handle).await {
                     // What is in the way rings.
-                    shared.kick.after(seen).await;
+                    shared.writeback.kick.after(seen).await;
                 }
             }
             Due::At { ns } => {
-                let kicked = shared.kick.after(seen);
+                let kicked = shared.writeback.kick.after(seen);
                 match armed_ns.replace(ns) == Some(ns) {
                     // The lane still has the timer of the last wait: another one for each ring would
                     // fill its heap.
@@ -125,7 +124,7 @@ pub(crate) async fn keep(handle: &Handle) {
                     false => first(kicked, handle.lane.sleep_until(ns)).await,
                 }
             }
-            Due::Nothing => shared.kick.after(seen).await,
+            Due::Nothing => shared.writeback.kick.after(seen).await,
         }
     }
 }

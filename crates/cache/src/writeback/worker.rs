@@ -1,19 +1,18 @@
-//! Writing out: the workers that carry runs of blocks to the backing. What tells them what is due is in
+//! Writing out: the workers that carry runs of blocks to the backing. What is due is decided in
 //! `writeback/commit.rs`.
 
+use crate::backing::health::{Operation, TAINTED};
 use crate::backing::in_flight::RequestKind;
-use crate::backing::retry::{Pauses, TAINTED};
+use crate::backing::retry::Pauses;
 use crate::backing::watchdog;
 use crate::dirty::gauges::Gauges;
-use crate::dirty::level::Level;
-use crate::epochs::Epochs;
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
 use crate::shard::zero_ranges::ZeroRun;
-use crate::shard::{Admit, Next, Run, Shard};
+use crate::shard::{Next, Run, Shard};
 use crate::shared::Shared;
 use crate::writeback::estimator::Foreground;
-use crate::writeback::flusher;
+use crate::writeback::{Writeback, flusher};
 use alloc::sync::Arc;
 use block::{Request, Result, Stack};
 use core::future::Future;
@@ -21,16 +20,6 @@ use core::pin::Pin;
 use core::sync::atomic::Ordering;
 use core::task::Poll;
 use lane::{Cost, Lane};
-
-/// Tasks of a lane beside its workers: the relay, and on one lane the flusher and the watchdog.
-const TASKS_BESIDE: u32 = 3;
-
-impl Shared {
-    /// The most tasks that [`Cache::attach`] starts on a lane.
-    pub fn tasks_a_lane(&self) -> usize {
-        (self.settings.workers + TASKS_BESIDE) as usize
-    }
-}
 
 impl Cache {
     /// Joins a lane to a volume's cache, over that lane's way to the backing. Starts the lane's
@@ -49,16 +38,16 @@ impl Cache {
 fn start(cache: &Cache) {
     let handle = &cache.0;
     let lane = &handle.lane;
-    handle.shared.lanes.fetch_add(1, Ordering::SeqCst);
+    let is_first = handle.shared.tasks.join();
     for member in 0..handle.shared.settings.workers {
         let cache = cache.clone();
         lane.spawn(async move { carry(&cache.0, member as usize).await })
             .expect("a lane has room for its workers");
     }
-    if !handle.shared.flusher_started.swap(true, Ordering::SeqCst) {
+    if is_first {
         if handle.shared.settings.stall_time_ns() > 0 {
             let cache = cache.clone();
-            let watchdog = async move { watchdog::bypass(&cache.0).await };
+            let watchdog = async move { watchdog::watch(&cache.0).await };
             lane.spawn(watchdog).expect("a lane has room for the watchdog");
         }
         let cache = cache.clone();
@@ -69,90 +58,51 @@ fn start(cache: &Cache) {
     lane.spawn(async move { relay(&relayed.0).await }).expect("a lane has room for the relay");
 }
 
-impl Shared {
-    /// Wakes the flusher if enough has gathered.
-    pub(crate) fn start_if(&self, admit: Admit) {
-        // While the workers write out early, it is the one to say that the flusher should look. It may also have
-        // found nothing that it may write, and be at rest: zeros are pending there since.
-        let first = || !self.gauges.early.load(Ordering::SeqCst) || self.estimator.in_flight() == 0;
-        if matches!(admit, Admit::Absorbed { start: true, .. }) && first() {
-            self.kick.notify();
-        }
-    }
-
-    /// Whether nothing has been changed since the open epoch began.
-    pub(crate) fn is_open_empty(&self) -> bool {
-        let gauges = &self.gauges;
-        let write_through_done =
-            gauges.written_through.load(Ordering::SeqCst) && !planted(Bug::ForgetPasses);
-        gauges.open_since.load(Ordering::SeqCst) == 0 && !write_through_done
-    }
-
-    /// The open epoch is about to be closed. To be noted in the section that decides it.
-    pub(crate) fn note_closing(&self, epochs: &mut Epochs) {
-        epochs.closes(self.gauges.open_since.swap(0, Ordering::Relaxed));
-        self.gauges.written_through.store(false, Ordering::SeqCst);
-        self.gauges.has_ranges.store(false, Ordering::SeqCst);
-        self.show_closed(epochs);
-    }
-
-    /// Shows how many epochs are closed, and since when, to those that do not ask the order.
-    pub(crate) fn show_closed(&self, epochs: &Epochs) {
-        self.gauges.closed.store(epochs.closed(), Ordering::SeqCst);
-        self.gauges.closing_since.store(epochs.closed_since(), Ordering::Relaxed);
-        self.leave_order(epochs.closed());
-    }
-}
-
 /// Makes the lane's tasks look up when the backing stops to answer, and when it answers again.
 async fn relay(handle: &Handle) {
     let shared = &handle.shared;
-    shared.stall.relay(&handle.lane, || shared.stopping.load(Ordering::SeqCst)).await;
+    shared.backing.stall.relay(&handle.lane, || shared.tasks.are_stopping()).await;
 }
 
-impl Shared {
-    /// What else wants the backing.
+impl Handle {
+    /// Who else wants the backing.
     fn foreground(&self, now_ns: u64) -> Foreground {
-        let level = Level::of(&self.gauges, &self.settings.now());
+        let shared = &self.shared;
+        let level = self.level();
         Foreground {
-            reads: self.in_flight.waiting(RequestKind::Read),
-            changes: self.in_flight.waiting(RequestKind::Change) > self.estimator.in_flight()
-                || self.estimator.has_just_written_through(now_ns),
+            reads: shared.backing.in_flight.waiting(RequestKind::Read),
+            changes: self.writing_through() > 0
+                || shared.writeback.estimator.has_just_written_through(now_ns),
             // Nor must it become too old.
-            flush: self.flush_waiters.load(Ordering::SeqCst) > 0
-                || self.gauges.age(now_ns) > self.settings.dirty_age_ns() / 4 * 3,
+            flush: shared.epochs.is_flush_awaited()
+                || shared.gauges.age(now_ns) > shared.settings.dirty_age_ns() / 4 * 3,
             pressed: level.is_filling(),
-            writers: self.throttle.places(),
+            writers: shared.throttle.places(),
         }
     }
 
     /// A writer is about to wait for the workers, which may have one more run under way for that.
-    pub(crate) fn wake_worker_for_writer(&self, now_ns: u64) {
+    pub(crate) fn wake_worker_for_writer(&self) {
+        let Writeback { work, estimator, .. } = &self.shared.writeback;
         // Also where the window has no room: a busy worker checks again before it sleeps, so the wake-up cannot
         // be lost. The note comes first: either the worker sees it, or we see that it has left the window.
-        self.work.note();
-        if self.estimator.in_flight() < self.estimator.window(self.foreground(now_ns)) {
-            self.work.notify_one();
+        work.note();
+        if estimator.in_flight() < estimator.window(self.foreground(self.lane.now())) {
+            work.notify_one();
         }
     }
 
     /// Wakes one worker, if there is work for it and the window has room. It wakes the next one.
-    pub(crate) fn wake_worker(&self, now_ns: u64) {
-        let has_work = || self.shards.iter().any(|entry| entry.has_work.load(Ordering::SeqCst));
-        if has_work() {
-            self.wake_worker_for_writer(now_ns);
+    pub(crate) fn wake_worker(&self) {
+        if self.shared.shards.have_work() {
+            self.wake_worker_for_writer();
         }
-    }
-
-    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be flushed first.
-    fn must_not_send(&self) -> bool {
-        self.has_failed() || self.flush_first.load(Ordering::SeqCst)
     }
 
     /// Lets the workers look for work everywhere.
     pub(crate) fn wake_workers(&self) {
-        self.shards.iter().for_each(|entry| entry.has_work.store(true, Ordering::SeqCst));
-        self.work.notify_one();
+        self.shared.shards.note_work();
+        self.shared.writeback.work.notify_one();
     }
 }
 
@@ -162,15 +112,15 @@ async fn carry(handle: &Handle, member: usize) {
     let mut run = Run::new(&shared.arena, shared.geometry.run_blocks);
     let mut pauses = Pauses::new();
     loop {
-        let seen = shared.work.seen();
-        if shared.stopping.load(Ordering::SeqCst) {
+        let seen = shared.writeback.work.seen();
+        if shared.tasks.are_stopping() {
             return shared.throttle.work_ends();
         }
         let now = handle.lane.now();
-        if shared.has_failed() {
+        if shared.backing.health.has_failed() {
             shared.throttle.work_ends();
-        } else if let foreground = shared.foreground(now)
-            && shared.estimator.may_begin(now, foreground)
+        } else if let foreground = handle.foreground(now)
+            && shared.writeback.estimator.may_begin(now, foreground)
         {
             match carry_one(handle, member, &mut run, foreground).await {
                 None => {}
@@ -181,16 +131,18 @@ async fn carry(handle: &Handle, member: usize) {
                 Some(Err(error)) => {
                     // No writer waits for what goes wrong.
                     shared.throttle.work_ends();
-                    handle.backing_failed(error, 1, shared.settings.retry_time_ns()).await;
+                    handle
+                        .backing_failed(error, Operation::Write, shared.settings.retry_time_ns())
+                        .await;
                     pauses.pause(&handle.lane).await;
                     continue;
                 }
             }
         } else {
             // What is under way may be zeros alone, for which no writer waits.
-            shared.end_work();
+            shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
         }
-        shared.work.after(seen).await;
+        shared.writeback.work.after(seen).await;
     }
 }
 
@@ -210,10 +162,10 @@ async fn carry_one(
             continue;
         }
         handle.lane.turn().await;
-        let most = shared.estimator.run_blocks(shared.geometry.run_blocks, foreground);
+        let most = shared.writeback.estimator.run_blocks(shared.geometry.run_blocks, foreground);
         let next = entry.shard.with(|shard| {
             // Here, and not only before the turn: a flush that failed has lost what belongs before this.
-            if shared.must_not_send() {
+            if shared.backing.health.must_not_send() {
                 return Next::Nothing;
             }
             let next = shard.next_run(&shared.gauges, run, most);
@@ -224,26 +176,29 @@ async fn carry_one(
             Next::Nothing => {}
             Next::Blocks => {
                 shared.throttle.work_begins();
-                shared.estimator.blocks_begin(handle.lane.now(), shared.throttle.zeros_under_way());
-                shared.wake_worker(handle.lane.now());
+                shared
+                    .writeback
+                    .estimator
+                    .blocks_begin(handle.lane.now(), shared.throttle.zeros_under_way());
+                handle.wake_worker();
                 return Some(carry_blocks(handle, number, run).await);
             }
             Next::Zeros(range) => {
                 shared.throttle.zeros_begin();
-                shared.end_work();
-                shared.wake_worker(handle.lane.now());
+                shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
+                handle.wake_worker();
                 let result = carry_zeros(handle, number, &range, run).await;
                 shared.throttle.zeros_end();
-                shared.estimator.end_zeros(handle.lane.now());
+                shared.writeback.estimator.end_zeros(handle.lane.now());
                 return Some(result);
             }
         }
     }
-    shared.estimator.cancel(handle.lane.now());
-    shared.end_work();
+    shared.writeback.estimator.cancel(handle.lane.now());
+    shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
     if shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor() {
         // Discards and passes may have emptied the open epoch, of which no run tells.
-        shared.kick.notify();
+        shared.writeback.kick.notify();
     }
     None
 }
@@ -251,7 +206,7 @@ async fn carry_one(
 async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, run.blocks());
-    let failures = shared.flush_failures.load(Ordering::SeqCst);
+    let failures = shared.backing.health.flush_failures();
     let (mut result, mut parts) = (Ok(()), 0);
     let begun = handle.lane.now();
     for (at, from) in run.parts() {
@@ -261,7 +216,7 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
             true => ask_impatiently(handle, request).await,
             false => handle.ask_below(request).await,
         };
-        shared.latencies.run_ns.record(handle.lane.now() - start);
+        shared.stats.latencies.run_ns.record(handle.lane.now() - start);
         parts += 1;
         if result.is_err() {
             break;
@@ -272,19 +227,19 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     }
     let good = result.is_ok();
     done(handle, entry, |shard, gauges| {
-        shard.run_done(gauges, run, good && shared.has_kept(failures));
+        shard.run_done(gauges, run, good && shared.backing.health.has_kept(failures));
     })
     .await;
-    shared.throttle.grant(run.blocks(), shared.gauges.last_part(&shared.settings.now()));
+    shared.throttle.grant(run.blocks(), shared.dirty_limits().last_part());
     let now = handle.lane.now();
     if !good || parts > 1 {
-        shared.estimator.cancel(now);
+        shared.writeback.estimator.cancel(now);
     } else {
-        let most = shared.settings.workers * shared.lanes.load(Ordering::SeqCst);
-        if shared.estimator.end(now, begun, run.blocks(), most, shared.foreground(now)) {
-            shared.set_allowance();
+        let most = shared.settings.workers * shared.tasks.lanes();
+        if shared.writeback.estimator.end(now, begun, run.blocks(), most, handle.foreground(now)) {
+            shared.gauges.follow_pace(&shared.settings.now(), shared.writeback.estimator.pace());
             // There may be room enough now to leave the open epoch alone.
-            shared.kick.notify();
+            shared.writeback.kick.notify();
         }
     }
     result
@@ -293,7 +248,7 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
 async fn carry_zeros(handle: &Handle, entry: usize, range: &ZeroRun, run: &Run) -> Result {
     let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, 1);
-    let failures = shared.flush_failures.load(Ordering::SeqCst);
+    let failures = shared.backing.health.flush_failures();
     let mut result = Ok(());
     for at in run.extents() {
         let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
@@ -304,7 +259,7 @@ async fn carry_zeros(handle: &Handle, entry: usize, range: &ZeroRun, run: &Run) 
     }
     let good = result.is_ok();
     done(handle, entry, |shard, gauges| {
-        shard.zeros_done(gauges, range, good && shared.has_kept(failures));
+        shard.zeros_done(gauges, range, good && shared.backing.health.has_kept(failures));
     })
     .await;
     result
@@ -316,7 +271,7 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     let shared = &handle.shared;
     let entry = &shared.shards[number];
     handle.lane.turn().await;
-    shared.unflushed.store(true, Ordering::SeqCst);
+    shared.backing.health.note_written();
     let more = entry.shard.with(|shard| {
         note(shard, &shared.gauges);
         let more = shard.has_work(&shared.gauges);
@@ -325,12 +280,12 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     });
     entry.changed.notify();
     if more {
-        shared.wake_worker(handle.lane.now());
+        handle.wake_worker();
     }
     if shared.gauges.remaining.load(Ordering::SeqCst) == 0 {
-        shared.epochs_changed.notify();
-        if !more || shared.gauges.has_much_to_settle(&shared.settings.now()) {
-            shared.kick.notify();
+        shared.epochs.changed.notify();
+        if !more || shared.gauges.has_much_to_settle(shared.dirty_limits()) {
+            shared.writeback.kick.notify();
         }
     }
 }
@@ -338,14 +293,14 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
 /// What the planted bug does: once the volume has failed, what hangs counts as answered.
 async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
     let mut running = handle.below.run(request);
-    let sent = handle.shared.in_flight.sent(RequestKind::Change);
+    let sent = handle.shared.backing.in_flight.sent(RequestKind::Change);
     let mut failed = core::pin::pin!(async {
         loop {
-            let seen = handle.shared.freed.seen();
-            if handle.shared.has_failed() {
+            let seen = handle.shared.epochs.freed.seen();
+            if handle.shared.backing.health.has_failed() {
                 return;
             }
-            handle.shared.freed.after(seen).await;
+            handle.shared.epochs.freed.after(seen).await;
         }
     });
     let result = core::future::poll_fn(|context| match Pin::new(&mut running).poll(context) {
@@ -353,7 +308,7 @@ async fn ask_impatiently(handle: &Handle, request: Request) -> Result {
         running => running.map(Some),
     })
     .await;
-    handle.shared.in_flight.answered(sent);
+    handle.shared.backing.in_flight.answered(sent);
     if result.is_none() {
         let left_behind = async move { _ = running.await };
         handle.lane.spawn(left_behind).expect("a lane has room for a few more tasks");

@@ -27,7 +27,6 @@ use crate::arena::{Arena, Header};
 use crate::blocks::bits;
 use crate::geometry::Geometry;
 use crate::recovery::{Cover, RecoveredEpochs, merge};
-use crate::shared::Shared;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::Memory;
@@ -215,16 +214,5 @@ impl Rescue {
     /// BACKING APPLIED` writes them to a backing and leaves all else there alone.
     pub fn mapfile(&self) -> impl fmt::Display + '_ {
         Mapfile(self)
-    }
-}
-
-impl Shared {
-    /// What this volume holds that its backing does not have. Only for a volume that has failed
-    /// (C8), or whose lanes are at rest: nothing may be written while the rescue is used.
-    ///
-    /// # Errors
-    /// Its memory has been damaged.
-    pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
-        Rescue::over(self.arena.memory().clone())
     }
 }

@@ -1,0 +1,275 @@
+//! What is known of the backing's health, and of what it may have lost (C8).
+//!
+//! ```text
+//!   sent       a change goes past the cache         unkept      if the next flush fails, nothing here has it
+//!   written    a change or a run has been answered  unflushed   there is something to flush
+//!   flush      fails                                tainted     what is held is written again
+//!              fails, and something was unkept      failed      nothing can be written again
+//!   retries    last for longer than retry_time      failed
+//!   operator   clears the error                     well, and what was tainted is written again
+//! ```
+//!
+//! Every flag is read without a lock, while tasks of other lanes change it. So the order of two stores is part of
+//! what a transition means; where it matters, the transition says so.
+
+use crate::arena::Arena;
+use crate::arena::superblock::Condition;
+use crate::epochs::Epochs;
+use crate::planted::{Bug, planted};
+use crate::stats::counters::Counters;
+use block::{Error, Kind, Result};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) const TAINTED: Error =
+    Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
+
+const CLEARED: Error = Error::new(
+    Kind::Io,
+    "flush: the volume has failed while this waited, and the operator has cleared the error",
+);
+
+/// What the backing was asked for when it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operation {
+    Read,
+    /// A run of the write-out, or a range of zeros.
+    Write,
+    Flush,
+}
+
+/// What is known of the backing's health.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// What must outlive the process is noted here, before a client can hear of it.
+    arena: Arena,
+    /// Mirrors `epochs.failed`, for the hot paths.
+    failed: AtomicBool,
+    /// How often the failed state was ended.
+    cleared: AtomicU64,
+    /// Something may have been written since the last good flush.
+    unflushed: AtomicBool,
+    /// Something went past the cache since the backing's last good flush: if the next one fails,
+    /// it cannot be written again from here.
+    unkept: AtomicBool,
+    /// A flush of the backing has failed, and the engine has not yet acted on it.
+    tainted: AtomicBool,
+    /// The operator has cleared an error after a flush had failed that no commit had acted on: what
+    /// was written must be written again.
+    rewrite: AtomicBool,
+    /// The arena is from an earlier life. What that sent past the cache may lie in the backing's own
+    /// cache, and belongs before all that is written out now: flush that first (C2, C7).
+    flush_first: AtomicBool,
+    /// Flushes of the backing that have failed.
+    flush_failures: AtomicU64,
+    errors_read: AtomicU64,
+    errors_write: AtomicU64,
+    errors_flush: AtomicU64,
+}
+
+/// A flush of the backing that makes an epoch durable, from before it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlushBegun {
+    /// Something that went past the cache depends on it.
+    unkept: bool,
+    /// [`Arena::flushes_failed`].
+    failed_before: u64,
+}
+
+impl Health {
+    /// The health of a backing of which nothing is known yet.
+    pub(crate) fn new(arena: Arena) -> Health {
+        Health {
+            arena,
+            failed: AtomicBool::new(false),
+            cleared: AtomicU64::new(0),
+            // What wrote before us may not have flushed.
+            unflushed: AtomicBool::new(true),
+            // An earlier life may have sent something past, and answered it.
+            unkept: AtomicBool::new(!planted(Bug::ForgiveFirstFlush)),
+            tainted: AtomicBool::new(false),
+            rewrite: AtomicBool::new(false),
+            flush_first: AtomicBool::new(false),
+            flush_failures: AtomicU64::new(0),
+            errors_read: AtomicU64::new(0),
+            errors_write: AtomicU64::new(0),
+            errors_flush: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds what was counted.
+    pub(crate) fn count(&self, all: &mut Counters) {
+        all.errors_read = self.errors_read.load(Ordering::Relaxed);
+        all.errors_write = self.errors_write.load(Ordering::Relaxed);
+        all.errors_flush = self.errors_flush.load(Ordering::Relaxed);
+        all.failed = u64::from(self.has_failed());
+    }
+
+    /// The backing has answered this with an error.
+    pub(crate) fn count_error(&self, operation: Operation) {
+        let errors = match operation {
+            Operation::Read => &self.errors_read,
+            Operation::Write => &self.errors_write,
+            Operation::Flush => &self.errors_flush,
+        };
+        errors.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The volume fails, and serves again.
+impl Health {
+    /// Whether the volume has failed (C8).
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    /// The volume fails, if it has not yet. It is noted where it outlives the process before a client
+    /// can hear of it; what waits is then to be told by `Shared::wake_all`.
+    pub(crate) fn fail(&self, epochs: &mut Epochs, error: Error) {
+        if epochs.fail(error) {
+            self.arena.note_condition(Condition::Failed);
+            self.failed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// The operator says that the backing is well again. False: a discard is under way, which ends the error
+    /// itself.
+    pub(crate) fn clear(&self, epochs: &mut Epochs) -> bool {
+        let cleared = epochs.clear_error();
+        if cleared {
+            // A commit that is still there acts on it by itself.
+            if !epochs.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
+                self.rewrite.store(true, Ordering::SeqCst);
+            }
+            self.note_well();
+        }
+        cleared
+    }
+
+    /// What was written past the cache has been given up with all that was dirty.
+    pub(crate) fn give_up(&self) {
+        self.tainted.store(false, Ordering::SeqCst);
+        self.rewrite.store(false, Ordering::SeqCst);
+    }
+
+    /// The volume serves again. To be noted in the section that decides it.
+    pub(crate) fn note_well(&self) {
+        self.cleared.fetch_add(1, Ordering::SeqCst);
+        self.arena.note_flushes_mended(self.arena.flushes_failed());
+        self.arena.note_condition(Condition::Well);
+        self.failed.store(false, Ordering::SeqCst);
+    }
+
+    /// How often the failed state was ended. Between two looks at a failed volume that find the same
+    /// number it has been failed all the time, so that nothing was written to it.
+    pub(crate) fn times_cleared(&self) -> u64 {
+        self.cleared.load(Ordering::SeqCst)
+    }
+
+    /// Whether no error was cleared since this was [`Health::times_cleared`]. Else the volume had failed:
+    /// what had gone past the cache may be lost, and with it the newest version of what a waiter waits for.
+    /// Waiters report an error even if they never saw the failure.
+    pub(crate) fn unless_cleared(&self, cleared: u64) -> Result {
+        match self.times_cleared() == cleared {
+            true => Ok(()),
+            false => Err(CLEARED),
+        }
+    }
+}
+
+/// What is written, and may be lost.
+impl Health {
+    /// A change goes past the cache, or has: nothing here could write it again.
+    pub(crate) fn note_unkept(&self) {
+        self.unkept.store(true, Ordering::SeqCst);
+    }
+
+    /// Something was written. To be noted before the section that notes the write's end: a flush that comes after
+    /// that must find this.
+    pub(crate) fn note_written(&self) {
+        self.unflushed.store(true, Ordering::SeqCst);
+    }
+
+    /// How many flushes of the backing have failed, for [`Health::has_kept`].
+    pub(crate) fn flush_failures(&self) -> u64 {
+        self.flush_failures.load(Ordering::SeqCst)
+    }
+
+    /// Whether no flush has failed since [`Health::flush_failures`] was this. One that failed while a write was in
+    /// flight may have taken it along, and did not find it written yet. To be asked in the section that notes the
+    /// write's end, or after the end was noted. Either the failed flush marks the blocks dirty again, or this
+    /// check sees the failure.
+    pub(crate) fn has_kept(&self, failures: u64) -> bool {
+        self.flush_failures() == failures
+    }
+
+    /// A flush of the backing has failed, whatever it was for.
+    pub(crate) fn flush_failed(&self) {
+        // At once: killed now, a successor must not believe a flush of its own.
+        self.arena.note_flush_failed();
+        // Before the other: what ends without having seen this is found by the task that acts on it.
+        self.flush_failures.fetch_add(1, Ordering::SeqCst);
+        self.tainted.store(true, Ordering::SeqCst);
+    }
+
+    /// The backing is about to be flushed so that something becomes durable. None: there is nothing to flush.
+    /// To be followed by [`Health::end_flush`].
+    pub(crate) fn begin_flush(&self, is_needed: bool) -> Option<FlushBegun> {
+        // Taken before the flush begins: what passes while it is under way belongs to the next one.
+        let unflushed = self.unflushed.swap(false, Ordering::SeqCst);
+        if !unflushed || !is_needed {
+            return None;
+        }
+        // Only by a flush: without one, what is on its way past the cache is as it was.
+        let unkept = self.unkept.swap(false, Ordering::SeqCst);
+        Some(FlushBegun { unkept, failed_before: self.arena.flushes_failed() })
+    }
+
+    /// That flush has ended so. Returns what is to be believed of it.
+    pub(crate) fn end_flush(&self, begun: FlushBegun, mut result: Result) -> Result {
+        // The flush of an FUA write may have failed before ours, and taken with it what ours was for.
+        if self.tainted.swap(false, Ordering::SeqCst) && result.is_ok() {
+            result = Err(TAINTED);
+        }
+        if result.is_err() {
+            self.unflushed.store(true, Ordering::SeqCst);
+            if begun.unkept {
+                self.unkept.store(true, Ordering::SeqCst);
+            }
+        } else {
+            // Had one of these lost anything, it would have been written again before this flush.
+            self.arena.note_flushes_mended(begun.failed_before);
+        }
+        result
+    }
+
+    /// For how long a flush that has failed is tried again: not at all, if it may have lost what cannot be written
+    /// again.
+    pub(crate) fn flush_retry_time_ns(&self, retry_time_ns: u64) -> u64 {
+        match self.unkept.load(Ordering::SeqCst) {
+            true => 0,
+            false => retry_time_ns,
+        }
+    }
+
+    /// Whether everything that was written must be written again, because the operator cleared an error; tells so
+    /// once.
+    pub(crate) fn take_rewrite(&self) -> bool {
+        self.rewrite.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether the backing is to be flushed before anything of an epoch is sent, for an earlier life.
+    pub(crate) fn is_flush_first(&self) -> bool {
+        self.flush_first.load(Ordering::SeqCst)
+    }
+
+    /// From now on it is, or (after a flush) is not.
+    pub(crate) fn set_flush_first(&self, first: bool) {
+        self.flush_first.store(first, Ordering::SeqCst);
+    }
+
+    /// Whether nothing of an epoch may be sent: the volume has failed, or the backing is to be flushed first.
+    pub(crate) fn must_not_send(&self) -> bool {
+        self.has_failed() || self.is_flush_first()
+    }
+}

@@ -1,0 +1,217 @@
+//! How much may be dirty: what the settings allow (C6), and what the backing can write out in time (C13).
+//!
+//! ```text
+//!   dirty   blocks of all epochs               dirty_bytes
+//!   debt    blocks that wait to be written     and no more than the allowance: what the backing writes within
+//!                                              flush_target (`ordered`: within dirty_age)
+//!   open    blocks of the open epoch           nearly half of `dirty`, and no more than `debt`
+//! ```
+//!
+//! All of this is arithmetic. What is dirty at the moment is counted in [`crate::dirty::gauges`], and
+//! [`crate::dirty::level`] compares the two.
+
+use crate::epochs::CHAIN_MAX;
+use crate::planted::{Bug, planted};
+
+/// Blocks a second that a backing is trusted with before anything was measured: 50 MB/s.
+const DRAIN_ASSUMED: u64 = 12_800;
+/// The last part of the room in which writers are slowed down: an eighth.
+pub(crate) const SLOWED: u32 = 8;
+
+/// How fast the backing takes what is written out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pace {
+    /// Blocks a second; assumed before it was measured.
+    blocks_per_second: u64,
+    /// A flush of the backing, in nanoseconds; 0 before it was measured.
+    pub(crate) flush_ns: u64,
+}
+
+impl Pace {
+    /// As measured; 0: not measured yet.
+    pub(crate) fn new(blocks_per_second: u64, flush_ns: u64) -> Pace {
+        let blocks_per_second = match blocks_per_second {
+            0 => DRAIN_ASSUMED,
+            rate => rate,
+        };
+        Pace { blocks_per_second, flush_ns }
+    }
+
+    /// What a block takes at the best rate, in nanoseconds.
+    pub(crate) fn block_ns(self) -> u64 {
+        (1_000_000_000 / self.blocks_per_second).max(1)
+    }
+
+    /// How long so many blocks take, in nanoseconds, if they are written together.
+    fn blocks_ns(self, blocks: u32) -> u64 {
+        u64::from(blocks) * 1_000_000_000 / self.blocks_per_second
+    }
+}
+
+/// How many blocks may be dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DirtyLimits {
+    /// Of all epochs, whatever becomes of them (C6).
+    pub(crate) dirty: u32,
+    /// That wait to be written out (C13).
+    pub(crate) debt: u32,
+    /// Of the open epoch: nearly half of what may be dirty, so that it can fill while the closing one is
+    /// written out. (An eighth of it may be on the backing already, and not durable.)
+    pub(crate) open: u32,
+}
+
+impl DirtyLimits {
+    /// The limits where the settings and the measured pace allow so many blocks.
+    #[inline]
+    pub(crate) fn new(dirty_blocks_max: u32, allowance: u32) -> DirtyLimits {
+        let dirty = match planted(Bug::IgnoreDirtyLimit) {
+            true => u32::MAX / 4,
+            false => dirty_blocks_max,
+        };
+        let debt = match planted(Bug::IgnoreDirtyLimit) || planted(Bug::IgnoreDebt) {
+            true => dirty,
+            false => dirty.min(allowance),
+        };
+        let open = (dirty / 16 * 7 + (dirty % 16 * 7).div_ceil(16)).min(debt);
+        DirtyLimits { dirty, debt, open }
+    }
+
+    /// The last part of what the open epoch may hold, in which writers are slowed down.
+    pub(crate) fn last_part(self) -> u32 {
+        self.open / SLOWED
+    }
+
+    /// Whether an open epoch of so many blocks should be written out: from three quarters of its limit on ...
+    #[inline]
+    pub(crate) fn has_much_to_write(self, open: u32) -> bool {
+        open > 0 && u64::from(open) * 4 >= u64::from(self.open) * 3
+    }
+
+    /// ... down to so many: a half. What is rewritten until then is saved.
+    pub(crate) fn early_floor(self) -> u32 {
+        self.open / 2
+    }
+
+    /// Whether so many blocks were written out early that the backing should be flushed for them: an eighth of
+    /// what the open epoch may hold.
+    pub(crate) fn has_much_to_settle(self, settling: u32) -> bool {
+        settling > 0 && settling >= self.open / 8
+    }
+}
+
+/// C13: the blocks that may wait to be written out, so that it takes no longer than `target_ns` as far as is
+/// known; 0: no target.
+pub(crate) fn allowance(dirty_blocks_max: u32, target_ns: u64, pace: Pace) -> u32 {
+    if target_ns == 0 {
+        return dirty_blocks_max;
+    }
+    let time_ns = target_ns.saturating_sub(pace.flush_ns);
+    // When a client's flush comes, another one may be under way.
+    let time_ns = time_ns - pace.flush_ns.min(time_ns / 2);
+    let blocks = u128::from(pace.blocks_per_second) * u128::from(time_ns) / 1_000_000_000;
+    // Even a backing that is too slow for any debt gets two blocks: else nothing would ever be
+    // measured again.
+    (blocks.min(u128::from(dirty_blocks_max)) as u32).max(2)
+}
+
+/// The allowance that follows one of `before`. What is dirty already when the backing becomes slower can only be
+/// written out. Meanwhile it may not grow, but writers are slowed down rather than turned away: the limit follows
+/// the debt down. (They keep the debt in the middle of the last eighth: a limit further from it than that would
+/// never move.)
+pub(crate) fn sliding_allowance(
+    allowance: u32,
+    before: u32,
+    dirty_blocks_max: u32,
+    debt: u32,
+) -> u32 {
+    allowance.max(before.min(dirty_blocks_max).min(debt + debt / 20))
+}
+
+/// `ordered`: how many epochs may be closed. Each takes a flush of the backing, and all of them together no longer
+/// than dirty data may become old (C6).
+pub(crate) fn chain_max(dirty_age_ns: u64, flush_ns: u64) -> usize {
+    match flush_ns {
+        0 => CHAIN_MAX,
+        flush_ns => usize::try_from(dirty_age_ns / flush_ns).unwrap_or(CHAIN_MAX),
+    }
+}
+
+/// How long it would take to make this debt durable, in nanoseconds. In `ordered` mode each epoch is written out
+/// for itself, and the backing is flushed after each: many small ones take much longer than their blocks in one
+/// run. `run_ns`: what a run of an epoch's share of the debt takes at least.
+pub(crate) fn flush_predicted_ns(debt: u32, epochs: u32, run_ns: u64, pace: Pace) -> u64 {
+    let apart_ns = if epochs > 1 { run_ns.saturating_mul(epochs.into()) } else { 0 };
+    let flushes_ns = pace.flush_ns.saturating_mul(epochs.into());
+    pace.blocks_ns(debt).max(apart_ns).saturating_add(flushes_ns)
+}
+
+/// How many of a shard's slots may be dirty: a sixteenth of them is kept for reading.
+pub(crate) fn dirty_slots_max(slots: u32) -> u32 {
+    slots - (slots / 16).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_open_epoch_may_hold_nearly_half_and_no_more_than_the_debt() {
+        let limits = DirtyLimits::new(1600, u32::MAX);
+        assert_eq!(limits, DirtyLimits { dirty: 1600, debt: 1600, open: 700 });
+        assert_eq!(DirtyLimits::new(1600, 100), DirtyLimits { dirty: 1600, debt: 100, open: 100 });
+        // The smallest buffer has room for one block of each of two epochs.
+        assert_eq!(DirtyLimits::new(2, u32::MAX).open, 1);
+    }
+
+    #[test]
+    fn the_open_epoch_is_written_early_from_three_quarters_down_to_a_half() {
+        let limits = DirtyLimits { dirty: 1600, debt: 1600, open: 800 };
+        assert!(!limits.has_much_to_write(599) && limits.has_much_to_write(600));
+        assert_eq!((limits.early_floor(), limits.last_part()), (400, 100));
+        assert!(!limits.has_much_to_settle(99) && limits.has_much_to_settle(100));
+        let none = DirtyLimits { dirty: 2, debt: 2, open: 0 };
+        assert!(!none.has_much_to_write(0) && !none.has_much_to_settle(0));
+    }
+
+    #[test]
+    fn what_may_wait_is_what_the_backing_writes_within_the_target() {
+        let pace = Pace::new(1000, 0);
+        assert_eq!(allowance(50_000, 0, pace), 50_000, "no target");
+        assert_eq!(allowance(50_000, 3 * SECOND_NS, pace), 3000);
+        assert_eq!(allowance(2000, 3 * SECOND_NS, pace), 2000);
+        // Two flushes: the one that is under way, and its own; but no less than half of the rest.
+        assert_eq!(allowance(50_000, 3 * SECOND_NS, Pace::new(1000, SECOND_NS / 2)), 2000);
+        assert_eq!(allowance(50_000, 3 * SECOND_NS, Pace::new(1000, 2 * SECOND_NS)), 500);
+        assert_eq!(allowance(50_000, SECOND_NS, Pace::new(1000, 2 * SECOND_NS)), 2);
+        assert_eq!(
+            allowance(50_000, SECOND_NS, Pace::new(0, 0)),
+            DRAIN_ASSUMED as u32,
+            "not measured"
+        );
+    }
+
+    #[test]
+    fn the_allowance_follows_the_debt_down_and_jumps_up() {
+        assert_eq!(sliding_allowance(100, 4000, 8000, 2000), 2100);
+        assert_eq!(sliding_allowance(100, 1000, 8000, 2000), 1000, "it never rises with the debt");
+        assert_eq!(sliding_allowance(100, 4000, 1500, 2000), 1500, "nor above the settings");
+        assert_eq!(sliding_allowance(5000, 4000, 8000, 2000), 5000);
+    }
+
+    #[test]
+    fn epochs_apart_take_longer_than_together() {
+        let pace = Pace::new(1000, SECOND_NS / 100);
+        assert_eq!(flush_predicted_ns(500, 1, SECOND_NS, pace), SECOND_NS / 2 + SECOND_NS / 100);
+        let run_ns = SECOND_NS / 10;
+        assert_eq!(flush_predicted_ns(500, 10, run_ns, pace), SECOND_NS + SECOND_NS / 10);
+        assert_eq!(chain_max(SECOND_NS, 0), CHAIN_MAX);
+        assert_eq!(chain_max(SECOND_NS, SECOND_NS / 10), 10);
+    }
+
+    #[test]
+    fn a_sixteenth_of_the_slots_is_kept_for_reading() {
+        assert_eq!((dirty_slots_max(1600), dirty_slots_max(15), dirty_slots_max(1)), (1500, 14, 0));
+    }
+}
