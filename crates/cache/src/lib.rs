@@ -57,7 +57,7 @@ pub use request::Cache;
 pub use settings::{Geometry, Settings};
 pub use shared::{Client, Shared};
 pub use stats::counters::Counters;
-pub use stats::histogram::{Histogram, Histograms, Snapshot};
+pub use stats::latencies::Histograms;
 
 /// Sectors in a block, the unit of caching: 4 KiB.
 pub const BLOCK_SECTORS: u32 = 8;

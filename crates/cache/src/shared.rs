@@ -13,7 +13,7 @@ use crate::planted::{Bug, planted};
 use crate::settings::{Geometry, Live, Settings, limits_above};
 use crate::shard::{Keeps, Nearer, Reason, Shard};
 use crate::stats::counters::Counters;
-use crate::stats::histogram::{Histograms, Latencies};
+use crate::stats::latencies::{Histograms, Latencies};
 use crate::writeback::estimator::{DRAIN_ASSUMED, Estimator, Foreground};
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
 //! What is counted and measured.
 
 pub(crate) mod counters;
-pub(crate) mod histogram;
+pub(crate) mod latencies;

@@ -1,8 +1,8 @@
 //! What a volume has counted, as JSON.
 
 use super::site::Site;
-use cache::Snapshot;
 use drives::Victims;
+use histogram::Snapshot;
 use pool::{MemberState, MemberStatistics};
 use serde_json::{Map, Value, json};
 use stack::{Counts, Kind};

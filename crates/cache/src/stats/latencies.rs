@@ -1,0 +1,72 @@
+//! Which latencies a volume's cache measures: one definition gives the fields, their documentation and
+//! what [`Histograms::explained`] tells.
+
+use histogram::{Histogram, Snapshot};
+
+macro_rules! histograms {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// The latencies of a volume's cache, each as a histogram in nanoseconds.
+        #[derive(Clone, PartialEq, Eq, Debug, Default)]
+        pub struct Histograms { $($(#[doc = $doc])+ pub $name: Snapshot,)* }
+
+        /// Where they are counted.
+        #[derive(Default)]
+        pub(crate) struct Latencies { $(pub(crate) $name: Histogram,)* }
+
+        impl Latencies {
+            pub(crate) fn snapshot(&self) -> Histograms {
+                Histograms { $($name: self.$name.snapshot(),)* }
+            }
+        }
+
+        impl Histograms {
+            /// Every histogram with its name, in the order of the definition.
+            pub fn each(&self, mut each: impl FnMut(&'static str, &Snapshot)) {
+                $(each(stringify!($name), &self.$name);)*
+            }
+
+            /// What every histogram means: its name, and the explanation that its field has.
+            pub fn explained() -> impl Iterator<Item = (&'static str, &'static str)> {
+                [$((stringify!($name), concat!($($doc),+).trim_ascii()),)*].into_iter()
+            }
+
+            /// Adds what another one has counted.
+            pub fn merge(&mut self, other: &Histograms) {
+                $(self.$name.merge(&other.$name);)*
+            }
+        }
+    };
+}
+
+histograms! {
+    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's arrival to
+    /// its answer, without what the wire to the client takes.
+    hit_ns,
+    /// Reads that the backing answered, each part of a read that was fetched by itself: from the
+    /// decision to fetch until the data was there, to the loop's round. Reads that the backing answers
+    /// at once, without a wait, are not among them.
+    miss_ns,
+    /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
+    /// loop's round.
+    flush_ns,
+    /// Write-out requests to the backing, those that failed included, to the loop's round.
+    run_ns,
+    /// Write-outs of whole epochs: from the closing of an epoch until it was durable, retries and
+    /// the backing's flush included, to the loop's round.
+    write_out_ns,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_histogram_is_explained() {
+        let mut names = Vec::new();
+        Histograms::default().each(|name, _| names.push(name));
+        let explained: Vec<_> = Histograms::explained().collect();
+        assert_eq!(names, explained.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert!(explained.iter().all(|(_, meaning)| meaning.len() > 20 && meaning.ends_with('.')));
+    }
+}
