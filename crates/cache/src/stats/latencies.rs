@@ -2,11 +2,13 @@
 //! what [`Histograms::explained`] tells.
 
 use histogram::{Histogram, Snapshot};
+use serde::{Deserialize, Serialize};
 
 macro_rules! histograms {
-    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $label:literal,)*) => {
         /// The latencies of a volume's cache, each as a histogram in nanoseconds.
-        #[derive(Clone, PartialEq, Eq, Debug, Default)]
+        #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct Histograms { $($(#[doc = $doc])+ pub $name: Snapshot,)* }
 
         /// Where they are counted.
@@ -25,9 +27,15 @@ macro_rules! histograms {
                 $(each(stringify!($name), &self.$name);)*
             }
 
-            /// What every histogram means: its name, and the explanation that its field has.
-            pub fn explained() -> impl Iterator<Item = (&'static str, &'static str)> {
-                [$((stringify!($name), concat!($($doc),+).trim_ascii()),)*].into_iter()
+            /// What every histogram means, in the same order: its name, what a line of a table calls
+            /// it, and the explanation that its field has.
+            pub fn explained() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+                [$((stringify!($name), $label, concat!($($doc),+).trim_ascii()),)*].into_iter()
+            }
+
+            /// What was counted since an earlier look.
+            pub fn since(&self, earlier: &Histograms) -> Histograms {
+                Histograms { $($name: self.$name.since(&earlier.$name),)* }
             }
 
             /// Adds what another one has counted.
@@ -41,19 +49,19 @@ macro_rules! histograms {
 histograms! {
     /// Reads answered from memory, as sampled by the layer that has a clock: from the request's arrival to
     /// its answer, without what the wire to the client takes.
-    hit_ns,
+    hit_ns: "hit (sampled)",
     /// Reads that the backing answered, each part of a read that was fetched by itself: from the
     /// decision to fetch until the data was there, to the loop's round. Reads that the backing answers
     /// at once, without a wait, are not among them.
-    miss_ns,
+    miss_ns: "miss (fetch)",
     /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
     /// loop's round.
-    flush_ns,
+    flush_ns: "flush (client's)",
     /// Write-out requests to the backing, those that failed included, to the loop's round.
-    run_ns,
+    run_ns: "write-out request",
     /// Write-outs of whole epochs: from the closing of an epoch until it was durable, retries and
     /// the backing's flush included, to the loop's round.
-    write_out_ns,
+    write_out_ns: "write-out of an epoch",
 }
 
 #[cfg(test)]
@@ -66,7 +74,8 @@ mod tests {
         let mut names = Vec::new();
         Histograms::default().each(|name, _| names.push(name));
         let explained: Vec<_> = Histograms::explained().collect();
-        assert_eq!(names, explained.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-        assert!(explained.iter().all(|(_, meaning)| meaning.len() > 20 && meaning.ends_with('.')));
+        assert_eq!(names, explained.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
+        assert!(explained.iter().all(|(.., meaning)| meaning.len() > 20 && meaning.ends_with('.')));
+        assert!(explained.iter().all(|(_, label, _)| !label.is_empty()));
     }
 }

@@ -1,5 +1,6 @@
 //! A volume that is served, and what an operator can do with it.
 
+use crate::control::statistics::Statistics;
 use crate::control::words::{Row, State};
 use crate::watch::Watch;
 use block::{Durability, Request, Size, Spec, WriteMode};
@@ -351,7 +352,7 @@ impl Site {
         })
     }
 
-    pub(crate) fn stats(&self) -> serde_json::Value {
+    pub(crate) fn stats(&self) -> Statistics {
         super::stats::of(self)
     }
 

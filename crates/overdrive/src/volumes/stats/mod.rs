@@ -6,6 +6,7 @@ mod watch;
 
 use super::{find, no_daemon, roll};
 use cache::{Counters, Histograms};
+use daemon::control::statistics::Statistics;
 use daemon::control::words::Ask;
 use daemon::control::{Daemon, Roll};
 use daemon::units;
@@ -61,14 +62,20 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         watch::run(chosen, time, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let all = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
-    match (options.json, &all[..]) {
-        (true, [one]) => daemon::say!("{one}"),
-        (true, all) => {
-            daemon::say!("{}", json!({ "schema": "overdrive.volumes-stats/1", "volumes": all }));
+    if options.json {
+        // As it is told: the daemon may be newer, and know more.
+        let told = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
+        match &told[..] {
+            [one] => daemon::say!("{one}"),
+            all => {
+                let schema = "overdrive.volumes-stats/1";
+                daemon::say!("{}", json!({ "schema": schema, "volumes": all }));
+            }
         }
-        (false, all) => all.iter().for_each(|stats| print(stats, options.all)),
+        return Ok(ExitCode::SUCCESS);
     }
+    let all = chosen.iter_mut().map(Chosen::look).collect::<Result<Vec<_>, _>>()?;
+    all.iter().for_each(|stats| print(stats, options.all));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -81,6 +88,10 @@ struct Chosen {
 impl Chosen {
     fn ask(&mut self) -> Result<Value, Failure> {
         self.daemon.ask(&Ask::Stats { volume: self.volume.clone() })
+    }
+
+    fn look(&mut self) -> Result<Statistics, Failure> {
+        self.daemon.statistics(&self.volume)
     }
 }
 
@@ -121,13 +132,13 @@ fn explain() {
         let kind = if gauge { "now" } else { "since the start" };
         daemon::say!("{name} ({unit}, {kind}): {meaning}");
     }
-    for (name, meaning) in Histograms::explained() {
+    for (name, _, meaning) in Histograms::explained() {
         daemon::say!("{name} (latencies): {meaning}");
     }
 }
 
-fn print(stats: &Value, all: bool) {
-    daemon::say!("{}", stats["volume"].as_str().unwrap_or("volume"));
+fn print(stats: &Statistics, all: bool) {
+    daemon::say!("{}", stats.volume);
     for sentence in verdict::of(stats) {
         daemon::say!("  {sentence}");
     }
