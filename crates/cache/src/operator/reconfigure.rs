@@ -9,31 +9,12 @@
 
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
-use crate::settings::{Settings, dirty_blocks, stall_time_ns};
+use crate::settings::{Changes, Settings};
 use crate::shared::Shared;
 use block::{Durability, Error, Kind, Result, WriteMode};
 use core::sync::atomic::Ordering;
 
 const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
-
-/// What is to be changed; `None`: it stays as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
-    /// What happens to writes.
-    pub write: Option<WriteMode>,
-    /// What a flush means.
-    pub durability: Option<Durability>,
-    /// C6: the most bytes that may be dirty; more than the geometry allows is that much.
-    pub dirty_bytes: Option<u64>,
-    /// C6: how long a dirty block may wait, in nanoseconds.
-    pub dirty_age_ns: Option<u64>,
-    /// C13: how long writing out everything dirty may take, in nanoseconds; 0: no limit.
-    pub flush_target_ns: Option<u64>,
-    /// C8: how long errors of the backing are retried, in nanoseconds.
-    pub retry_time_ns: Option<u64>,
-    /// Whether the cache may step aside by itself (C12).
-    pub guard: Option<bool>,
-}
 
 /// The settings of a change: before, until everything from before is durable, and after.
 struct Switch {
@@ -122,7 +103,7 @@ impl Cache {
     async fn switch(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         let before = shared.settings();
-        let switch = Switch::new(before, shared.wanted(changes));
+        let switch = Switch::new(before, before.changed(changes, shared.geometry()));
         self.put(&switch.meanwhile, switch.wants_order()).await;
         // More than is allowed may also have been taken over from an earlier process, to which more was.
         let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
@@ -143,10 +124,7 @@ impl Cache {
     /// Puts settings in force.
     async fn put(&self, settings: &Settings, wants_order: bool) {
         let shared = self.shared();
-        shared.settings.set_write(settings.write);
-        shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
-        let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
-        shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
+        shared.settings.put(settings);
         shared.change_allowance();
         self.0.lane.turn().await;
         shared.epochs.with(|epochs| {
@@ -162,22 +140,6 @@ impl Cache {
 }
 
 impl Shared {
-    /// The settings in force, with these changes.
-    fn wanted(&self, changes: &Changes) -> Settings {
-        let now = self.settings();
-        let blocks = |bytes| dirty_blocks(Some(bytes), self.geometry());
-        Settings {
-            write: changes.write.unwrap_or(now.write),
-            durability: changes.durability.unwrap_or(now.durability),
-            dirty_blocks_max: changes.dirty_bytes.map_or(now.dirty_blocks_max, blocks),
-            dirty_age_ns: changes.dirty_age_ns.unwrap_or(now.dirty_age_ns),
-            flush_target_ns: changes.flush_target_ns.unwrap_or(now.flush_target_ns),
-            retry_time_ns: changes.retry_time_ns.unwrap_or(now.retry_time_ns),
-            stall_time_ns: changes.retry_time_ns.map_or(now.stall_time_ns, stall_time_ns),
-            ..now
-        }
-    }
-
     /// From now on what is closed goes before what passes. It is noted first.
     pub(crate) fn begin_order(&self) {
         self.arena.note_ordered(true);

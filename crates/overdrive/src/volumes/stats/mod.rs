@@ -10,6 +10,7 @@ use daemon::control::statistics::Statistics;
 use daemon::control::words::Ask;
 use daemon::control::{Daemon, Roll};
 use daemon::units;
+pub(super) use daemon::units::nanoseconds as time;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::path::PathBuf;
@@ -145,15 +146,4 @@ fn print(stats: &Statistics, all: bool) {
     daemon::say!("");
     details::print(stats, all);
     daemon::say!("");
-}
-
-/// Nanoseconds for people.
-pub(super) fn time(ns: u64) -> String {
-    match ns {
-        0 => "0".to_owned(),
-        1..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
 }
