@@ -45,6 +45,11 @@ macro_rules! cache_settings {
             retry_time: u64 = 10_000, retry_time_ms => retry_time_ns,
             "How long errors of the backing are retried before the volume fails.";
 
+            absorb_bytes_max: $crate::Size = $crate::Size(128 << 10), absorb_bytes_max => absorb_blocks_max
+            in $crate::Size(4 << 10), $crate::Size(512 << 10),
+            "The largest request that is cached: larger reads are not kept, and larger writes go to the \
+             backing directly.";
+
             guard: bool = true, guard -> guard,
             "Let the cache step aside by itself while it costs more than it brings, as when processors \
              are busy; 'volume stats' tells why.";

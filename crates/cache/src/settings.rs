@@ -196,9 +196,6 @@ macro_rules! engine {
             pub stall_time_ns: u64,
             /// Write-outs that each lane has in flight.
             pub workers: u32,
-            /// Requests larger than this many blocks go past the cache: such reads are not kept, and such
-            /// writes go to the backing directly, unless they meet dirty data.
-            pub absorb_blocks_max: u32,
             /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
             /// `cargo xtask bench prices`.
             pub fill_cost_ns: u64,
@@ -211,7 +208,6 @@ macro_rules! engine {
                     $($($engine: spec.$field.measured(geometry),)?)*
                     stall_time_ns: stall_time_ns(spec.retry_time_ms.measured(geometry)),
                     workers: 32,
-                    absorb_blocks_max: 32,
                     fill_cost_ns: 400,
                 };
                 settings.fitted(geometry)
@@ -261,7 +257,6 @@ macro_rules! engine {
             /// [`crate::shared::Shared::show_closed`].
             order_wanted: AtomicBool,
             pub(crate) workers: u32,
-            pub(crate) absorb_blocks_max: u32,
             pub(crate) fill_cost_ns: u64,
         }
 
@@ -272,7 +267,6 @@ macro_rules! engine {
                     stall_time_ns: AtomicU64::new(settings.stall_time_ns),
                     order_wanted: AtomicBool::new(settings.durability == Durability::Ordered),
                     workers: settings.workers,
-                    absorb_blocks_max: settings.absorb_blocks_max,
                     fill_cost_ns: settings.fill_cost_ns,
                 }
             }
@@ -284,7 +278,6 @@ macro_rules! engine {
                     $($($engine: self.$engine(),)?)*
                     stall_time_ns: self.stall_time_ns(),
                     workers: self.workers,
-                    absorb_blocks_max: self.absorb_blocks_max,
                     fill_cost_ns: self.fill_cost_ns,
                 }
             }

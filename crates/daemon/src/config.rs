@@ -291,6 +291,7 @@ mod tests {
             durability = "ordered"
             dirty_age = "2s"
             guard = "off"
+            absorb_bytes_max = "64K"
             [volume.scratch]
             backing = "ram:1G"
             memory = 0
@@ -304,6 +305,7 @@ mod tests {
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
         assert_eq!((cache.write, cache.durability), (WriteMode::BackNow, Durability::Ordered));
         assert_eq!(cache.retry_time_ms, CacheSpec::default().retry_time_ms);
+        assert_eq!(cache.absorb_bytes_max, Size(64 << 10));
         assert!(!cache.guard && CacheSpec::default().guard);
         assert!(matches!(scratch.spec(), Ok(Spec::Ram { .. })), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);

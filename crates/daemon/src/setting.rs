@@ -90,6 +90,7 @@ mod tests {
         assert_eq!(read_all(&all).expect("good"), expected);
         let read = read_all(&["dirty-bytes=3M", "flush-target=0", "retry_time=10s"]).expect("good");
         assert_eq!((read.dirty_blocks_max, read.flush_target_ns), (Some(768), Some(0)));
+        assert_eq!(read_all(&["absorb-bytes-max=64K"]).expect("good").absorb_blocks_max, Some(16));
         assert_eq!(read.retry_time_ns, Some(10_000_000_000));
     }
 
@@ -109,6 +110,7 @@ mod tests {
         assert!(wrong(&["memory=1G"]).contains("known are write"));
         assert!(wrong(&["memory=1G"]).contains("serve it with another --memory"));
         assert!(wrong(&["dirty-age=1s", "dirty_age=1s"]).contains("twice"));
+        assert!(wrong(&["absorb_bytes_max=2K"]).contains("'2K' is out of range; write 4K to 512K"));
         assert!(wrong(&["guard=maybe"]).contains("on or off"));
         assert!(wrong(&["write"]).contains("KEY=VALUE"));
         assert!(wrong(&["write=back", "write=none"]).contains("twice"));

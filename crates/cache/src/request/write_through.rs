@@ -38,7 +38,7 @@ impl Handle {
         let mut result = self.send(change).await;
         self.shared.estimator.foreground_wrote(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
-        let small = blocks <= self.shared.settings.absorb_blocks_max;
+        let small = blocks <= self.shared.settings.absorb_blocks_max();
         let keep = cache_copy && small && self.shared.keeps(first) == Keeps::Yes;
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.

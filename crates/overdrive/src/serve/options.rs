@@ -76,7 +76,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all that it changes.
-    const SAID: [(&[&str], Change); 14] = [
+    const SAID: [(&[&str], Change); 15] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
         (&["--durability", "ordered"], |volume| {
@@ -86,6 +86,7 @@ mod tests {
         (&["--dirty-age", "7s"], |volume| volume.cache.dirty_age_ms = 7_000),
         (&["--flush-target", "8s"], |volume| volume.cache.flush_target_ms = 8_000),
         (&["--retry-time", "9s"], |volume| volume.cache.retry_time_ms = 9_000),
+        (&["--absorb-bytes-max", "64K"], |volume| volume.cache.absorb_bytes_max = Size(64 << 10)),
         (&["--guard", "off"], |volume| volume.cache.guard = false),
         (&["--no-holder"], |volume| volume.holder = false),
         (&["--raw"], |volume| volume.raw = true),

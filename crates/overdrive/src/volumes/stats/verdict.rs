@@ -108,7 +108,11 @@ impl Told<'_> {
     fn not_kept(&self) -> Option<String> {
         let misses = self.counters().read_misses;
         let reasons = [
-            (self.counters().bypass_large, "they are larger than 128 KiB, as copies and scans are"),
+            (
+                self.counters().bypass_large,
+                "they are larger than absorb_bytes_max (128 KiB unless that was set), as copies and \
+                 scans are",
+            ),
             (
                 self.counters().bypass_not_admitted,
                 "keeping them would cost more than it brings: the backing is fast, or what was kept is \
