@@ -300,6 +300,14 @@ macro_rules! engine {
 
 block::cache_settings!(engine);
 
+/// The defaults of the table over the smallest cache, whose backing is not watched, and which keeps every miss.
+impl Default for Settings {
+    fn default() -> Settings {
+        let usual = Settings::from_spec(&CacheSpec::default(), &Geometry::default());
+        Settings { stall_time_ns: 0, fill_cost_ns: 0, ..usual }
+    }
+}
+
 impl Settings {
     /// As far as this geometry allows: fifteen sixteenths of the slots may be dirty, and two must be
     /// allowed to be.

@@ -59,10 +59,9 @@ impl Scene {
             dirty_age_ns: 20_000_000,
             flush_target_ns: 0,
             retry_time_ns: SECOND_NS,
-            stall_time_ns: 0,
             workers: 4,
             absorb_blocks_max: 16,
-            fill_cost_ns: 0,
+            ..Settings::default()
         };
         let limits = Limits { flush_needed: true, ..ram.limits().clone() };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));

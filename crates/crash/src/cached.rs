@@ -35,6 +35,7 @@ fn geometry(setup: &Setup) -> Geometry {
     }
 }
 
+#[allow(clippy::needless_update, reason = "a setting that is new has its default here")]
 fn settings(setup: &Setup) -> Settings {
     let engine = &setup.engine;
     Settings {
@@ -48,6 +49,7 @@ fn settings(setup: &Setup) -> Settings {
         workers: engine.workers,
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
+        ..Settings::default()
     }
 }
 

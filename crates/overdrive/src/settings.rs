@@ -33,7 +33,7 @@ fn option(setting: &'static Setting, suite: bool) -> Arg {
     let words = words
         .into_iter()
         .map(|(word, meaning)| PossibleValue::new(word).help(meaning.trim_end_matches('.')));
-    option.value_parser(PossibleValuesParser::new(words))
+    option.value_name(setting.key.to_uppercase()).value_parser(PossibleValuesParser::new(words))
 }
 
 impl<const SUITE: bool> Said<SUITE> {
