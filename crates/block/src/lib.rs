@@ -15,6 +15,8 @@ mod null;
 mod padding;
 mod ram;
 mod request;
+mod settings;
+mod size;
 mod spec;
 mod stack;
 mod stall;
@@ -29,9 +31,9 @@ pub use null::Null;
 pub use padding::Padding;
 pub use ram::Ram;
 pub use request::{Extent, Request};
-pub use spec::{
-    CacheSpec, DelaySpec, DriveState, Durability, FaultsSpec, ModelSpec, Size, Spec, WriteMode,
-};
+pub use settings::{CacheSpec, Durability, WriteMode};
+pub use size::Size;
+pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
 pub use stack::{Block, Stack};
 pub use stall::{Stall, Unless};
 pub use status::Stretch;

@@ -1,128 +1,11 @@
 //! A stack as data: what the command line, the config file and bug reports share.
 
+use crate::settings::CacheSpec;
+use crate::size::Size;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-
-/// A size in bytes. Reads `4K`, `4KiB` (4096), `4KB` (4000), `1.5G`, `512`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Size(pub u64);
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        let bad = || format!("'{text}' is not a size; write it like 512M, 1G, 4KiB or 4KB");
-        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let (number, unit) = text.split_at(split);
-        let number: f64 = number.parse().map_err(|_| bad())?;
-        let unit = unit.trim().to_ascii_lowercase();
-        let (letter, rest) = unit.split_at(unit.len().min(1));
-        let power = match letter {
-            "" | "b" if rest.is_empty() => 0,
-            "k" => 1,
-            "m" => 2,
-            "g" => 3,
-            "t" => 4,
-            _ => return Err(bad()),
-        };
-        let base: u64 = match rest {
-            "" | "ib" => 1024,
-            "b" => 1000,
-            _ => return Err(bad()),
-        };
-        let bytes = number * base.pow(power) as f64;
-        if !bytes.is_finite() || bytes < 0.0 || bytes >= u64::MAX as f64 {
-            return Err(bad());
-        }
-        Ok(Size(bytes as u64))
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-        let mut value = self.0 as f64;
-        let mut unit = 0;
-        while value >= 1024.0 && unit + 1 < units.len() {
-            value /= 1024.0;
-            unit += 1;
-        }
-        if value.fract() == 0.0 {
-            write!(f, "{value} {}", units[unit])
-        } else {
-            write!(f, "{value:.1} {}", units[unit])
-        }
-    }
-}
-
-/// What the cache does with writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WriteMode {
-    /// Absorbed, once a client has proved by a flush that it knows what a write buffer is.
-    #[default]
-    Back,
-    /// Absorbed from the first write on.
-    BackNow,
-    /// Written to the backing, and kept for reading.
-    Through,
-    /// Neither reads nor writes are cached.
-    None,
-}
-
-/// What a completed flush or FUA write means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Durability {
-    /// What it covers is durable.
-    #[default]
-    Flush,
-    /// It is answered at once: what it covers will be durable before anything that is sent after its
-    /// answer. A power cut may take the newest.
-    Ordered,
-    /// Nothing: flushes are ignored. For volumes that are thrown away after a power cut.
-    Scratch,
-}
-
-/// The cache as data. Times are in milliseconds.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CacheSpec {
-    /// Memory for blocks.
-    pub memory: Size,
-    /// What happens to writes.
-    pub write: WriteMode,
-    /// What a flush means.
-    pub durability: Durability,
-    /// The most dirty data there may ever be; `None`: a quarter of the memory.
-    pub dirty_bytes: Option<Size>,
-    /// How long dirty data may wait.
-    pub dirty_age_ms: u64,
-    /// How long writing out all dirty data may take, as predicted; 0: no limit.
-    pub flush_target_ms: u64,
-    /// How long errors of the backing are retried before the volume fails.
-    pub retry_time_ms: u64,
-    /// Whether the cache may step aside by itself where it costs more than it brings.
-    pub guard: bool,
-}
-
-impl Default for CacheSpec {
-    fn default() -> CacheSpec {
-        CacheSpec {
-            memory: Size(1 << 30),
-            write: WriteMode::Back,
-            durability: Durability::Flush,
-            dirty_bytes: None,
-            dirty_age_ms: 5_000,
-            flush_target_ms: 500,
-            retry_time_ms: 10_000,
-            guard: true,
-        }
-    }
-}
 
 /// A delay as data: a device of `servers` parallel servers behind one link.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -355,20 +238,6 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_mean_what_storage_people_mean() {
-        let parse = |text: &str| text.parse::<Size>().map(|size| size.0);
-        assert_eq!(parse("4K"), Ok(4096));
-        assert_eq!(parse("4KiB"), Ok(4096));
-        assert_eq!(parse("4KB"), Ok(4000));
-        assert_eq!(parse("512"), Ok(512));
-        assert_eq!(parse("1.5G"), Ok(3 << 29));
-        for bad in ["", "x", "4Q", "4KiX", "-1", "1e30T", "99999999999T", "."] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-        assert_eq!(Size(3 << 29).to_string(), "1.5 GiB");
-    }
 
     #[test]
     fn a_stack_survives_the_trip_through_json() {

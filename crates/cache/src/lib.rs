@@ -55,13 +55,12 @@ pub use arena::superblock::{Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
 pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
 pub use geometry::{Format, Geometry};
-pub use operator::reconfigure::Changes;
 pub use operator::rescue::{Item, Rescue, What};
 pub use request::Cache;
-pub use settings::Settings;
+pub use settings::{Changes, Measured, Settings};
 pub use shared::{Client, Shared};
 pub use stats::counters::Counters;
-pub use stats::histogram::{Histogram, Histograms, Snapshot};
+pub use stats::latencies::Histograms;
 
 /// Sectors in a block, the unit of caching: 4 KiB.
 pub const BLOCK_SECTORS: u32 = 8;

@@ -1,157 +1,287 @@
 //! What may be set, also while the volume is served.
 
 use crate::geometry::Geometry;
-use block::{CacheSpec, Durability, Fua, Limits, SECTOR, WriteMode};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use block::{CacheSpec, Durability, Fua, Limits, SECTOR, Size, WriteMode};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const BLOCK_BYTES: u64 = crate::BLOCK_SECTORS as u64 * SECTOR;
 
 /// The least time that a request may take before the backing counts as hanging: one second.
 const STALL_TIME_NS_MIN: u64 = 1_000_000_000;
 
-/// What may differ from volume to volume and be changed later.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
-    /// What happens to writes.
-    pub write: WriteMode,
-    /// What a flush means.
-    pub durability: Durability,
-    /// C6: the most blocks that may be dirty.
-    pub dirty_blocks_max: u32,
-    /// C6: how long a dirty block may wait, in nanoseconds.
-    pub dirty_age_ns: u64,
-    /// C13: how long writing out everything dirty may take as predicted, in nanoseconds; 0: no
-    /// limit.
-    pub flush_target_ns: u64,
-    /// C8: how long errors of the backing are retried, in nanoseconds.
-    pub retry_time_ns: u64,
-    /// C8: how long a request to the backing may go unanswered before the backing counts as hanging,
-    /// in nanoseconds; 0: it is not watched.
-    pub stall_time_ns: u64,
-    /// Write-outs that each lane has in flight.
-    pub workers: u32,
-    /// Requests larger than this many blocks go past the cache: such reads are not kept, and such
-    /// writes go to the backing directly, unless they meet dirty data.
-    pub absorb_blocks_max: u32,
-    /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
-    /// `cargo xtask bench prices`.
-    pub fill_cost_ns: u64,
+/// A setting as the engine counts it: times in nanoseconds, sizes in blocks.
+pub trait Measured: Sized {
+    /// What the engine counts in.
+    type Engine;
+
+    /// As the engine counts it, in a cache of this geometry.
+    fn measured(&self, geometry: &Geometry) -> Self::Engine;
+
+    /// What was measured as this, or as near to it as the unit allows.
+    fn told(engine: Self::Engine) -> Self;
+}
+
+impl Measured for u64 {
+    type Engine = u64;
+
+    fn measured(&self, _: &Geometry) -> u64 {
+        self.saturating_mul(1_000_000)
+    }
+
+    fn told(engine: u64) -> u64 {
+        engine / 1_000_000
+    }
+}
+
+impl Measured for Size {
+    type Engine = u32;
+
+    fn measured(&self, _: &Geometry) -> u32 {
+        u32::try_from(self.0 / BLOCK_BYTES).unwrap_or(u32::MAX)
+    }
+
+    fn told(engine: u32) -> Size {
+        Size(u64::from(engine) * BLOCK_BYTES)
+    }
+}
+
+/// A part of the memory; if none is asked for, a quarter.
+impl Measured for Option<Size> {
+    type Engine = u32;
+
+    fn measured(&self, geometry: &Geometry) -> u32 {
+        self.map_or(geometry.slots / 4, |size| size.measured(geometry))
+    }
+
+    fn told(engine: u32) -> Option<Size> {
+        Some(Size::told(engine))
+    }
+}
+
+/// What is the same for the engine.
+macro_rules! as_it_is {
+    ($($type:ty)+) => {
+        $(impl Measured for $type {
+            type Engine = $type;
+
+            fn measured(&self, _: &Geometry) -> $type {
+                *self
+            }
+
+            fn told(engine: $type) -> $type {
+                engine
+            }
+        })+
+    };
+}
+
+as_it_is!(WriteMode Durability);
+
+/// What fits into the word that a setting in force is kept in.
+trait Word: Copy {
+    fn into_word(self) -> u64;
+    /// What gave this word.
+    fn of_word(word: u64) -> Self;
+}
+
+impl Word for u64 {
+    fn into_word(self) -> u64 {
+        self
+    }
+
+    #[inline]
+    fn of_word(word: u64) -> u64 {
+        word
+    }
+}
+
+impl Word for u32 {
+    fn into_word(self) -> u64 {
+        self.into()
+    }
+
+    #[inline]
+    fn of_word(word: u64) -> u32 {
+        word as u32
+    }
+}
+
+/// A choice is kept as its place among all of them.
+macro_rules! choices {
+    ($($type:ty)+) => {
+        $(impl Word for $type {
+            fn into_word(self) -> u64 {
+                let place = <$type>::ALL.iter().position(|other| *other == self);
+                place.expect("every value is among all") as u64
+            }
+
+            #[inline]
+            fn of_word(word: u64) -> $type {
+                <$type>::ALL[word as usize]
+            }
+        })+
+    };
+}
+
+choices!(WriteMode Durability);
+
+macro_rules! engine {
+    ($(
+        $key:ident: $type:ty = $usual:expr, $field:ident $(=> $engine:ident)? $(-> $change:ident)?
+        $(in $least:expr, $most:expr)?, $meaning:literal;
+    )*) => {
+        /// What may differ from volume to volume and be changed later, as the engine counts it: the table
+        /// [`block::cache_settings`], and what no user sets.
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub struct Settings {
+            $($(#[doc = $meaning] pub $engine: <$type as Measured>::Engine,)?)*
+            /// C8: how long a request to the backing may go unanswered before the backing counts as
+            /// hanging, in nanoseconds; 0: it is not watched.
+            pub stall_time_ns: u64,
+            /// Write-outs that each lane has in flight.
+            pub workers: u32,
+            /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
+            /// `cargo xtask bench prices`.
+            pub fill_cost_ns: u64,
+        }
+
+        impl Settings {
+            /// The settings that a spec asks for, over a cache of this geometry.
+            pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
+                let settings = Settings {
+                    $($($engine: spec.$field.measured(geometry),)?)*
+                    stall_time_ns: stall_time_ns(spec.retry_time_ms.measured(geometry)),
+                    workers: 32,
+                    fill_cost_ns: 400,
+                };
+                settings.fitted(geometry)
+            }
+
+            /// Writes into a spec what it does not ask for already: what was left to its default stays so
+            /// until it is set to something else.
+            pub fn tell(&self, spec: &mut CacheSpec, geometry: &Geometry) {
+                let asked = Settings::from_spec(spec, geometry);
+                $($(if self.$engine != asked.$engine {
+                    spec.$field = Measured::told(self.$engine);
+                })?)*
+            }
+
+            /// With these changes.
+            pub(crate) fn changed(self, changes: &Changes, geometry: &Geometry) -> Settings {
+                let stall = changes.retry_time_ns.map(stall_time_ns);
+                let settings = Settings {
+                    $($($engine: changes.$engine.unwrap_or(self.$engine),)?)*
+                    stall_time_ns: stall.unwrap_or(self.stall_time_ns),
+                    ..self
+                };
+                match changes.dirty_blocks_max {
+                    Some(_) => settings.fitted(geometry),
+                    None => settings,
+                }
+            }
+        }
+
+        /// What is to be changed, in the engine's units; `None`: it stays as it is.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Changes {
+            $(
+                $(#[doc = $meaning] pub $engine: Option<<$type as Measured>::Engine>,)?
+                $(#[doc = $meaning] pub $change: Option<$type>,)?
+            )*
+        }
+
+        /// The settings in force. What can be changed while the volume is served is one word each, read
+        /// without a lock wherever it is needed; what changes them, and in which order, is
+        /// `operator/reconfigure.rs`.
+        #[derive(Debug)]
+        pub(crate) struct Live {
+            $($($engine: AtomicU64,)?)*
+            stall_time_ns: AtomicU64,
+            /// Whether the order of flushes is promised from now on, or about to be: see
+            /// [`crate::shared::Shared::show_closed`].
+            order_wanted: AtomicBool,
+            pub(crate) workers: u32,
+            pub(crate) fill_cost_ns: u64,
+        }
+
+        impl Live {
+            pub(crate) fn new(settings: &Settings) -> Live {
+                Live {
+                    $($($engine: AtomicU64::new(settings.$engine.into_word()),)?)*
+                    stall_time_ns: AtomicU64::new(settings.stall_time_ns),
+                    order_wanted: AtomicBool::new(settings.durability == Durability::Ordered),
+                    workers: settings.workers,
+                    fill_cost_ns: settings.fill_cost_ns,
+                }
+            }
+
+            /// All of them, as they are at the moment.
+            #[inline]
+            pub(crate) fn now(&self) -> Settings {
+                Settings {
+                    $($($engine: self.$engine(),)?)*
+                    stall_time_ns: self.stall_time_ns(),
+                    workers: self.workers,
+                    fill_cost_ns: self.fill_cost_ns,
+                }
+            }
+
+            /// Puts all of them in force.
+            fn store(&self, settings: &Settings) {
+                $($(self.$engine.store(settings.$engine.into_word(), Ordering::SeqCst);)?)*
+                self.stall_time_ns.store(settings.stall_time_ns, Ordering::SeqCst);
+            }
+
+            $($(
+                #[inline]
+                pub(crate) fn $engine(&self) -> <$type as Measured>::Engine {
+                    Word::of_word(self.$engine.load(Ordering::SeqCst))
+                }
+            )?)*
+        }
+    };
+}
+
+block::cache_settings!(engine);
+
+/// The defaults of the table over the smallest cache, whose backing is not watched, and which keeps every miss.
+impl Default for Settings {
+    fn default() -> Settings {
+        let usual = Settings::from_spec(&CacheSpec::default(), &Geometry::default());
+        Settings { stall_time_ns: 0, fill_cost_ns: 0, ..usual }
+    }
 }
 
 impl Settings {
-    /// The settings that a spec asks for, over a cache of this geometry.
-    pub fn from_spec(spec: &CacheSpec, geometry: &Geometry) -> Settings {
-        let dirty_bytes = spec.dirty_bytes.map(|size| size.0);
-        Settings {
-            write: spec.write,
-            durability: spec.durability,
-            dirty_blocks_max: dirty_blocks(dirty_bytes, geometry),
-            dirty_age_ns: spec.dirty_age_ms.saturating_mul(1_000_000),
-            flush_target_ns: spec.flush_target_ms.saturating_mul(1_000_000),
-            retry_time_ns: spec.retry_time_ms.saturating_mul(1_000_000),
-            stall_time_ns: stall_time_ns(spec.retry_time_ms.saturating_mul(1_000_000)),
-            workers: 32,
-            absorb_blocks_max: 32,
-            fill_cost_ns: 400,
-        }
+    /// As far as this geometry allows: fifteen sixteenths of the slots may be dirty, and two must be
+    /// allowed to be.
+    fn fitted(self, geometry: &Geometry) -> Settings {
+        let most = u64::from(geometry.slots) * 15 / 16;
+        let dirty_blocks_max = u64::from(self.dirty_blocks_max).min(most).max(2) as u32;
+        Settings { dirty_blocks_max, ..self }
     }
 }
 
-/// The blocks that may be dirty where so many bytes are asked for (None: a quarter of the slots), as far
-/// as this geometry allows: fifteen sixteenths of the slots.
-pub(crate) fn dirty_blocks(asked_bytes: Option<u64>, geometry: &Geometry) -> u32 {
-    let block_bytes = u64::from(crate::BLOCK_SECTORS) * SECTOR;
-    let asked = asked_bytes.map_or(u64::from(geometry.slots / 4), |bytes| bytes / block_bytes);
-    let most = u64::from(geometry.slots) * 15 / 16;
-    asked.min(most).max(2) as u32
-}
-
-/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Also a user who wants no
-/// error to be tried again gives a slow answer its time: disks that spin up or mend a sector take some.
-pub(crate) fn stall_time_ns(retry_time_ns: u64) -> u64 {
+/// How long a request may go unanswered where errors are retried for `retry_time_ns`. Where no error is to
+/// be tried again, a slow answer gets its time, too: disks that spin up or mend a sector take some.
+fn stall_time_ns(retry_time_ns: u64) -> u64 {
     retry_time_ns.max(STALL_TIME_NS_MIN)
 }
 
-/// The settings in force. What can be changed while the volume is served is one word each, read without
-/// a lock wherever it is needed; what changes them, and in which order, is `operator/reconfigure.rs`.
-#[derive(Debug)]
-pub(crate) struct Live {
-    write: AtomicU8,
-    durability: AtomicU8,
-    /// Whether the order of flushes is promised from now on, or about to be: see
-    /// [`crate::shared::Shared::show_closed`].
-    order_wanted: AtomicBool,
-    dirty_blocks_max: AtomicU32,
-    dirty_age_ns: AtomicU64,
-    flush_target_ns: AtomicU64,
-    retry_time_ns: AtomicU64,
-    stall_time_ns: AtomicU64,
-    pub(crate) workers: u32,
-    pub(crate) absorb_blocks_max: u32,
-    pub(crate) fill_cost_ns: u64,
-}
-
-const WRITE_MODES: [WriteMode; 4] =
-    [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
-
-const DURABILITIES: [Durability; 3] = [Durability::Flush, Durability::Ordered, Durability::Scratch];
-
-/// The place of a value in a list that has every value.
-fn place<T: PartialEq>(list: &[T], value: T) -> u8 {
-    list.iter().position(|other| *other == value).expect("every value is in the list") as u8
-}
-
 impl Live {
-    pub(crate) fn new(settings: &Settings) -> Live {
-        let ordered = settings.durability == Durability::Ordered;
-        Live {
-            write: AtomicU8::new(place(&WRITE_MODES, settings.write)),
-            durability: AtomicU8::new(place(&DURABILITIES, settings.durability)),
-            order_wanted: AtomicBool::new(ordered),
-            dirty_blocks_max: AtomicU32::new(settings.dirty_blocks_max),
-            dirty_age_ns: AtomicU64::new(settings.dirty_age_ns),
-            flush_target_ns: AtomicU64::new(settings.flush_target_ns),
-            retry_time_ns: AtomicU64::new(settings.retry_time_ns),
-            stall_time_ns: AtomicU64::new(settings.stall_time_ns),
-            workers: settings.workers,
-            absorb_blocks_max: settings.absorb_blocks_max,
-            fill_cost_ns: settings.fill_cost_ns,
-        }
-    }
-
-    /// All of them, as they are at the moment.
-    #[inline]
-    pub(crate) fn now(&self) -> Settings {
-        Settings {
-            write: self.write(),
-            durability: self.durability(),
-            dirty_blocks_max: self.dirty_blocks_max(),
-            dirty_age_ns: self.dirty_age_ns(),
-            flush_target_ns: self.flush_target_ns(),
-            retry_time_ns: self.retry_time_ns(),
-            stall_time_ns: self.stall_time_ns(),
-            workers: self.workers,
-            absorb_blocks_max: self.absorb_blocks_max,
-            fill_cost_ns: self.fill_cost_ns,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn write(&self) -> WriteMode {
-        WRITE_MODES[usize::from(self.write.load(Ordering::Relaxed))]
+    /// Puts settings in force, but for what a flush means.
+    pub(crate) fn put(&self, settings: &Settings) {
+        self.store(&Settings { durability: self.durability(), ..*settings });
     }
 
     pub(crate) fn set_write(&self, write: WriteMode) {
-        self.write.store(place(&WRITE_MODES, write), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn durability(&self) -> Durability {
-        DURABILITIES[usize::from(self.durability.load(Ordering::SeqCst))]
+        self.write.store(write.into_word(), Ordering::SeqCst);
     }
 
     /// To be changed in a section of the order.
     pub(crate) fn set_durability(&self, durability: Durability, order_wanted: bool) {
         self.order_wanted.store(order_wanted, Ordering::SeqCst);
-        self.durability.store(place(&DURABILITIES, durability), Ordering::SeqCst);
+        self.durability.store(durability.into_word(), Ordering::SeqCst);
     }
 
     /// Whether a flush makes durable.
@@ -165,39 +295,8 @@ impl Live {
     }
 
     #[inline]
-    pub(crate) fn dirty_blocks_max(&self) -> u32 {
-        self.dirty_blocks_max.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn dirty_age_ns(&self) -> u64 {
-        self.dirty_age_ns.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn flush_target_ns(&self) -> u64 {
-        self.flush_target_ns.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(crate) fn retry_time_ns(&self) -> u64 {
-        self.retry_time_ns.load(Ordering::Relaxed)
-    }
-
-    #[inline]
     pub(crate) fn stall_time_ns(&self) -> u64 {
-        self.stall_time_ns.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_limits(&self, dirty_blocks_max: u32, flush_target_ns: u64) {
-        self.dirty_blocks_max.store(dirty_blocks_max, Ordering::Relaxed);
-        self.flush_target_ns.store(flush_target_ns, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_times(&self, dirty_age_ns: u64, retry_time_ns: u64, stall_time_ns: u64) {
-        self.dirty_age_ns.store(dirty_age_ns, Ordering::Relaxed);
-        self.retry_time_ns.store(retry_time_ns, Ordering::Relaxed);
-        self.stall_time_ns.store(stall_time_ns, Ordering::Relaxed);
+        self.stall_time_ns.load(Ordering::SeqCst)
     }
 }
 

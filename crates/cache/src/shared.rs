@@ -20,7 +20,7 @@ use crate::recovery;
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::shards::Shards;
 use crate::stats::counters::Counters;
-use crate::stats::histogram::Histograms;
+use crate::stats::latencies::Histograms;
 use crate::stats::volume::VolumeStats;
 use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};

@@ -120,12 +120,12 @@ fn settings(durability: Durability) -> Settings {
         durability,
         dirty_blocks_max: 256,
         dirty_age_ns: 5_000_000,
-        flush_target_ns: 500_000_000,
         retry_time_ns: 1_000_000,
         stall_time_ns: 4_000_000,
         workers: 4,
         absorb_blocks_max: 32,
         fill_cost_ns: 400,
+        ..Settings::default()
     }
 }
 

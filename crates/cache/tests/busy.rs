@@ -50,10 +50,10 @@ fn shared(ram: &Ram, limits: &Limits) -> Arc<Shared> {
         dirty_age_ns: 5_000_000_000,
         flush_target_ns: 0,
         retry_time_ns: 1_000_000_000,
-        stall_time_ns: 0,
         workers: 4,
         absorb_blocks_max: 16,
         fill_cost_ns: 400,
+        ..Settings::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, ram.limits().grain)));
     Shared::new(limits, geometry, settings, 7, memory).expect("a fresh arena")

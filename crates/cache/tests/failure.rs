@@ -83,7 +83,7 @@ fn settings(durability: Durability) -> Settings {
         stall_time_ns: STALL_NS,
         workers: 2,
         absorb_blocks_max: 8,
-        fill_cost_ns: 0,
+        ..Settings::default()
     }
 }
 

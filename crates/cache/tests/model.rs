@@ -60,10 +60,10 @@ fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
         dirty_age_ns: 1_000 + random.below(100_000),
         flush_target_ns: random.below(2) * 500_000_000,
         retry_time_ns: 1_000_000,
-        stall_time_ns: 0,
         workers: 1 + random.below(3) as u32,
         absorb_blocks_max: 1 + random.below(8) as u32,
         fill_cost_ns: random.below(2) * 400,
+        ..Settings::default()
     }
 }
 

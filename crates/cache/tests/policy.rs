@@ -50,10 +50,9 @@ fn shared(limits: &Limits) -> Arc<Shared> {
         dirty_age_ns: 10_000_000_000,
         flush_target_ns: 0,
         retry_time_ns: 1_000_000,
-        stall_time_ns: 0,
         workers: 2,
         absorb_blocks_max: 32,
-        fill_cost_ns: 0,
+        ..Settings::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     Shared::new(limits, geometry, settings, 7, memory).expect("a fresh arena")

@@ -149,10 +149,9 @@ fn settings(random: &mut Random, geometry: &Geometry) -> Settings {
         dirty_age_ns: 10_000 + random.below(1_000_000),
         flush_target_ns: 0,
         retry_time_ns: 1_000_000,
-        stall_time_ns: 0,
         workers: 1 + random.below(3) as u32,
         absorb_blocks_max: 2 + random.below(8) as u32,
-        fill_cost_ns: 0,
+        ..Settings::default()
     }
 }
 

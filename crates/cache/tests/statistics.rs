@@ -65,10 +65,9 @@ fn scene_of(dirty_blocks_max: u32, durability: Durability) -> Scene {
         dirty_age_ns: 10_000_000_000,
         flush_target_ns: 0,
         retry_time_ns: 1_000_000,
-        stall_time_ns: 0,
         workers: 2,
         absorb_blocks_max: 32,
-        fill_cost_ns: 0,
+        ..Settings::default()
     };
     let ram = Ram::new(SECTORS, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };

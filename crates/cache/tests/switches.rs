@@ -59,10 +59,9 @@ impl Scene {
             dirty_age_ns: 20_000_000,
             flush_target_ns: 0,
             retry_time_ns: SECOND_NS,
-            stall_time_ns: 0,
             workers: 4,
             absorb_blocks_max: 16,
-            fill_cost_ns: 0,
+            ..Settings::default()
         };
         let limits = Limits { flush_needed: true, ..ram.limits().clone() };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
@@ -195,17 +194,17 @@ async fn change(cache: &Cache, random: &mut Random) {
     let modes = [WriteMode::Back, WriteMode::BackNow, WriteMode::Through, WriteMode::None];
     let durability = durabilities[random.below(3) as usize];
     let write = modes[random.below(4) as usize];
-    let blocks = 8 + random.below(60);
+    let blocks = 8 + random.below(60) as u32;
     let changes = Changes {
         durability: Some(durability),
         write: Some(write),
-        dirty_bytes: Some(blocks * 4096),
+        dirty_blocks_max: Some(blocks),
         ..Changes::default()
     };
     cache.set(&changes).await.expect("RAM does not fail");
     let shared = cache.shared();
     let settings = shared.settings();
     assert_eq!((settings.durability, settings.write), (durability, write));
-    assert_eq!(u64::from(settings.dirty_blocks_max), blocks);
-    assert!(u64::from(shared.dirty_blocks()) <= blocks, "{} dirty", shared.dirty_blocks());
+    assert_eq!(settings.dirty_blocks_max, blocks);
+    assert!(shared.dirty_blocks() <= blocks, "{} dirty", shared.dirty_blocks());
 }

@@ -52,6 +52,7 @@ fn taken_over(setup: &Setup, arena: &Arc<Memory>) -> Geometry {
     Geometry { slots: kept.slots, slots_spare: kept.slots_spare, ..wanted }
 }
 
+#[allow(clippy::needless_update, reason = "a setting that is new has its default here")]
 fn settings(setup: &Setup) -> Settings {
     let engine = &setup.engine;
     Settings {
@@ -65,6 +66,7 @@ fn settings(setup: &Setup) -> Settings {
         workers: engine.workers,
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
+        ..Settings::default()
     }
 }
 

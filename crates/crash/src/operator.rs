@@ -56,8 +56,7 @@ impl Operator {
     }
 
     fn blocks(&self, changes: &Changes) -> Option<u32> {
-        let blocks = changes.dirty_bytes? / 4096;
-        Some((blocks as u32).clamp(2, self.possible_blocks.max(2)))
+        Some(changes.dirty_blocks_max?.clamp(2, self.possible_blocks.max(2)))
     }
 
     /// The most blocks that may be dirty at the moment.

@@ -121,7 +121,7 @@ fn changes(setup: &Setup, random: &mut Random) -> Changes {
     }
     if random.one_in(4) {
         let most = u64::from(setup.engine.slots * 3 / 4);
-        changes.dirty_bytes = Some((2 + random.below(most - 1)) * 4096);
+        changes.dirty_blocks_max = Some((2 + random.below(most - 1)) as u32);
     }
     if random.one_in(8) {
         changes.dirty_age_ns = Some(setup.engine.dirty_age_ns / 2 + random.below(1_000_000));

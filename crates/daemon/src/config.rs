@@ -10,8 +10,9 @@
 //! ```
 
 use crate::serve::Place;
+use crate::settings::SETTINGS;
 use crate::units;
-use block::{CacheSpec, DelaySpec, Durability, FaultsSpec, Size, Spec, WriteMode};
+use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use stack::{Exit, Failure};
 use stack::{Plan, target};
 use std::io::Read;
@@ -23,25 +24,8 @@ use toml::de::{DeTable, DeValue};
 
 /// The keys beside the volumes.
 const TOP: [&str; 4] = ["nbd", "insecure_tcp", "poll", "volume"];
-/// The keys of a volume: those of `overdrive serve`, with `_` for `-`.
-const VOLUME: [&str; 16] = [
-    "backing",
-    "memory",
-    "write",
-    "durability",
-    "nbd",
-    "raw",
-    "read_only",
-    "buffered",
-    "dirty_bytes",
-    "dirty_age",
-    "flush_target",
-    "retry_time",
-    "delay",
-    "faults",
-    "holder",
-    "guard",
-];
+/// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
+const VOLUME: [&str; 7] = ["nbd", "raw", "read_only", "buffered", "delay", "faults", "holder"];
 
 /// A volume as it is to be served: by a config file, and what the command line says beside that.
 #[derive(Clone, PartialEq, Debug)]
@@ -178,6 +162,11 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     Ok(Config { nbd, poll, volumes })
 }
 
+fn volume_keys() -> Vec<&'static str> {
+    let settings = SETTINGS.iter().map(|setting| setting.key);
+    ["backing"].into_iter().chain(settings).chain(VOLUME).collect()
+}
+
 fn volume(
     name: &str,
     value: &Spanned<DeValue<'_>>,
@@ -187,7 +176,7 @@ fn volume(
         return Err((value.span(), format!("volume.{name}: write [volume.{name}]")));
     };
     let section = Section { name: name.to_owned(), table };
-    section.check_keys(&VOLUME)?;
+    section.check_keys(&volume_keys())?;
     let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
         (value.span(), format!("[volume.{name}] has no backing; name an image or a device"))
     })?;
@@ -249,7 +238,7 @@ impl Section<'_> {
     fn text<T>(
         &self,
         key: &str,
-        read: impl Fn(&str) -> Result<T, String>,
+        mut read: impl FnMut(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Wrong> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let read = match value.get_ref() {
@@ -273,44 +262,18 @@ impl Section<'_> {
     }
 
     fn cache(&self) -> Result<CacheSpec, Wrong> {
-        let usual = CacheSpec::default();
-        Ok(CacheSpec {
-            memory: self.text("memory", units::size)?.unwrap_or(usual.memory),
-            write: self.text("write", write_mode)?.unwrap_or(usual.write),
-            durability: self.text("durability", durability)?.unwrap_or(usual.durability),
-            dirty_bytes: self.text("dirty_bytes", units::size)?,
-            dirty_age_ms: self.text("dirty_age", units::time_ms)?.unwrap_or(usual.dirty_age_ms),
-            flush_target_ms: self
-                .text("flush_target", units::time_ms)?
-                .unwrap_or(usual.flush_target_ms),
-            retry_time_ms: self.text("retry_time", units::time_ms)?.unwrap_or(usual.retry_time_ms),
-            guard: self.text("guard", units::on_off)?.unwrap_or(usual.guard),
-        })
+        let mut spec = CacheSpec::default();
+        for setting in SETTINGS {
+            self.text(setting.key, |text| setting.read(&mut spec, text))?;
+        }
+        Ok(spec)
     }
-}
-
-pub(crate) fn durability(text: &str) -> Result<Durability, String> {
-    Ok(match text {
-        "flush" => Durability::Flush,
-        "ordered" => Durability::Ordered,
-        "scratch" => Durability::Scratch,
-        _ => return Err(format!("'{text}': flush, ordered or scratch")),
-    })
-}
-
-pub(crate) fn write_mode(text: &str) -> Result<WriteMode, String> {
-    Ok(match text {
-        "back" => WriteMode::Back,
-        "back-now" => WriteMode::BackNow,
-        "through" => WriteMode::Through,
-        "none" => WriteMode::None,
-        _ => return Err(format!("'{text}': back, back-now, through or none")),
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use block::{Durability, WriteMode};
 
     fn wrong(text: &str) -> String {
         parse(text).expect_err(text).1
@@ -328,6 +291,7 @@ mod tests {
             durability = "ordered"
             dirty_age = "2s"
             guard = "off"
+            absorb_bytes_max = "64K"
             [volume.scratch]
             backing = "ram:1G"
             memory = 0
@@ -341,6 +305,7 @@ mod tests {
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
         assert_eq!((cache.write, cache.durability), (WriteMode::BackNow, Durability::Ordered));
         assert_eq!(cache.retry_time_ms, CacheSpec::default().retry_time_ms);
+        assert_eq!(cache.absorb_bytes_max, Size(64 << 10));
         assert!(!cache.guard && CacheSpec::default().guard);
         assert!(matches!(scratch.spec(), Ok(Spec::Ram { .. })), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);

@@ -21,6 +21,7 @@ mod runtime;
 mod sensor;
 mod serve;
 mod setting;
+pub mod settings;
 pub mod units;
 mod watch;
 mod wire;

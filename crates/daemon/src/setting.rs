@@ -1,19 +1,16 @@
 //! `KEY=VALUE` as an operator writes it, while the volume is served.
 
-use crate::config::{durability, nearest, write_mode};
-use crate::units;
-use block::{SECTOR, Size};
+use crate::config::nearest;
+use crate::settings::{SETTINGS, Setting};
+use block::{CacheSpec, SECTOR, Size};
 use cache::{BLOCK_SECTORS, Changes, Geometry};
 use stack::check_dirty;
 use stack::{Exit, Failure};
 
 /// What can be set.
-const KEYS: [&str; 7] =
-    ["write", "durability", "dirty_bytes", "dirty_age", "flush_target", "retry_time", "guard"];
-
-/// What is said where that is to be changed.
-const MEMORY: &str = "memory: cannot change while the volume is served: stop its daemon, or detach the \
-                      volume, and serve it with another --memory";
+fn keys() -> Vec<&'static str> {
+    SETTINGS.iter().filter(|setting| setting.is_live()).map(|setting| setting.key).collect()
+}
 
 fn usage(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
@@ -29,7 +26,10 @@ pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, 
     let mut seen = Vec::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(usage(format!("'{pair}' is not KEY=VALUE; keys are {}", KEYS.join(", "))));
+            return Err(usage(format!(
+                "'{pair}' is not KEY=VALUE; keys are {}",
+                keys().join(", ")
+            )));
         };
         // As the options of `overdrive serve` are written, or as the keys of a config file.
         let key = key.replace('-', "_");
@@ -40,31 +40,30 @@ pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, 
         seen.push(key);
     }
     if seen.is_empty() {
-        return Err(usage(format!("nothing to set; write KEY=VALUE, with {}", KEYS.join(", "))));
+        return Err(usage(format!("nothing to set; write KEY=VALUE, with {}", keys().join(", "))));
     }
     Ok(changes)
 }
 
 fn read(changes: &mut Changes, key: &str, value: &str, geometry: &Geometry) -> Result<(), Failure> {
-    let bad = |why: String| usage(format!("{key}: {why}"));
-    let time_ns =
-        |value| units::time_ms(value).map(|ms| Some(ms.saturating_mul(1_000_000))).map_err(bad);
-    match key {
-        "write" => changes.write = Some(write_mode(value).map_err(bad)?),
-        "durability" => changes.durability = Some(durability(value).map_err(bad)?),
-        "dirty_age" => changes.dirty_age_ns = time_ns(value)?,
-        "flush_target" => changes.flush_target_ns = time_ns(value)?,
-        "retry_time" => changes.retry_time_ns = time_ns(value)?,
-        "guard" => changes.guard = Some(units::on_off(value).map_err(bad)?),
-        "dirty_bytes" => {
-            let dirty = units::size(value).map_err(bad)?;
-            let memory = u64::from(geometry.slots) * u64::from(BLOCK_SECTORS) * SECTOR;
-            check_dirty(dirty, Size(memory))?;
-            changes.dirty_bytes = Some(dirty.0);
-        }
-        "memory" => return Err(usage(format!("{MEMORY}; known are {}", KEYS.join(", ")))),
-        _ => return Err(usage(format!("unknown key {key}; {}", nearest(key, &KEYS)))),
+    let Some(setting) = Setting::named(key) else {
+        return Err(usage(format!("unknown key {key}; {}", nearest(key, &keys()))));
+    };
+    if !setting.is_live() {
+        return Err(usage(format!(
+            "{key}: cannot change while the volume is served: stop its daemon, or detach the volume, and \
+             serve it with another --{}; known are {}",
+            setting.option(),
+            keys().join(", "),
+        )));
     }
+    let mut spec = CacheSpec::default();
+    setting.read(&mut spec, value).map_err(|why| usage(format!("{key}: {why}")))?;
+    if let Some(dirty) = spec.dirty_bytes {
+        let memory = u64::from(geometry.slots) * u64::from(BLOCK_SECTORS) * SECTOR;
+        check_dirty(dirty, Size(memory))?;
+    }
+    setting.change(changes, &spec, geometry);
     Ok(())
 }
 
@@ -90,7 +89,8 @@ mod tests {
         };
         assert_eq!(read_all(&all).expect("good"), expected);
         let read = read_all(&["dirty-bytes=3M", "flush-target=0", "retry_time=10s"]).expect("good");
-        assert_eq!((read.dirty_bytes, read.flush_target_ns), (Some(3 << 20), Some(0)));
+        assert_eq!((read.dirty_blocks_max, read.flush_target_ns), (Some(768), Some(0)));
+        assert_eq!(read_all(&["absorb-bytes-max=64K"]).expect("good").absorb_blocks_max, Some(16));
         assert_eq!(read.retry_time_ns, Some(10_000_000_000));
     }
 
@@ -110,6 +110,7 @@ mod tests {
         assert!(wrong(&["memory=1G"]).contains("known are write"));
         assert!(wrong(&["memory=1G"]).contains("serve it with another --memory"));
         assert!(wrong(&["dirty-age=1s", "dirty_age=1s"]).contains("twice"));
+        assert!(wrong(&["absorb_bytes_max=2K"]).contains("'2K' is out of range; write 4K to 512K"));
         assert!(wrong(&["guard=maybe"]).contains("on or off"));
         assert!(wrong(&["write"]).contains("KEY=VALUE"));
         assert!(wrong(&["write=back", "write=none"]).contains("twice"));

@@ -49,6 +49,17 @@ pub fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Nanoseconds for people.
+pub fn nanoseconds(ns: u64) -> String {
+    match ns {
+        0 => "0".to_owned(),
+        1..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
 fn pairs(text: &str) -> impl Iterator<Item = Result<(&str, &str), String>> {
     text.split(',')
         .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}' is not KEY=VALUE")))

@@ -3,11 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod age;
-pub mod lately;
 pub mod smartctl;
 pub mod sysfs;
 
 pub use age::{Aged, age};
-pub use lately::Lately;
 pub use smartctl::{Line, Nothing, Report};
 pub use sysfs::{Device, Roots, devices};

@@ -65,10 +65,9 @@ impl Bed {
             dirty_age_ns: u64::MAX / 2,
             flush_target_ns: 0,
             retry_time_ns: 0,
-            stall_time_ns: 0,
             workers: 1,
             absorb_blocks_max: 32,
-            fill_cost_ns: 0,
+            ..Settings::default()
         };
         let shared = Shared::new(&limits, geometry, settings, 0, memory.clone())?;
         let slots_at = bytes - geometry.slots as usize * BLOCK;

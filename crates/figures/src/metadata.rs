@@ -48,10 +48,10 @@ fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
         dirty_age_ns: 1,
         flush_target_ns: 1,
         retry_time_ns: 1,
-        stall_time_ns: 0,
         workers: 1,
         absorb_blocks_max: 32,
         fill_cost_ns: 1,
+        ..Settings::default()
     };
     let before = HELD.load(Ordering::Relaxed);
     let shared = Shared::new(&Limits::plain(1 << 24, 0), geometry, settings, 0, memory)?;

@@ -186,10 +186,9 @@ fn in_front(lane: &Lane, limits: &Limits, below: Stack, bytes: u64) -> Stack {
         dirty_age_ns: 5_000_000_000,
         flush_target_ns: 0,
         retry_time_ns: 0,
-        stall_time_ns: 0,
         workers: 16,
         absorb_blocks_max: 32,
-        fill_cost_ns: 0,
+        ..Settings::default()
     };
     let shared = cache::Shared::new(limits, geometry, settings, 0, memory).expect("fresh memory");
     Stack::new(lane, Cache::attach(&shared, lane, below))

@@ -35,11 +35,10 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
         dirty_age_ns: 5_000_000_000,
         flush_target_ns: 0,
         retry_time_ns: 0,
-        stall_time_ns: 0,
         workers: 4,
         absorb_blocks_max: 32,
         // Every miss is kept: the figure is for a miss with its eviction and its fill.
-        fill_cost_ns: 0,
+        ..Settings::default()
     };
     let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, 0, memory)?;
     let lane = world.lane();

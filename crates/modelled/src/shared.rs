@@ -7,9 +7,9 @@ use crate::store::{SLOT_SECTORS, Store};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Discard, DriveState, Extent, Fua, Limits, Result, SECTOR, Stretch};
-use cache::{Histogram, Snapshot};
 use core::sync::atomic::{AtomicU64, Ordering};
 use drives::{Counters, Drive, Fast, Health, Kind, Model, ModelError, Options, SLOT_BYTES};
+use histogram::{Histogram, Snapshot};
 use lane::Lock;
 
 /// Whether what is written is kept.

@@ -32,10 +32,9 @@ fn settings(geometry: &Geometry) -> Settings {
         dirty_age_ns: 60_000 * MS,
         flush_target_ns: 0,
         retry_time_ns: 60_000 * MS,
-        stall_time_ns: 0,
         workers: 2,
         absorb_blocks_max: 8,
-        fill_cost_ns: 0,
+        ..Settings::default()
     }
 }
 

@@ -7,6 +7,7 @@ mod drive;
 mod pool;
 mod progress;
 mod serve;
+mod settings;
 mod tools;
 mod volumes;
 

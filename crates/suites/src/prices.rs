@@ -177,11 +177,10 @@ impl Yard {
             dirty_age_ns: u64::MAX / 2,
             flush_target_ns: 0,
             retry_time_ns: 0,
-            stall_time_ns: 0,
             workers: 4,
             absorb_blocks_max: 32,
             // Whatever may be kept is.
-            fill_cost_ns: 0,
+            ..Settings::default()
         };
         let limits =
             Limits { flush_needed: true, ..Limits::plain(blocks * SECTORS, SECTOR as u32) };

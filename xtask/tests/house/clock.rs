@@ -3,9 +3,20 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 12] = [
-    "lane", "block", "policy", "cache", "layers", "pool", "drives", "modelled", "nbd", "crash",
-    "load", "suites",
+const PURE: [&str; 13] = [
+    "lane",
+    "histogram",
+    "block",
+    "policy",
+    "cache",
+    "layers",
+    "pool",
+    "drives",
+    "modelled",
+    "nbd",
+    "crash",
+    "load",
+    "suites",
 ];
 
 /// Words that may stand nowhere in them.

@@ -7,50 +7,13 @@
 //! only when nothing is closed any more (`Shared::show_closed`). The memory notes it, so that a
 //! successor keeps what this process has promised, whatever it promises itself.
 
-use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
 use crate::request::Cache;
-use crate::settings::{Settings, dirty_blocks, stall_time_ns};
+use crate::settings::{Changes, Settings};
 use block::{Durability, Error, Kind, Result, WriteMode};
 use core::sync::atomic::Ordering;
 
 const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
-
-/// What is to be changed; `None`: it stays as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
-    /// What happens to writes.
-    pub write: Option<WriteMode>,
-    /// What a flush means.
-    pub durability: Option<Durability>,
-    /// C6: the most bytes that may be dirty; more than the geometry allows is that much.
-    pub dirty_bytes: Option<u64>,
-    /// C6: how long a dirty block may wait, in nanoseconds.
-    pub dirty_age_ns: Option<u64>,
-    /// C13: how long writing out everything dirty may take, in nanoseconds; 0: no limit.
-    pub flush_target_ns: Option<u64>,
-    /// C8: how long errors of the backing are retried, in nanoseconds.
-    pub retry_time_ns: Option<u64>,
-    /// Whether the cache may step aside by itself (C12).
-    pub guard: Option<bool>,
-}
-
-impl Changes {
-    /// These settings, with the changes.
-    fn over(&self, now: Settings, geometry: &Geometry) -> Settings {
-        let blocks = |bytes| dirty_blocks(Some(bytes), geometry);
-        Settings {
-            write: self.write.unwrap_or(now.write),
-            durability: self.durability.unwrap_or(now.durability),
-            dirty_blocks_max: self.dirty_bytes.map_or(now.dirty_blocks_max, blocks),
-            dirty_age_ns: self.dirty_age_ns.unwrap_or(now.dirty_age_ns),
-            flush_target_ns: self.flush_target_ns.unwrap_or(now.flush_target_ns),
-            retry_time_ns: self.retry_time_ns.unwrap_or(now.retry_time_ns),
-            stall_time_ns: self.retry_time_ns.map_or(now.stall_time_ns, stall_time_ns),
-            ..now
-        }
-    }
-}
 
 /// The settings of a change: before, until everything from before is durable, and after.
 struct Switch {
@@ -139,7 +102,7 @@ impl Cache {
     async fn switch(&self, changes: &Changes) -> Result {
         let shared = self.shared();
         let before = shared.settings();
-        let switch = Switch::new(before, changes.over(before, shared.geometry()));
+        let switch = Switch::new(before, before.changed(changes, shared.geometry()));
         self.put(&switch.meanwhile, switch.wants_order()).await;
         // More than is allowed may also have been taken over from an earlier process, to which more was.
         let drains = switch.drains || shared.dirty_blocks() > switch.meanwhile.dirty_blocks_max;
@@ -160,10 +123,7 @@ impl Cache {
     /// Puts settings in force.
     async fn put(&self, settings: &Settings, wants_order: bool) {
         let shared = self.shared();
-        shared.settings.set_write(settings.write);
-        shared.settings.set_limits(settings.dirty_blocks_max, settings.flush_target_ns);
-        let Settings { dirty_age_ns, retry_time_ns, stall_time_ns, .. } = *settings;
-        shared.settings.set_times(dirty_age_ns, retry_time_ns, stall_time_ns);
+        shared.settings.put(settings);
         shared.gauges.set_allowance(&shared.settings.now(), shared.writeback.estimator.pace());
         self.0.lane.turn().await;
         shared.epochs.with(|epochs| {

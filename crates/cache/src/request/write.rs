@@ -33,7 +33,7 @@ impl Handle {
     /// What a shard is to decide about.
     pub(crate) fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
         let (first, blocks) = blocks_of(&at);
-        let large = blocks > self.shared.settings.absorb_blocks_max;
+        let large = blocks > self.shared.settings.absorb_blocks_max();
         let barred = match self.barred(first) {
             Some(reason) => Some(reason),
             None if fua => Some(Reason::Fua),
@@ -61,7 +61,8 @@ impl Handle {
     /// is half as large as the largest that are absorbed: as efficient alone as what it would be joined to.
     /// Not in `ordered` mode, where it would wait for what is closed.
     fn gains_nothing(&self, blocks: u32) -> bool {
-        if blocks * 2 < self.shared.settings.absorb_blocks_max || self.shared.gauges.is_ordered() {
+        if blocks * 2 < self.shared.settings.absorb_blocks_max() || self.shared.gauges.is_ordered()
+        {
             return false;
         }
         self.level().is_filling()
@@ -123,7 +124,7 @@ impl Handle {
                 true => done += count,
                 false => {
                     let half = u64::from(blocks_of(&at).1 / 2);
-                    most = half.min(self.shared.settings.absorb_blocks_max.into()).max(1);
+                    most = half.min(self.shared.settings.absorb_blocks_max().into()).max(1);
                 }
             }
         }

@@ -38,7 +38,7 @@ impl Handle {
         let mut result = self.send(change).await;
         self.shared.writeback.estimator.foreground_wrote(self.lane.now());
         let (first, blocks) = blocks_of(&change.at);
-        let small = blocks <= self.shared.settings.absorb_blocks_max;
+        let small = blocks <= self.shared.settings.absorb_blocks_max();
         let keep = cache_copy
             && small
             && self.shared.bypass.keeps(self.shared.settings.write(), first) == Keeps::Yes;

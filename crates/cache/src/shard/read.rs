@@ -179,7 +179,7 @@ impl Shard {
         }
         let pays = self.admission.pays(&self.prospect(gauges, settings)) || self.admission.opens();
         // Large reads are copies and scans: keeping them costs what they take from everything else.
-        let large = blocks > settings.absorb_blocks_max;
+        let large = blocks > settings.absorb_blocks_max();
         let keep = keeps == Keeps::Yes && pays && !large && !self.write_through.meet(from, span);
         // Also what will not be kept is noted while it is under way: a change that is absorbed
         // meanwhile must mark it, or it could show a later change before this one was seen.

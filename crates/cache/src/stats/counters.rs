@@ -2,6 +2,7 @@
 //! documentation and what [`Counters::explained`] tells.
 
 use core::ops::AddAssign;
+use serde::{Deserialize, Serialize};
 
 macro_rules! is_gauge {
     (count) => {
@@ -16,7 +17,8 @@ macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident: $unit:literal,)*) => {
         /// Counts since the volume was opened, and gauges that say how it stands now. Names are only
         /// ever added.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct Counters {
             $($(#[doc = $doc])+ #[doc = concat!("\n\nUnit: ", $unit, ".")] pub $name: u64,)*
         }

@@ -1,5 +1,5 @@
 //! What is counted and measured.
 
 pub(crate) mod counters;
-pub(crate) mod histogram;
+pub(crate) mod latencies;
 pub(crate) mod volume;

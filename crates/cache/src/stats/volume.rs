@@ -1,7 +1,7 @@
 //! What a volume counts and measures beside its shards.
 
 use crate::stats::counters::Counters;
-use crate::stats::histogram::Latencies;
+use crate::stats::latencies::Latencies;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 

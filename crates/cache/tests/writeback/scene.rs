@@ -114,10 +114,9 @@ pub(crate) fn settings() -> Settings {
         dirty_age_ns: 2000 * MS,
         flush_target_ns: 0,
         retry_time_ns: 100 * MS,
-        stall_time_ns: 0,
         workers: 16,
         absorb_blocks_max: 32,
-        fill_cost_ns: 0,
+        ..Settings::default()
     }
 }
 

@@ -91,7 +91,7 @@ fn a_limit_holds_when_it_is_set_also_for_what_was_taken_over() {
     scene.state.times.set(slow);
     assert_eq!(scene.shared.dirty_blocks(), 10);
     // The limit that it has already.
-    let limit = Changes { dirty_bytes: Some(4 * 4096), ..Changes::default() };
+    let limit = Changes { dirty_blocks_max: Some(4), ..Changes::default() };
     assert_eq!(scene.set(limit), Ok(()));
     assert!(scene.shared.dirty_blocks() <= 4, "{}", scene.shared.dirty_blocks());
 }

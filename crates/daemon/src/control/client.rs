@@ -1,5 +1,6 @@
 //! The operator's side of the control socket.
 
+use super::statistics::Statistics;
 use super::words::{Answer, Ask, LINE_BYTES_MAX, Row};
 use rustix::io::Errno;
 use rustix::net::{
@@ -225,6 +226,15 @@ impl Daemon {
     /// As [`Daemon::ask`].
     pub fn rows(&mut self) -> Result<Vec<Row>, Failure> {
         Ok(self.list()?)
+    }
+
+    /// What a volume has counted and measured.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`].
+    pub fn statistics(&mut self, volume: &str) -> Result<Statistics, Failure> {
+        let value = self.ask(&Ask::Stats { volume: volume.to_owned() })?;
+        serde_json::from_value(value).map_err(|error| broken(&self.path, error))
     }
 
     fn list(&mut self) -> Result<Vec<Row>, Trouble> {

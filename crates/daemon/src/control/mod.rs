@@ -1,9 +1,10 @@
 //! The control socket: what an operator asks a running daemon.
 //!
-//! One JSON object a line, both ways ([`words`]). Only the daemon's own user and root are listened to.
+//! One JSON object a line, both ways ([`words`], [`statistics`]). Only the daemon's own user and root are listened to.
 
 mod client;
 mod server;
+pub mod statistics;
 pub mod words;
 
 pub use client::{Daemon, Roll, Silent, call_roll, pause};

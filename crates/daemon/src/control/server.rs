@@ -110,7 +110,7 @@ impl Control {
         match ask {
             Ask::List => Ok(self.sites.rows()),
             Ask::Show { volume } => Ok(self.site(&volume)?.show()),
-            Ask::Stats { volume } => Ok(self.site(&volume)?.stats()),
+            Ask::Stats { volume } => Ok(serde_json::json!(self.site(&volume)?.stats())),
             Ask::Flush { volume } => self.site(&volume)?.flush().await.map(done),
             Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
             Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),

@@ -16,7 +16,7 @@ pub enum Ask {
         /// Its name.
         volume: String,
     },
-    /// What a volume has counted and measured.
+    /// What a volume has counted and measured: its [`Statistics`](super::statistics::Statistics).
     Stats {
         /// Its name.
         volume: String,
@@ -104,10 +104,11 @@ pub enum Answer {
 }
 
 /// How a volume stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// It serves.
+    #[default]
     Serving,
     /// It passes everything through.
     Paused,

@@ -1,9 +1,10 @@
 //! A volume that is served, and what an operator can do with it.
 
+use crate::control::statistics::Statistics;
 use crate::control::words::{Row, State};
 use crate::watch::Watch;
 use block::{Durability, Request, Size, Spec, WriteMode};
-use cache::{BLOCK_SECTORS, Settings, Shared};
+use cache::{BLOCK_SECTORS, Shared};
 use lane::Event;
 use nbd::Stop;
 use stack::SCRATCH;
@@ -130,7 +131,7 @@ impl Site {
             state: self.state(),
             size_bytes: self.attached.stack.limits().bytes(),
             memory_bytes: slots * BLOCK,
-            write: mode_word(shared.map_or(WriteMode::None, |shared| shared.write_mode())),
+            write: shared.map_or(WriteMode::None, |shared| shared.write_mode()).word().to_owned(),
             dirty_bytes: dirty * BLOCK,
             clients: self.clients.get(),
             uri: self.uri.clone(),
@@ -308,18 +309,8 @@ impl Site {
         let (Spec::Cache { cache, .. }, Some(shared)) = (&mut stack, self.shared()) else {
             return stack;
         };
-        let settings = shared.settings();
-        let milliseconds = |ns: u64| ns / 1_000_000;
-        // What was left to its default stays so until it is set to something else.
-        let was = Settings::from_spec(cache, shared.geometry());
-        if settings.dirty_blocks_max != was.dirty_blocks_max {
-            cache.dirty_bytes = Some(Size(u64::from(settings.dirty_blocks_max) * BLOCK));
-        }
-        cache.write = self.paused.get().unwrap_or(settings.write);
-        cache.durability = settings.durability;
-        cache.dirty_age_ms = milliseconds(settings.dirty_age_ns);
-        cache.flush_target_ms = milliseconds(settings.flush_target_ns);
-        cache.retry_time_ms = milliseconds(settings.retry_time_ns);
+        shared.settings().tell(cache, shared.geometry());
+        cache.write = self.paused.get().unwrap_or(cache.write);
         cache.guard = shared.guard_standing(0).on;
         stack
     }
@@ -328,7 +319,7 @@ impl Site {
         let settings = self.shared().map(|shared| {
             let (settings, geometry) = (shared.settings(), shared.geometry());
             serde_json::json!({
-                "write": mode_word(shared.write_mode()),
+                "write": shared.write_mode(),
                 "durability": settings.durability,
                 "memory_bytes": u64::from(geometry.slots) * BLOCK,
                 "huge_pages": self.volume.has_huge_pages(),
@@ -351,7 +342,7 @@ impl Site {
         })
     }
 
-    pub(crate) fn stats(&self) -> serde_json::Value {
+    pub(crate) fn stats(&self) -> Statistics {
         super::stats::of(self)
     }
 
@@ -378,15 +369,4 @@ impl Site {
         };
         Failure::new(Exit::Io, message)
     }
-}
-
-/// A write mode as it is written.
-pub(crate) fn mode_word(write: WriteMode) -> String {
-    let word = match write {
-        WriteMode::Back => "back",
-        WriteMode::BackNow => "back-now",
-        WriteMode::Through => "through",
-        WriteMode::None => "none",
-    };
-    word.to_owned()
 }

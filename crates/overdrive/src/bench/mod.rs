@@ -4,7 +4,8 @@ mod output;
 mod prices;
 mod watch;
 
-use block::{CacheSpec, Size, WriteMode};
+use crate::settings::Said;
+use block::{CacheSpec, Size};
 use clap::ValueEnum;
 use daemon::units;
 use lane::Prices;
@@ -19,6 +20,9 @@ use suites::{Halt, Plan, Target};
 /// With --cache, the very engine that serves stands in front of the drive, and each piece of its work
 /// is charged what it takes on this machine. That is measured once and kept; see --prices. The same
 /// seed and prices give the same bytes of output.
+///
+/// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has its
+/// own: all of the memory may be dirty, for as long as it likes, and there is no flush target.
 ///
 /// Ctrl-C ends a suite with what it has; the exit status is then 1.
 ///
@@ -63,22 +67,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::time_us)]
     time: Option<u64>,
 
-    /// What the cache does with writes.
-    #[arg(long, value_enum, requires = "cache")]
-    write: Option<Mode>,
-
-    /// The most dirty data there may be [default: a quarter of the cache; qd1: fifteen sixteenths].
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "cache")]
-    dirty_bytes: Option<Size>,
-
-    /// How long dirty data may wait; 0: as long as it likes [default: 5s; qd1: 0].
-    #[arg(long, value_name = "TIME", value_parser = units::time_ms, requires = "cache")]
-    dirty_age: Option<u64>,
-
-    /// How long writing out all dirty data may take, as predicted; 0: no limit [default: 500ms;
-    /// qd1: 0].
-    #[arg(long, value_name = "TIME", value_parser = units::time_ms, requires = "cache")]
-    flush_target: Option<u64>,
+    #[command(flatten)]
+    settings: Said<true>,
 
     /// What the cache's work costs: a price list (as in the JSON), or 'measure' to measure it anew.
     #[arg(long, value_name = "FILE", requires = "cache")]
@@ -112,18 +102,6 @@ enum Before {
     Steady,
     /// Used, then all of it trimmed.
     Trimmed,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    /// Absorbed, once a flush has come.
-    Back,
-    /// Absorbed from the first on.
-    BackNow,
-    /// Written to the drive, and kept for reading.
-    Through,
-    /// Not cached, nor are reads.
-    None,
 }
 
 impl Suite {
@@ -163,21 +141,12 @@ impl Arguments {
     }
 
     /// The suite's cache with what was asked for in place of the usual.
-    fn cache_of(&self, usual: CacheSpec) -> CacheSpec {
-        let write = self.write.map_or(usual.write, |mode| match mode {
-            Mode::Back => WriteMode::Back,
-            Mode::BackNow => WriteMode::BackNow,
-            Mode::Through => WriteMode::Through,
-            Mode::None => WriteMode::None,
-        });
-        let age = |ms| if ms == 0 { suites::AGE_OFF_MS } else { ms };
-        CacheSpec {
-            write,
-            dirty_bytes: self.dirty_bytes.or(usual.dirty_bytes),
-            dirty_age_ms: self.dirty_age.map_or(usual.dirty_age_ms, age),
-            flush_target_ms: self.flush_target.unwrap_or(usual.flush_target_ms),
-            ..usual
+    fn cache_of(&self, mut spec: CacheSpec) -> CacheSpec {
+        self.settings.apply(&mut spec);
+        if spec.dirty_age_ms == 0 {
+            spec.dirty_age_ms = suites::AGE_OFF_MS;
         }
+        spec
     }
 }
 

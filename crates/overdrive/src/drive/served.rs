@@ -4,7 +4,8 @@
 use super::health::{as_json, as_text, ask};
 use super::modelled;
 use block::Spec;
-use daemon::control::words::{Ask, Row};
+use daemon::control::statistics::Statistics;
+use daemon::control::words::Row;
 use daemon::control::{Daemon, call_roll};
 use devices::Report;
 use serde_json::{Value, json};
@@ -83,15 +84,15 @@ impl Served {
         directory.unwrap_or_default().join(path)
     }
 
-    fn stats(&mut self) -> Result<Value, Failure> {
-        self.daemon.ask(&Ask::Stats { volume: self.row.name.clone() })
+    fn stats(&mut self) -> Result<Statistics, Failure> {
+        self.daemon.statistics(&self.row.name)
     }
 }
 
 /// Prints what a modelled drive says.
 pub(super) fn run_model(mut served: Served, as_object: bool) -> Result<ExitCode, Failure> {
     let told = served.stats()?;
-    modelled::print(&served.row, &told["model"], as_object)?;
+    modelled::print(&served.row, told.model.as_ref(), as_object)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -190,7 +191,9 @@ pub(super) fn run_members(
     let told = served.stats()?;
     let members = paths.into_iter().enumerate();
     let members: Vec<Member> = members
-        .map(|(index, path)| Member::of(path, told["members"][index]["state"].as_str()))
+        .map(|(index, path)| {
+            Member::of(path, told.members.get(index).map(|member| member.state.as_str()))
+        })
         .collect();
     if as_object {
         let list: Vec<Value> = members.iter().map(Member::as_json).collect();

@@ -285,13 +285,7 @@ fn summary(counters: &Counters) -> String {
 }
 
 fn counters(counted: Option<&Counters>) -> serde_json::Value {
-    let mut counters = serde_json::Map::new();
-    if let Some(counted) = counted {
-        counted.each(|name, value| {
-            counters.insert(name.to_owned(), value.into());
-        });
-    }
-    counters.into()
+    counted.map_or(serde_json::json!({}), |counted| serde_json::json!(counted))
 }
 
 fn json_of(served: &Served) -> serde_json::Value {

@@ -1,6 +1,7 @@
 //! `overdrive volume set`: settings that change while the volume is served.
 
 use super::find;
+use crate::settings::settable;
 use daemon::control::words::Ask;
 use stack::Failure;
 use std::path::PathBuf;
@@ -13,17 +14,13 @@ use std::process::ExitCode;
 /// is dirty, nothing is changed. It holds until the daemon ends or is upgraded; what the volume is served
 /// with next time is said there.
 ///
-/// Settings, with the values of 'overdrive serve' ('-' is as good as '_'):
-///   write=back|back-now|through|none      durability=flush|ordered|scratch
-///   dirty_bytes=SIZE   dirty_age=TIME   flush_target=TIME   retry_time=TIME   guard=on|off
-///
 /// The memory cannot be set: stop the daemon, or detach the volume, and serve it with another --memory.
 ///
 /// Examples:
 ///   overdrive volume set db durability=ordered dirty_age=2s
 ///   overdrive volume set db write=through
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, after_help = settable())]
 pub(crate) struct Options {
     /// The volume, which may be left out where only one is served, and the settings.
     #[arg(required = true, value_name = "[NAME] KEY=VALUE")]

@@ -1,9 +1,9 @@
 //! `overdrive volume show`: what a volume is and how it is set, as a table.
 
-use super::stats::time;
 use super::{Name, find};
 use block::Size;
 use daemon::control::words::Ask;
+use daemon::settings::SETTINGS;
 use serde_json::Value;
 use stack::Failure;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ pub(super) fn run(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Fa
         daemon::say!("{shown}");
         return Ok(ExitCode::SUCCESS);
     }
-    for (key, value) in volume_lines(&shown).into_iter().chain(cache_lines(&shown["cache"])) {
-        daemon::say!("{key:<13} {value}");
+    for (key, value) in volume_lines(&shown).into_iter().chain(cache_lines(&shown)) {
+        daemon::say!("{key:<16} {value}");
     }
     for note in shown["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        daemon::say!("{:<13} {note}", "note");
+        daemon::say!("{:<16} {note}", "note");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -74,28 +74,23 @@ fn volume_lines(shown: &Value) -> Lines {
 }
 
 /// The settings in force, by the names that `volume set` takes.
-fn cache_lines(cache: &Value) -> Lines {
+fn cache_lines(shown: &Value) -> Lines {
+    let cache = &shown["cache"];
     if !cache.is_object() {
         return vec![("memory", "0: no cache".to_owned())];
     }
-    let span = |key: &str| time(cache[key].as_u64().unwrap_or(0));
     let huge = match cache["huge_pages"].as_bool() {
         Some(true) => "huge pages",
         _ => "ordinary pages",
     };
-    let target = match cache["flush_target_ns"].as_u64() {
-        Some(0) => "none".to_owned(),
-        _ => span("flush_target_ns"),
-    };
-    let guard = if cache["guard"] == true { "on" } else { "off" };
-    vec![
-        ("memory", format!("{}, {huge}", size(&cache["memory_bytes"]))),
-        ("write", text(&cache["write"])),
-        ("durability", text(&cache["durability"])),
-        ("dirty_bytes", size(&cache["dirty_bytes_max"])),
-        ("dirty_age", span("dirty_age_ns")),
-        ("flush_target", target),
-        ("retry_time", span("retry_time_ns")),
-        ("guard", guard.to_owned()),
-    ]
+    let mut lines = vec![("memory", format!("{}, {huge}", size(&cache["memory_bytes"])))];
+    for setting in SETTINGS.iter().filter(|setting| setting.is_live()) {
+        // Where no limit is asked for, the one that follows from the memory is in force.
+        let shown = match setting.key {
+            "dirty_bytes" => Some(size(&cache["dirty_bytes_max"])),
+            _ => setting.show(&shown["stack"]["cache"]),
+        };
+        lines.extend(shown.map(|text| (setting.key, text)));
+    }
+    lines
 }

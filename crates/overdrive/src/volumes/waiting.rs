@@ -5,7 +5,8 @@ use super::stats::time;
 use crate::progress::Stages;
 use block::Size;
 use daemon::control::Daemon;
-use daemon::control::words::Ask;
+use daemon::control::statistics::Statistics;
+use daemon::control::words::{Ask, State};
 use serde_json::Value;
 use stack::Failure;
 use std::io::IsTerminal;
@@ -56,7 +57,7 @@ impl Watch {
         }
         let terminal = std::io::stderr().is_terminal();
         let mut bar = Stages::new_at_once();
-        while let Ok(stats) = self.daemon.ask(&Ask::Stats { volume: self.name.clone() }) {
+        while let Ok(stats) = self.daemon.statistics(&self.name) {
             let (words, share) = self.words(&stats);
             match terminal {
                 true => bar.set(&words, share),
@@ -70,21 +71,20 @@ impl Watch {
     }
 
     /// What is left, in words, and the share that is done.
-    fn words(&mut self, stats: &Value) -> (String, f64) {
-        let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
-        let (name, clients) = (&self.name, stats["clients"].as_u64().unwrap_or(0));
-        let left = counter("blocks_dirty") * 4096;
+    fn words(&mut self, stats: &Statistics) -> (String, f64) {
+        let (name, clients) = (&self.name, stats.clients);
+        let left = stats.counters.blocks_dirty * 4096;
         self.most = self.most.max(left);
         let share = 1.0 - left as f64 / self.most.max(1) as f64;
         let words = match left {
-            0 if stats["state"] == "ending" && clients > 0 => {
+            0 if stats.state == State::Ending && clients > 0 => {
                 format!("{name}: waits for what {clients} clients have sent")
             }
             0 => format!("{name}: waits for the backing's flush"),
             left => format!(
                 "{name}: {} are left to be written out, about {}",
                 Size(left),
-                time(counter("flush_predicted_ns"))
+                time(stats.counters.flush_predicted_ns)
             ),
         };
         (words, share)

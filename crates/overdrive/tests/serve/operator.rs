@@ -87,6 +87,11 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
     assert_eq!((&backing["flushes"], &backing["errors"]), (&1.into(), &0.into()));
     let both = server.volume(&["stats", "--json"]).json("overdrive.volumes-stats/1");
     assert_eq!(both["volumes"].as_array().map(Vec::len), Some(2));
+    // A latency is told as buckets, from which any quantile follows, and as the usual quantiles.
+    let flushes = &both["volumes"][1]["latencies"]["flush_ns"];
+    let buckets = flushes["buckets"].as_array().expect("buckets");
+    assert_eq!((&flushes["count"], buckets.len(), &buckets[0][1]), (&1.into(), 1, &1.into()));
+    assert!(flushes["p99_ns"].is_u64() && buckets[0][0].as_u64() >= flushes["max_ns"].as_u64());
     bare.end().well();
     server.end().well();
 }

@@ -32,10 +32,9 @@ impl Scene {
             dirty_age_ns: 1_000_000,
             flush_target_ns: 0,
             retry_time_ns: 1_000_000,
-            stall_time_ns: 0,
             workers: 1,
             absorb_blocks_max: 8,
-            fill_cost_ns: 0,
+            ..Settings::default()
         };
         let memory = Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)));
         let shared = Shared::new(ram.limits(), GEOMETRY, settings, 7, memory).expect("fresh");

@@ -22,18 +22,19 @@ const GEOMETRY: Geometry = Geometry {
     slice_blocks: 256,
     ..Geometry::SMALLEST
 };
-const SETTINGS: Settings = Settings {
-    write: WriteMode::Through,
-    durability: Durability::Flush,
-    dirty_blocks_max: 8,
-    dirty_age_ns: 1_000_000,
-    flush_target_ns: 0,
-    retry_time_ns: 1_000_000,
-    stall_time_ns: 0,
-    workers: 1,
-    absorb_blocks_max: 8,
-    fill_cost_ns: 0,
-};
+fn settings() -> Settings {
+    Settings {
+        write: WriteMode::Through,
+        durability: Durability::Flush,
+        dirty_blocks_max: 8,
+        dirty_age_ns: 1_000_000,
+        flush_target_ns: 0,
+        retry_time_ns: 1_000_000,
+        workers: 1,
+        absorb_blocks_max: 8,
+        ..Settings::default()
+    }
+}
 
 fn memory() -> Arc<Memory> {
     Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)))
@@ -58,7 +59,7 @@ fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
 fn each_read_ends_as_the_simulation_of_the_policy_says() {
     for kind in [Kind::Lru, Kind::Sieve] {
         let ram = Ram::new(BLOCKS * 8, GRAIN);
-        let shared = Shared::new(ram.limits(), GEOMETRY, SETTINGS, 7, memory()).expect("fresh");
+        let shared = Shared::new(ram.limits(), GEOMETRY, settings(), 7, memory()).expect("fresh");
         let mut shard =
             Shard::with_policy(kind, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY);
         let mut simulation = Simulation::new(kind, GEOMETRY.slots);
@@ -75,14 +76,14 @@ fn each_read_ends_as_the_simulation_of_the_policy_says() {
 #[test]
 fn a_policy_hears_of_reads_of_dirty_blocks() {
     let ram = Ram::new(BLOCKS * 8, GRAIN);
-    let shared = Shared::new(ram.limits(), GEOMETRY, SETTINGS, 7, memory()).expect("fresh");
+    let shared = Shared::new(ram.limits(), GEOMETRY, settings(), 7, memory()).expect("fresh");
     let arena = Arena::over(memory(), &GEOMETRY, GRAIN);
     let mut shard = Shard::with_policy(Kind::Sieve, arena, 0, &GEOMETRY);
     let bytes = Buf::new(8, GRAIN);
     for block in 0..2 {
         let (at, source) = (Extent::new(block * 8, 8), Source::Data(&bytes));
         let change = Change { at, source, fua: false, barred: None, now_ns: 0, lined_up: false };
-        let admit = shard.admit(&shared.gauges, &SETTINGS, &change);
+        let admit = shard.admit(&shared.gauges, &settings(), &change);
         assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
     }
     assert!(read(&mut shard, &shared, 0, &bytes), "it is dirty");

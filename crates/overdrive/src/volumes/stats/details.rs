@@ -3,95 +3,81 @@
 use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
-use serde_json::Value;
+use daemon::control::statistics::{Backing, Guard, Member, Model, Statistics};
 
 /// Prints the lines; with `all`, every counter after them.
-pub(super) fn print(stats: &Value, all: bool) {
-    match stats["memory_bytes"].as_u64() {
-        Some(1..) => print_cache(stats),
-        _ => print_backing(&stats["backing"]),
+pub(super) fn print(stats: &Statistics, all: bool) {
+    match stats.has_cache() {
+        true => print_cache(stats),
+        false => print_backing(&stats.backing),
     }
-    print_members(stats);
-    daemon::say!("state     {}", stats["state"].as_str().unwrap_or("unknown"));
-    print_model(&stats["model"]);
-    if stats["latencies"].as_object().is_some_and(|latencies| !latencies.is_empty()) {
-        print_latencies(&stats["latencies"]);
+    print_members(&stats.members);
+    daemon::say!("state     {}", stats.state.word());
+    stats.model.iter().for_each(print_model);
+    if stats.has_cache() {
+        print_latencies(&stats.latencies);
     }
-    if all {
-        print_counters(&stats["counters"]);
+    if all && stats.has_cache() {
+        print_counters(&stats.counters);
     }
 }
 
-fn print_cache(stats: &Value) {
-    let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
-    let reads = counter("read_hits") + counter("read_misses") + counter("read_joins");
+fn print_cache(stats: &Statistics) {
+    let Statistics { counters, backing, .. } = stats;
+    let reads = counters.read_hits + counters.read_misses + counters.read_joins;
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
     daemon::say!(
         "reads     {reads}, {:.1} % from memory; time saved {} (estimated, summed over reads)",
-        percent(counter("read_hits"), reads),
-        time(counter("time_saved_ns")),
+        percent(counters.read_hits, reads),
+        time(counters.time_saved_ns),
     );
     daemon::say!(
         "writes    {} asked, {} absorbed, {} saved, {} written out",
-        Size(counter("asked_write_bytes")),
-        Size(counter("blocks_absorbed") * 4096),
-        Size(counter("blocks_saved") * 4096),
-        Size(counter("blocks_written") * 4096),
+        Size(counters.asked_write_bytes),
+        Size(counters.blocks_absorbed * 4096),
+        Size(counters.blocks_saved * 4096),
+        Size(counters.blocks_written * 4096),
     );
     daemon::say!(
         "dirty     {} of at most {}, for {}; writing it out would take about {}",
-        Size(counter("blocks_dirty") * 4096),
-        Size(counter("dirty_blocks_max").min(counter("allowance_blocks")) * 4096),
-        time(counter("dirty_age_ns")),
-        time(counter("flush_predicted_ns")),
+        Size(counters.blocks_dirty * 4096),
+        Size(counters.dirty_blocks_max.min(counters.allowance_blocks) * 4096),
+        time(counters.dirty_age_ns),
+        time(counters.flush_predicted_ns),
     );
-    let backing = |key: &str| stats["backing"][key].as_u64().unwrap_or(0);
     daemon::say!(
         "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {} errors",
-        backing("reads"),
-        time(backing("read_mean_ns")),
-        backing("changes"),
-        backing("flushes"),
-        backing("errors"),
+        backing.reads,
+        time(backing.read_mean_ns),
+        backing.changes,
+        backing.flushes,
+        backing.errors,
     );
-    daemon::say!("guard     {}", guard(&stats["guard"]));
+    daemon::say!("guard     {}", stats.guard.as_ref().map_or("off".to_owned(), guard));
 }
 
 /// Without a cache all that is asked is asked of the backing.
-fn print_backing(backing: &Value) {
-    let count = |key: &str| backing[key].as_u64().unwrap_or(0);
-    let mean = |key: &str| time(count(key));
+fn print_backing(backing: &Backing) {
+    let kinds = backing.kinds.clone().unwrap_or_default();
     daemon::say!(
         "reads     {}, {}, mean {}",
-        count("reads"),
-        Size(count("read_bytes")),
-        mean("read_mean_ns")
+        backing.reads,
+        Size(kinds.read_bytes),
+        time(backing.read_mean_ns)
     );
     daemon::say!(
         "changes   {}, {} written, {} zeroed, {} discarded; writes mean {}",
-        count("changes"),
-        Size(count("write_bytes")),
-        Size(count("zero_bytes")),
-        Size(count("discard_bytes")),
-        mean("write_mean_ns"),
+        backing.changes,
+        Size(kinds.write_bytes),
+        Size(kinds.zero_bytes),
+        Size(kinds.discard_bytes),
+        time(kinds.write_mean_ns),
     );
-    daemon::say!("flushes   {}, mean {}", count("flushes"), mean("flush_mean_ns"));
-    daemon::say!("errors    {}", count("errors"));
+    daemon::say!("flushes   {}, mean {}", backing.flushes, time(kinds.flush_mean_ns));
+    daemon::say!("errors    {}", backing.errors);
 }
 
-/// What is sampled, or starts and ends elsewhere than one would think.
-fn label(histogram: &str) -> &'static str {
-    match histogram {
-        "hit_ns" => "hit (sampled)",
-        "miss_ns" => "miss (fetch)",
-        "flush_ns" => "flush (client's)",
-        "run_ns" => "write-out request",
-        "write_out_ns" => "write-out of an epoch",
-        _ => "",
-    }
-}
-
-fn print_latencies(latencies: &Value) {
+fn print_latencies(latencies: &Histograms) {
     daemon::say!("");
     let row = |cells: [&str; 6]| {
         let [name, cells @ ..] = cells;
@@ -99,22 +85,20 @@ fn print_latencies(latencies: &Value) {
         daemon::say!("{name:<22} {}", cells.join(" "));
     };
     row(["latency", "count", "p50", "p99", "p99.9", "max"]);
-    for (name, _) in Histograms::explained() {
-        let latency = &latencies[name];
-        let number = |key: &str| latency[key].as_u64().unwrap_or(0);
-        let label = match label(name) {
-            "" => name.trim_end_matches("_ns"),
-            label => label,
-        };
-        let [p50, p99, p99_9, max] =
-            ["p50_ns", "p99_ns", "p99_9_ns", "max_ns"].map(|key| time(number(key)));
-        row([label, &number("count").to_string(), &p50, &p99, &p99_9, &max]);
-    }
+    let mut labels = Histograms::explained().map(|(_, label, _)| label);
+    latencies.each(|name, latency| {
+        let [p50, p99, p99_9] = [0.5, 0.99, 0.999].map(|share| time(latency.quantile(share)));
+        let label = labels.next().unwrap_or(name);
+        row([label, &latency.count().to_string(), &p50, &p99, &p99_9, &time(latency.max())]);
+    });
 }
 
-fn print_counters(counters: &Value) {
+fn print_counters(counters: &Counters) {
     daemon::say!("");
-    for (name, unit, gauge, _) in Counters::explained() {
+    let mut explained = Counters::explained();
+    counters.each(|name, value| {
+        let (unit, gauge) =
+            explained.next().map_or(("", false), |(_, unit, gauge, _)| (unit, gauge));
         let kind = match name {
             "time_saved_ns" => ", estimated, summed over reads",
             "slowed_ns" => ", summed over changes",
@@ -122,73 +106,68 @@ fn print_counters(counters: &Value) {
             _ if gauge => " now",
             _ => "",
         };
-        let value = counters[name].as_u64().unwrap_or(0);
         daemon::say!("{name:<28} {value:>16} {unit}{kind}");
-    }
+    });
 }
 
 /// Whether the cache steps aside, and why.
-fn guard(guard: &Value) -> String {
-    if guard["on"] == false {
+fn guard(guard: &Guard) -> String {
+    if !guard.on {
         return "off".to_owned();
     }
-    let side = |key: &str, what: &str| Some(format!("{what} ({})", guard[key].as_str()?));
+    let side = |why: &Option<String>, what: &str| Some(format!("{what} ({})", why.as_ref()?));
     let sides: Vec<String> = [
-        side("reads_aside", "what is read is not kept"),
-        side("writes_aside", "writes go to the backing"),
+        side(&guard.reads_aside, "what is read is not kept"),
+        side(&guard.writes_aside, "writes go to the backing"),
     ]
     .into_iter()
     .flatten()
     .collect();
     let now = if sides.is_empty() { "does not step aside".to_owned() } else { sides.join("; ") };
-    let number = |key: &str| guard[key].as_u64().unwrap_or(0);
-    format!("{now}; has {} times, for {}", number("times"), time(number("bypass_ns")))
+    format!("{now}; has {} times, for {}", guard.times, time(guard.bypass_ns))
 }
 
-/// A modelled drive in a few lines; nothing for other backings.
-fn print_model(model: &Value) {
-    let Some(title) = model["title"].as_str() else { return };
-    let number = |key: &str| model[key].as_u64().unwrap_or(0);
-    let power = model["power"].as_str().unwrap_or("unknown");
+/// A modelled drive in a few lines.
+fn print_model(model: &Model) {
     daemon::say!(
-        "drive     {title}, modelled; power {power}, cut {} times, {} lost by that",
-        number("power_cuts"),
-        Size(number("lost_bytes")),
+        "drive     {}, modelled; power {}, cut {} times, {} lost by that",
+        model.title,
+        model.power,
+        model.power_cuts,
+        Size(model.lost_bytes),
     );
-    if let Some(amplification) = model["write_amplification"].as_f64() {
+    if let Some(flash) = &model.flash {
         daemon::say!(
             "flash     {} written by the host, {} to the flash: write amplification {:.2}",
-            Size(number("host_written_bytes")),
-            Size(number("nand_written_bytes")),
-            amplification,
+            Size(flash.host_written_bytes),
+            Size(flash.nand_written_bytes),
+            flash.write_amplification,
         );
     }
-    let late = |key: &str| time(model["lateness"][key].as_u64().unwrap_or(0));
+    let late = |share: f64| time(model.lateness.quantile(share));
     daemon::say!(
         "lateness  of its answers behind the model: p50 {}, p99 {}, max {}",
-        late("p50_ns"),
-        late("p99_ns"),
-        late("max_ns"),
+        late(0.5),
+        late(0.99),
+        time(model.lateness.max()),
     );
 }
 
 /// The members of a pool, if it is one.
-fn print_members(stats: &Value) {
-    let members = stats["members"].as_array().map_or(&[][..], Vec::as_slice);
+fn print_members(members: &[Member]) {
     for (number, member) in (1..).zip(members) {
-        let count = |key: &str| member[key].as_u64().unwrap_or(0);
         daemon::say!(
             "member {number}  {}: {} written, {} free, {} reads, {} writes, {} trims, {} errors, {} in \
              flight, {} each",
-            member["state"].as_str().unwrap_or("unknown"),
-            Size(count("written_bytes")),
-            Size(count("free_bytes")),
-            count("reads"),
-            count("writes"),
-            count("trims"),
-            count("errors"),
-            count("in_flight"),
-            time(count("latency_ns")),
+            member.state,
+            Size(member.written_bytes),
+            Size(member.free_bytes),
+            member.reads,
+            member.writes,
+            member.trims,
+            member.errors,
+            member.in_flight,
+            time(member.latency_ns),
         );
     }
 }

@@ -6,9 +6,11 @@ mod watch;
 
 use super::{find, no_daemon, roll};
 use cache::{Counters, Histograms};
+use daemon::control::statistics::Statistics;
 use daemon::control::words::Ask;
 use daemon::control::{Daemon, Roll};
 use daemon::units;
+pub(super) use daemon::units::nanoseconds as time;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::path::PathBuf;
@@ -61,14 +63,20 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         watch::run(chosen, time, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let all = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
-    match (options.json, &all[..]) {
-        (true, [one]) => daemon::say!("{one}"),
-        (true, all) => {
-            daemon::say!("{}", json!({ "schema": "overdrive.volumes-stats/1", "volumes": all }));
+    if options.json {
+        // As it is told: the daemon may be newer, and know more.
+        let told = chosen.iter_mut().map(Chosen::ask).collect::<Result<Vec<_>, _>>()?;
+        match &told[..] {
+            [one] => daemon::say!("{one}"),
+            all => {
+                let schema = "overdrive.volumes-stats/1";
+                daemon::say!("{}", json!({ "schema": schema, "volumes": all }));
+            }
         }
-        (false, all) => all.iter().for_each(|stats| print(stats, options.all)),
+        return Ok(ExitCode::SUCCESS);
     }
+    let all = chosen.iter_mut().map(Chosen::look).collect::<Result<Vec<_>, _>>()?;
+    all.iter().for_each(|stats| print(stats, options.all));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -81,6 +89,10 @@ struct Chosen {
 impl Chosen {
     fn ask(&mut self) -> Result<Value, Failure> {
         self.daemon.ask(&Ask::Stats { volume: self.volume.clone() })
+    }
+
+    fn look(&mut self) -> Result<Statistics, Failure> {
+        self.daemon.statistics(&self.volume)
     }
 }
 
@@ -121,28 +133,17 @@ fn explain() {
         let kind = if gauge { "now" } else { "since the start" };
         daemon::say!("{name} ({unit}, {kind}): {meaning}");
     }
-    for (name, meaning) in Histograms::explained() {
+    for (name, _, meaning) in Histograms::explained() {
         daemon::say!("{name} (latencies): {meaning}");
     }
 }
 
-fn print(stats: &Value, all: bool) {
-    daemon::say!("{}", stats["volume"].as_str().unwrap_or("volume"));
+fn print(stats: &Statistics, all: bool) {
+    daemon::say!("{}", stats.volume);
     for sentence in verdict::of(stats) {
         daemon::say!("  {sentence}");
     }
     daemon::say!("");
     details::print(stats, all);
     daemon::say!("");
-}
-
-/// Nanoseconds for people.
-pub(super) fn time(ns: u64) -> String {
-    match ns {
-        0 => "0".to_owned(),
-        1..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
 }

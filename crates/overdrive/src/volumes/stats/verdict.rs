@@ -1,14 +1,16 @@
 //! How a volume does, in words: what is used, what it brings, and why not more.
 
 use super::time;
-use block::Size;
-use serde_json::Value;
+use block::{Durability, Size};
+use cache::Counters;
+use daemon::control::statistics::Statistics;
+use daemon::control::words::State;
 
 /// The numbers that the sentences are made of.
-struct Told<'a>(&'a Value);
+struct Told<'a>(&'a Statistics);
 
 /// What a volume's stats say, one sentence each, what matters most first.
-pub(super) fn of(stats: &Value) -> Vec<String> {
+pub(super) fn of(stats: &Statistics) -> Vec<String> {
     let told = Told(stats);
     let sentences = [
         told.state(),
@@ -29,73 +31,72 @@ fn percent(part: u64, all: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64)
 }
 
+fn blocks(count: u64) -> Size {
+    Size(count * 4096)
+}
+
 /// The largest of these, if any counts: its number and its sentence.
 fn most<'a>(reasons: &[(u64, &'a str)]) -> Option<(u64, &'a str)> {
     reasons.iter().copied().max_by_key(|(number, _)| *number).filter(|(number, _)| *number > 0)
 }
 
 impl Told<'_> {
-    fn counter(&self, name: &str) -> u64 {
-        self.0["counters"][name].as_u64().unwrap_or(0)
-    }
-
-    fn bytes(&self, name: &str) -> Size {
-        Size(self.counter(name) * 4096)
-    }
-
-    fn has_cache(&self) -> bool {
-        self.0["memory_bytes"].as_u64().unwrap_or(0) > 0
-    }
-
-    fn is(&self, key: &str, word: &str) -> bool {
-        self.0[key].as_str() == Some(word)
+    fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 
     fn state(&self) -> Option<String> {
-        let sentence = match self.0["state"].as_str()? {
-            "failed" => {
+        let sentence = match self.0.state {
+            State::Failed => {
                 "It has failed: the backing does not take what is dirty; mend that, then see \
                  'overdrive volume clear-error --help'."
             }
-            "stalled" => "Its backing does not answer: what needs it gets errors until it does.",
-            "frozen" => "It is frozen: changes wait until 'overdrive volume resume'.",
-            "paused" => "It is paused: everything passes through until 'overdrive volume resume'.",
-            "ending" => "It is ending: what is dirty is being written out.",
-            _ => return None,
+            State::Stalled => {
+                "Its backing does not answer: what needs it gets errors until it does."
+            }
+            State::Frozen => "It is frozen: changes wait until 'overdrive volume resume'.",
+            State::Paused => {
+                "It is paused: everything passes through until 'overdrive volume resume'."
+            }
+            State::Ending => "It is ending: what is dirty is being written out.",
+            State::Serving | State::Orphaned | State::NoAnswer => return None,
         };
         Some(sentence.to_owned())
     }
 
     fn errors(&self) -> Option<String> {
-        let errors = self.0["backing"]["errors"].as_u64().filter(|errors| *errors > 0)?;
+        let errors = Some(self.0.backing.errors).filter(|errors| *errors > 0)?;
         Some(format!(
             "The backing has answered {errors} requests with errors; see the daemon's log."
         ))
     }
 
     fn memory(&self) -> Option<String> {
-        if !self.has_cache() {
+        if !self.0.has_cache() {
             return Some("It has no cache (--memory 0): every request goes to the backing.".into());
         }
-        let evicted = match self.counter("evictions") {
+        let evicted = match self.counters().evictions {
             0 => "nothing had to be evicted yet".to_owned(),
-            blocks => format!("{} were evicted to make room", Size(blocks * 4096)),
+            evicted => format!("{} were evicted to make room", blocks(evicted)),
         };
-        let memory = Size(self.0["memory_bytes"].as_u64().unwrap_or(0));
-        Some(format!("It uses {} of {memory} of memory; {evicted}.", self.bytes("blocks_held")))
+        let memory = Size(self.0.memory_bytes);
+        Some(format!(
+            "It uses {} of {memory} of memory; {evicted}.",
+            blocks(self.counters().blocks_held)
+        ))
     }
 
     fn reads(&self) -> Option<String> {
-        if !self.has_cache() {
+        if !self.0.has_cache() {
             return None;
         }
-        let hits = self.counter("read_hits");
-        let all = hits + self.counter("read_misses") + self.counter("read_joins");
+        let hits = self.counters().read_hits;
+        let all = hits + self.counters().read_misses + self.counters().read_joins;
         if all == 0 {
             return Some("Nothing has been read yet.".to_owned());
         }
         let mut sentence = format!("{} of {all} reads came from memory", percent(hits, all));
-        let (hit_ns, backing_ns) = (self.counter("hit_ns"), self.counter("backing_read_ns"));
+        let (hit_ns, backing_ns) = (self.counters().hit_ns, self.counters().backing_read_ns);
         if hits > 0 && hit_ns > 0 && backing_ns > 0 {
             let (hit, backing) = (time(hit_ns), time(backing_ns));
             sentence += &format!(": {hit} each, as sampled, where the backing takes {backing}");
@@ -105,18 +106,22 @@ impl Told<'_> {
 
     /// Why what was read is not kept, where that is so of a good part of it.
     fn not_kept(&self) -> Option<String> {
-        let misses = self.counter("read_misses");
+        let misses = self.counters().read_misses;
         let reasons = [
-            (self.counter("bypass_large"), "they are larger than 128 KiB, as copies and scans are"),
             (
-                self.counter("bypass_not_admitted"),
+                self.counters().bypass_large,
+                "they are larger than absorb_bytes_max (128 KiB unless that was set), as copies and \
+                 scans are",
+            ),
+            (
+                self.counters().bypass_not_admitted,
                 "keeping them would cost more than it brings: the backing is fast, or what was kept is \
                  not read again",
             ),
-            (self.counter("bypass_guard"), "the cache steps aside"),
-            (self.counter("bypass_no_slot"), "dirty data takes the memory"),
+            (self.counters().bypass_guard, "the cache steps aside"),
+            (self.counters().bypass_no_slot, "dirty data takes the memory"),
         ];
-        if self.is("write", "none") && misses > 0 && !self.is("state", "paused") {
+        if self.0.write == "none" && misses > 0 && self.0.state != State::Paused {
             return Some("What is read is not kept: the write mode is none.".to_owned());
         }
         let (number, why) = most(&reasons)?;
@@ -124,39 +129,39 @@ impl Told<'_> {
     }
 
     fn writes(&self) -> Option<String> {
-        if !self.has_cache() {
+        if !self.0.has_cache() {
             return None;
         }
-        let asked = self.counter("asked_write_bytes");
-        if self.counter("changes") == 0 {
+        let asked = self.counters().asked_write_bytes;
+        if self.counters().changes == 0 {
             return Some("Nothing has been written yet.".to_owned());
         }
         Some(format!(
             "{} were asked to be written; {} were absorbed, and {} of that never had to be written out.",
             Size(asked),
-            self.bytes("blocks_absorbed"),
-            self.bytes("blocks_saved"),
+            blocks(self.counters().blocks_absorbed),
+            blocks(self.counters().blocks_saved),
         ))
     }
 
     /// Why changes went past the cache, where a good part of them did.
     fn not_absorbed(&self) -> Option<String> {
-        let (passes, changes) = (self.counter("writes_through"), self.counter("changes"));
+        let (passes, changes) = (self.counters().writes_through, self.counters().changes);
         if passes * 4 <= changes {
             return None;
         }
         let reasons = [
             (
-                self.counter("writes_through_unproven"),
+                self.counters().writes_through_unproven,
                 "until a client that is connected has flushed, nothing is absorbed (--write back-now \
                  does not wait for that)",
             ),
-            (self.counter("writes_through_mode"), "the write mode absorbs nothing"),
-            (self.counter("writes_through_fua"), "their clients ask for each to be durable (FUA)"),
-            (self.counter("writes_through_large"), "they are large"),
-            (self.counter("writes_through_full"), "the write buffer was full"),
-            (self.counter("writes_through_late"), "dirty data was older than dirty_age"),
-            (self.counter("writes_through_guard"), "the cache stepped aside"),
+            (self.counters().writes_through_mode, "the write mode absorbs nothing"),
+            (self.counters().writes_through_fua, "their clients ask for each to be durable (FUA)"),
+            (self.counters().writes_through_large, "they are large"),
+            (self.counters().writes_through_full, "the write buffer was full"),
+            (self.counters().writes_through_late, "dirty data was older than dirty_age"),
+            (self.counters().writes_through_guard, "the cache stepped aside"),
         ];
         let (_, why) = most(&reasons)?;
         let word = if passes == changes { "All" } else { "Most" };
@@ -171,44 +176,45 @@ impl Told<'_> {
     }
 
     fn slowed(&self) -> Option<String> {
-        let slowed = self.counter("changes_slowed");
+        let slowed = self.counters().changes_slowed;
         if slowed == 0 {
             return None;
         }
-        let rate = match self.counter("drain_blocks_per_second") {
+        let rate = match self.counters().drain_blocks_per_second {
             0 => String::new(),
             rate => format!(", and the backing takes {} a second", Size(rate * 4096)),
         };
-        let limit = self.counter("dirty_blocks_max").min(self.counter("allowance_blocks"));
+        let limit = self.counters().dirty_blocks_max.min(self.counters().allowance_blocks);
         Some(format!(
             "Writers were slowed for {} (summed over {slowed} changes) because the write buffer was \
              nearly full: it may hold {}{rate}.",
-            time(self.counter("slowed_ns")),
+            time(self.counters().slowed_ns),
             Size(limit * 4096),
         ))
     }
 
     fn flush(&self) -> Option<String> {
-        if self.counter("blocks_dirty") == 0 {
+        if self.counters().blocks_dirty == 0 {
             return None;
         }
-        let epochs = match (self.is("durability", "ordered"), self.counter("epochs_closed")) {
-            (true, closed @ 2..) => {
-                format!(", with a flush of the backing for each of {closed} epochs")
-            }
-            _ => String::new(),
-        };
+        let epochs =
+            match (self.0.durability == Some(Durability::Ordered), self.counters().epochs_closed) {
+                (true, closed @ 2..) => {
+                    format!(", with a flush of the backing for each of {closed} epochs")
+                }
+                _ => String::new(),
+            };
         Some(format!(
             "{} are not durable on the backing, for up to {}; that would take about {}{epochs}.",
-            self.bytes("blocks_dirty"),
-            time(self.counter("dirty_age_ns")),
-            time(self.counter("flush_predicted_ns")),
+            blocks(self.counters().blocks_dirty),
+            time(self.counters().dirty_age_ns),
+            time(self.counters().flush_predicted_ns),
         ))
     }
 
     fn aside(&self) -> Option<String> {
-        let guard = &self.0["guard"];
-        let why = guard["reads_aside"].as_str().or(guard["writes_aside"].as_str())?;
+        let guard = self.0.guard.as_ref()?;
+        let why = guard.reads_aside.as_ref().or(guard.writes_aside.as_ref())?;
         Some(format!("The cache steps aside at the moment: {why}."))
     }
 }
@@ -216,7 +222,7 @@ impl Told<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn said(counters: Value, more: Value) -> String {
         let mut stats = json!({
@@ -225,7 +231,7 @@ mod tests {
         });
         let more = more.as_object().expect("keys").clone();
         stats.as_object_mut().expect("keys").extend(more);
-        of(&stats).join("\n")
+        of(&serde_json::from_value(stats).expect("statistics")).join("\n")
     }
 
     fn has(said: &str, words: &[&str]) {

@@ -2,6 +2,8 @@
 
 use super::{Chosen, time};
 use block::Size;
+use daemon::control::statistics::Statistics;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use stack::Failure;
 use std::time::Duration;
@@ -11,79 +13,86 @@ const PAGE: usize = 20;
 
 /// Two looks at a volume, and what lies between them.
 struct Interval<'a> {
-    before: &'a Value,
-    after: &'a Value,
+    before: &'a Statistics,
+    after: &'a Statistics,
 }
 
 impl Interval<'_> {
     fn seconds(&self) -> f64 {
-        let now = |stats: &Value| stats["now_ns"].as_u64().unwrap_or(0);
-        now(self.after).saturating_sub(now(self.before)).max(1) as f64 / 1e9
+        self.after.now_ns.saturating_sub(self.before.now_ns).max(1) as f64 / 1e9
     }
 
-    /// How much a count has grown.
-    fn grown(&self, group: &str, name: &str) -> u64 {
-        let at = |stats: &Value| stats[group][name].as_u64().unwrap_or(0);
-        at(self.after).saturating_sub(at(self.before))
+    /// How much a count has grown; nothing if the daemon began anew meanwhile.
+    fn grown(&self, count: impl Fn(&Statistics) -> u64) -> u64 {
+        count(self.after).saturating_sub(count(self.before))
     }
 
-    fn rate(&self, group: &str, name: &str) -> f64 {
-        self.grown(group, name) as f64 / self.seconds()
-    }
-
-    fn gauge(&self, name: &str) -> u64 {
-        self.after["counters"][name].as_u64().unwrap_or(0)
-    }
-
-    fn has_cache(&self) -> bool {
-        self.after["memory_bytes"].as_u64().unwrap_or(0) > 0
+    fn rate(&self, count: impl Fn(&Statistics) -> u64) -> f64 {
+        self.grown(count) as f64 / self.seconds()
     }
 
     fn cells(&self) -> [String; 10] {
-        let cached = self.has_cache();
-        let counted = |name| self.rate("counters", name);
-        let backing = |name| self.rate("backing", name);
-        let hits = self.grown("counters", "read_hits");
-        let reads =
-            hits + self.grown("counters", "read_misses") + self.grown("counters", "read_joins");
-        let [read_rate, change_rate, write_rate] = match cached {
-            true => {
-                [reads as f64 / self.seconds(), counted("changes"), counted("asked_write_bytes")]
-            }
-            false => [backing("reads"), backing("changes"), backing("write_bytes")],
+        let hits = self.grown(|stats| stats.counters.read_hits);
+        let misses = |stats: &Statistics| stats.counters.read_misses + stats.counters.read_joins;
+        let reads = hits + self.grown(misses);
+        let [read_rate, change_rate, write_rate] = match self.after.has_cache() {
+            true => [
+                reads as f64 / self.seconds(),
+                self.rate(|stats| stats.counters.changes),
+                self.rate(|stats| stats.counters.asked_write_bytes),
+            ],
+            false => [
+                self.rate(|stats| stats.backing.reads),
+                self.rate(|stats| stats.backing.changes),
+                self.rate(|stats| {
+                    stats.backing.kinds.as_ref().map_or(0, |kinds| kinds.write_bytes)
+                }),
+            ],
         };
         let share = match reads {
             0 => "-".to_owned(),
             reads => format!("{:.1}", 100.0 * hits as f64 / reads as f64),
         };
         [
-            self.after["volume"].as_str().unwrap_or_default().to_owned(),
+            self.after.volume.clone(),
             format!("{read_rate:.0}"),
             share,
             format!("{change_rate:.0}"),
             Size(write_rate as u64).to_string(),
-            format!("{:.0}", backing("reads")),
-            format!("{:.0}", backing("changes")),
-            format!("{:.1}", backing("flushes")),
-            Size(self.gauge("blocks_dirty") * 4096).to_string(),
-            time(self.gauge("flush_predicted_ns")),
+            format!("{:.0}", self.rate(|stats| stats.backing.reads)),
+            format!("{:.0}", self.rate(|stats| stats.backing.changes)),
+            format!("{:.1}", self.rate(|stats| stats.backing.flushes)),
+            Size(self.after.counters.blocks_dirty * 4096).to_string(),
+            time(self.after.counters.flush_predicted_ns),
         ]
     }
 
-    fn json(&self) -> Value {
-        let rates = |group: &str| -> Map<String, Value> {
-            let names = self.after[group].as_object().into_iter().flatten().map(|(name, _)| name);
-            names.map(|name| (name.clone(), self.rate(group, name).into())).collect()
+    /// What each number of a group has grown by in a second, by its name.
+    fn rates<T: Serialize>(&self, group: impl Fn(&Statistics) -> &T) -> Map<String, Value> {
+        let numbers = |stats| match serde_json::json!(group(stats)) {
+            Value::Object(numbers) => numbers,
+            _ => Map::new(),
         };
+        let (before, after) = (numbers(self.before), numbers(self.after));
+        let rate = |name: &String, after: &Value| {
+            let before = before.get(name).and_then(Value::as_u64).unwrap_or(0);
+            after.as_u64().unwrap_or(0).saturating_sub(before) as f64 / self.seconds()
+        };
+        after.iter().map(|(name, after)| (name.clone(), rate(name, after).into())).collect()
+    }
+
+    fn json(&self) -> Value {
         json!({
             "schema": "overdrive.volume-rates/1",
-            "volume": self.after["volume"],
+            "volume": self.after.volume,
             "seconds": self.seconds(),
             // Of gauges the change: how they stand is in `stats`.
-            "counters_per_second": rates("counters"),
-            "backing_per_second": rates("backing"),
-            "blocks_dirty": self.gauge("blocks_dirty"),
-            "state": self.after["state"],
+            "counters_per_second": self.rates(|stats| &stats.counters),
+            "backing_per_second": self.rates(|stats| &stats.backing),
+            // Of this interval alone.
+            "latencies": self.after.latencies.since(&self.before.latencies),
+            "blocks_dirty": self.after.counters.blocks_dirty,
+            "state": self.after.state,
         })
     }
 }
@@ -115,7 +124,7 @@ fn pause(time: Duration) {
 /// What is watched, with the latest look at it.
 struct Watched {
     chosen: Chosen,
-    before: Value,
+    before: Statistics,
 }
 
 /// Lines as a table, with a heading now and then, or objects.
@@ -146,14 +155,14 @@ impl Printer {
 pub(super) fn run(chosen: Vec<Chosen>, time: Duration, as_json: bool) -> Result<(), Failure> {
     let mut watched = Vec::new();
     for mut chosen in chosen {
-        let before = chosen.ask()?;
+        let before = chosen.look()?;
         watched.push(Watched { chosen, before });
     }
     let mut printer = Printer { as_json, lines: 0 };
     while !daemon::console::has_ended() {
         pause(time);
         let mut gone = Vec::new();
-        watched.retain_mut(|one| match one.chosen.ask() {
+        watched.retain_mut(|one| match one.chosen.look() {
             Ok(after) => {
                 printer.print(&Interval { before: &one.before, after: &after });
                 one.before = after;
@@ -179,15 +188,17 @@ mod tests {
 
     #[test]
     fn rates_are_what_was_counted_between_two_looks() {
-        let at = |now_ns: u64, hits: u64, misses: u64, asked: u64| {
-            json!({
+        let at = |now_ns: u64, hits: u64, misses: u64, asked: u64| -> Statistics {
+            serde_json::from_value(json!({
                 "volume": "v", "now_ns": now_ns, "memory_bytes": 1, "state": "serving",
                 "counters": {
                     "read_hits": hits, "read_misses": misses, "read_joins": 0, "changes": 7,
                     "asked_write_bytes": asked, "blocks_dirty": 2, "flush_predicted_ns": 0,
                 },
                 "backing": { "reads": misses, "changes": 0, "flushes": 0 },
-            })
+                "latencies": { "hit_ns": { "sum_ns": hits * 70, "max_ns": 70, "buckets": [[71, hits]] } },
+            }))
+            .expect("statistics")
         };
         let (before, after) = (at(1_000_000_000, 100, 50, 0), at(3_000_000_000, 400, 150, 4 << 20));
         let interval = Interval { before: &before, after: &after };
@@ -195,6 +206,7 @@ mod tests {
         assert_eq!(cells[..5], ["v", "200", "75.0", "0", "2 MiB"]);
         assert_eq!((&*cells[5], &*cells[8]), ("50", "8 KiB"));
         assert_eq!(interval.json()["counters_per_second"]["read_hits"], 150.0);
+        assert_eq!(interval.json()["latencies"]["hit_ns"]["count"], 300);
         // A daemon that began anew in between has counted less: nothing is told that cannot be.
         let anew = Interval { before: &after, after: &before };
         assert_eq!(anew.cells()[1], "0");

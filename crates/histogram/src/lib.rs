@@ -8,6 +8,12 @@
 //! 0 .. 64 ns | 64 72 80 ... 120 | 128 144 ... 240 | 256 ... | ... 60 s | 68.7 s and above
 //!   bucket 0 |      1 ... 8     |     9 ... 16    |                    |   bucket 241
 //! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod told;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -146,6 +152,21 @@ impl Snapshot {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// What was counted since an earlier snapshot of the same histogram. Its longest latency is not
+    /// known: the upper end of its bucket is told for it, or the longest of all if that is shorter.
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let mut since = Snapshot {
+            counts: core::array::from_fn(|bucket| {
+                self.counts[bucket].saturating_sub(earlier.counts[bucket])
+            }),
+            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
+            max_ns: 0,
+        };
+        let longest = since.buckets().last().map_or(0, |(upper, _)| upper);
+        since.max_ns = longest.min(self.max_ns);
+        since
+    }
+
     /// The buckets that hold something, ascending: the largest latency that falls into the bucket
     /// in nanoseconds (`u64::MAX`: there is none), and how many are in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
@@ -160,66 +181,13 @@ impl Default for Snapshot {
     }
 }
 
-macro_rules! histograms {
-    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// The latencies of a volume's cache, each as a histogram in nanoseconds.
-        #[derive(Clone, PartialEq, Eq, Debug, Default)]
-        pub struct Histograms { $($(#[doc = $doc])+ pub $name: Snapshot,)* }
-
-        /// Where they are counted.
-        #[derive(Default)]
-        pub(crate) struct Latencies { $(pub(crate) $name: Histogram,)* }
-
-        impl Latencies {
-            pub(crate) fn snapshot(&self) -> Histograms {
-                Histograms { $($name: self.$name.snapshot(),)* }
-            }
-        }
-
-        impl Histograms {
-            /// Every histogram with its name, in the order of the definition.
-            pub fn each(&self, mut each: impl FnMut(&'static str, &Snapshot)) {
-                $(each(stringify!($name), &self.$name);)*
-            }
-
-            /// What every histogram means: its name, and the explanation that its field has.
-            pub fn explained() -> impl Iterator<Item = (&'static str, &'static str)> {
-                [$((stringify!($name), concat!($($doc),+).trim_ascii()),)*].into_iter()
-            }
-
-            /// Adds what another one has counted.
-            pub fn merge(&mut self, other: &Histograms) {
-                $(self.$name.merge(&other.$name);)*
-            }
-        }
-    };
-}
-
-histograms! {
-    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's arrival to
-    /// its answer, without what the wire to the client takes.
-    hit_ns,
-    /// Reads that the backing answered, each part of a read that was fetched by itself: from the
-    /// decision to fetch until the data was there, to the loop's round. Reads that the backing answers
-    /// at once, without a wait, are not among them.
-    miss_ns,
-    /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
-    /// loop's round.
-    flush_ns,
-    /// Write-out requests to the backing, those that failed included, to the loop's round.
-    run_ns,
-    /// Write-outs of whole epochs: from the closing of an epoch until it was durable, retries and
-    /// the backing's flush included, to the loop's round.
-    write_out_ns,
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
 
     use super::*;
-    use alloc::vec::Vec;
     use lane::Random;
+    use std::vec::Vec;
 
     #[test]
     fn buckets_follow_one_another_and_are_at_most_an_eighth_wide() {
@@ -291,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_counted_between_two_looks_is_their_difference() {
+        let histogram = Histogram::new();
+        histogram.record(1_000_000);
+        let before = histogram.snapshot();
+        [100, 200, 5_000].iter().for_each(|&ns| histogram.record(ns));
+        let since = histogram.snapshot().since(&before);
+        assert_eq!((since.count(), since.sum()), (3, 5_300));
+        assert!((5_000..5_625).contains(&since.max()), "{}", since.max());
+        assert_eq!(since.quantile(1.0), since.max());
+        let nothing = before.since(&histogram.snapshot());
+        assert_eq!((nothing.count(), nothing.max()), (0, 0), "of a daemon that began anew");
+    }
+
+    #[test]
     fn threads_lose_nothing() {
         let histogram = Histogram::new();
         std::thread::scope(|scope| {
@@ -302,14 +284,5 @@ mod tests {
         let snapshot = histogram.snapshot();
         assert_eq!((snapshot.count(), snapshot.max()), (4000, 3999));
         assert_eq!(snapshot.sum(), 3999 * 4000 / 2);
-    }
-
-    #[test]
-    fn every_histogram_is_explained() {
-        let mut names = Vec::new();
-        Histograms::default().each(|name, _| names.push(name));
-        let explained: Vec<_> = Histograms::explained().collect();
-        assert_eq!(names, explained.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-        assert!(explained.iter().all(|(_, meaning)| meaning.len() > 20 && meaning.ends_with('.')));
     }
 }

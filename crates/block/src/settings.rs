@@ -1,0 +1,181 @@
+//! The settings of a cache, as one table.
+//!
+//! A setting is one row of [`cache_settings`], and the code that uses it. From the row follow: the field of
+//! [`CacheSpec`] and with it the stack as data; in the engine the field of its settings, the word that is
+//! read while the volume is served, and its change; the key of a config file and of `volume set`, with
+//! its range; the option of the command line with its help; and its line in docs/OPTIONS.md.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Calls a macro with every setting of a cache, a row each:
+///
+/// ```text
+/// KEY: TYPE = DEFAULT, FIELD => ENGINE in LEAST, MOST, "MEANING";
+/// ```
+///
+/// KEY is its name for people. TYPE says the unit: a `Size` is bytes, a `u64` milliseconds. FIELD is its
+/// name in [`CacheSpec`]. It may change while the volume is served if it has an ENGINE: its name among the
+/// engine's settings, which count in nanoseconds and in blocks. `-> ENGINE` is changed there, too, but is
+/// kept elsewhere. LEAST and MOST may be left out.
+#[macro_export]
+macro_rules! cache_settings {
+    ($then:ident) => {
+        $then! {
+            memory: $crate::Size = $crate::Size(1 << 30), memory,
+            "Memory for cached blocks (4K = 4KiB = 4096, 4KB = 4000); 0: no cache layer at all.";
+
+            write: $crate::WriteMode = $crate::WriteMode::Back, write => write,
+            "What happens to writes.";
+
+            durability: $crate::Durability = $crate::Durability::Flush, durability => durability,
+            "What a flush means.";
+
+            dirty_bytes: Option<$crate::Size> = None, dirty_bytes => dirty_blocks_max,
+            "The most dirty data there may ever be.";
+
+            dirty_age: u64 = 5_000, dirty_age_ms => dirty_age_ns,
+            "How long dirty data may wait.";
+
+            flush_target: u64 = 500, flush_target_ms => flush_target_ns,
+            "How long writing out all dirty data may take, as predicted from what was measured; 0: no \
+             limit.";
+
+            retry_time: u64 = 10_000, retry_time_ms => retry_time_ns,
+            "How long errors of the backing are retried before the volume fails.";
+
+            absorb_bytes_max: $crate::Size = $crate::Size(128 << 10), absorb_bytes_max => absorb_blocks_max
+            in $crate::Size(4 << 10), $crate::Size(512 << 10),
+            "The largest request that is cached: larger reads are not kept, and larger writes go to the \
+             backing directly.";
+
+            guard: bool = true, guard -> guard,
+            "Let the cache step aside by itself while it costs more than it brings, as when processors \
+             are busy; 'volume stats' tells why.";
+        }
+    };
+}
+
+/// An enum whose values are words, each with its meaning. The first is the default.
+macro_rules! words {
+    ($(#[$attribute:meta])* $name:ident { $($value:ident $word:literal $meaning:literal,)+ }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        pub enum $name { $(#[doc = $meaning] #[serde(rename = $word)] $value,)+ }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: &[$name] = &[$($name::$value),+];
+
+            /// As it is written.
+            pub fn word(self) -> &'static str {
+                match self { $($name::$value => $word,)+ }
+            }
+
+            /// What it means, in a sentence or two.
+            pub fn meaning(self) -> &'static str {
+                match self { $($name::$value => $meaning,)+ }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name::ALL[0]
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<$name, String> {
+                let found = $name::ALL.iter().copied().find(|value| value.word() == text);
+                found.ok_or_else(|| {
+                    let words: Vec<&str> = $name::ALL.iter().map(|value| value.word()).collect();
+                    let (last, others) = words.split_last().expect("there is one");
+                    format!("'{text}': {} or {last}", others.join(", "))
+                })
+            }
+        }
+    };
+}
+
+words! {
+    /// What the cache does with writes.
+    WriteMode {
+        Back "back" "Absorbed in memory, once a client has shown by a flush that it knows what that means.",
+        BackNow "back-now" "Absorbed in memory from the first write on.",
+        Through "through" "Written to the backing, and kept for reading.",
+        None "none" "Nothing is cached, neither reads nor writes.",
+    }
+}
+
+words! {
+    /// What a completed flush or FUA write means.
+    Durability {
+        Flush "flush" "A completed flush or FUA write is on the backing, and the backing was flushed.",
+        Ordered "ordered" "Flushes and FUA writes are answered at once. A power cut may take the newest of \
+                           them, up to dirty-age, but shows nothing out of order: what was flushed \
+                           earlier is there first.",
+        Scratch "scratch" "Flushes are ignored. For volumes that are thrown away after a power cut.",
+    }
+}
+
+macro_rules! spec {
+    ($(
+        $key:ident: $type:ty = $usual:expr, $field:ident $(=> $engine:ident)? $(-> $change:ident)?
+        $(in $least:expr, $most:expr)?, $meaning:literal;
+    )*) => {
+        /// The cache as data. Times are in milliseconds.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct CacheSpec { $(#[doc = $meaning] pub $field: $type,)* }
+
+        impl Default for CacheSpec {
+            fn default() -> CacheSpec {
+                CacheSpec { $($field: $usual,)* }
+            }
+        }
+    };
+}
+
+cache_settings!(spec);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for mode in WriteMode::ALL {
+            assert_eq!(mode.to_string().parse(), Ok(*mode));
+            assert_eq!(serde_json::json!(mode), serde_json::json!(mode.word()));
+        }
+        for durability in Durability::ALL {
+            assert_eq!(durability.word().parse(), Ok(*durability));
+            assert!(durability.meaning().ends_with('.'));
+        }
+        assert_eq!(
+            (WriteMode::default(), Durability::default()),
+            (WriteMode::Back, Durability::Flush)
+        );
+        let wrong = "scr".parse::<Durability>().expect_err("typed in full");
+        assert_eq!(wrong, "'scr': flush, ordered or scratch");
+    }
+
+    #[test]
+    fn a_spec_of_nothing_is_the_default() {
+        let read: CacheSpec = serde_json::from_str("{}").expect("plain data");
+        assert_eq!(read, CacheSpec::default());
+        let text = serde_json::to_value(&read).expect("plain data");
+        for key in ["memory", "write", "dirty_bytes", "dirty_age_ms", "retry_time_ms", "guard"] {
+            assert!(text.get(key).is_some(), "{key}");
+        }
+    }
+}

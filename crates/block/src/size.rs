@@ -1,0 +1,77 @@
+//! Sizes as people write them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A size in bytes. Reads `4K`, `4KiB` (4096), `4KB` (4000), `1.5G`, `512`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let bad = || format!("'{text}' is not a size; write it like 512M, 1G, 4KiB or 4KB");
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        let unit = unit.trim().to_ascii_lowercase();
+        let (letter, rest) = unit.split_at(unit.len().min(1));
+        let power = match letter {
+            "" | "b" if rest.is_empty() => 0,
+            "k" => 1,
+            "m" => 2,
+            "g" => 3,
+            "t" => 4,
+            _ => return Err(bad()),
+        };
+        let base: u64 = match rest {
+            "" | "ib" => 1024,
+            "b" => 1000,
+            _ => return Err(bad()),
+        };
+        let bytes = number * base.pow(power) as f64;
+        if !bytes.is_finite() || bytes < 0.0 || bytes >= u64::MAX as f64 {
+            return Err(bad());
+        }
+        Ok(Size(bytes as u64))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < units.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        if value.fract() == 0.0 {
+            write!(f, "{value} {}", units[unit])
+        } else {
+            write!(f, "{value:.1} {}", units[unit])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_mean_what_storage_people_mean() {
+        let parse = |text: &str| text.parse::<Size>().map(|size| size.0);
+        assert_eq!(parse("4K"), Ok(4096));
+        assert_eq!(parse("4KiB"), Ok(4096));
+        assert_eq!(parse("4KB"), Ok(4000));
+        assert_eq!(parse("512"), Ok(512));
+        assert_eq!(parse("1.5G"), Ok(3 << 29));
+        for bad in ["", "x", "4Q", "4KiX", "-1", "1e30T", "99999999999T", "."] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Size(3 << 29).to_string(), "1.5 GiB");
+    }
+}

@@ -1,0 +1,81 @@
+//! Which latencies a volume's cache measures: one definition gives the fields, their documentation and
+//! what [`Histograms::explained`] tells.
+
+use histogram::{Histogram, Snapshot};
+use serde::{Deserialize, Serialize};
+
+macro_rules! histograms {
+    ($($(#[doc = $doc:literal])+ $name:ident: $label:literal,)*) => {
+        /// The latencies of a volume's cache, each as a histogram in nanoseconds.
+        #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Histograms { $($(#[doc = $doc])+ pub $name: Snapshot,)* }
+
+        /// Where they are counted.
+        #[derive(Default)]
+        pub(crate) struct Latencies { $(pub(crate) $name: Histogram,)* }
+
+        impl Latencies {
+            pub(crate) fn snapshot(&self) -> Histograms {
+                Histograms { $($name: self.$name.snapshot(),)* }
+            }
+        }
+
+        impl Histograms {
+            /// Every histogram with its name, in the order of the definition.
+            pub fn each(&self, mut each: impl FnMut(&'static str, &Snapshot)) {
+                $(each(stringify!($name), &self.$name);)*
+            }
+
+            /// What every histogram means, in the same order: its name, what a line of a table calls
+            /// it, and the explanation that its field has.
+            pub fn explained() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+                [$((stringify!($name), $label, concat!($($doc),+).trim_ascii()),)*].into_iter()
+            }
+
+            /// What was counted since an earlier look.
+            pub fn since(&self, earlier: &Histograms) -> Histograms {
+                Histograms { $($name: self.$name.since(&earlier.$name),)* }
+            }
+
+            /// Adds what another one has counted.
+            pub fn merge(&mut self, other: &Histograms) {
+                $(self.$name.merge(&other.$name);)*
+            }
+        }
+    };
+}
+
+histograms! {
+    /// Reads answered from memory, as sampled by the layer that has a clock: from the request's arrival to
+    /// its answer, without what the wire to the client takes.
+    hit_ns: "hit (sampled)",
+    /// Reads that the backing answered, each part of a read that was fetched by itself: from the
+    /// decision to fetch until the data was there, to the loop's round. Reads that the backing answers
+    /// at once, without a wait, are not among them.
+    miss_ns: "miss (fetch)",
+    /// Flushes that clients asked for, from their arrival to their answer, errors included, to the
+    /// loop's round.
+    flush_ns: "flush (client's)",
+    /// Write-out requests to the backing, those that failed included, to the loop's round.
+    run_ns: "write-out request",
+    /// Write-outs of whole epochs: from the closing of an epoch until it was durable, retries and
+    /// the backing's flush included, to the loop's round.
+    write_out_ns: "write-out of an epoch",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn every_histogram_is_explained() {
+        let mut names = Vec::new();
+        Histograms::default().each(|name, _| names.push(name));
+        let explained: Vec<_> = Histograms::explained().collect();
+        assert_eq!(names, explained.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
+        assert!(explained.iter().all(|(.., meaning)| meaning.len() > 20 && meaning.ends_with('.')));
+        assert!(explained.iter().all(|(_, label, _)| !label.is_empty()));
+    }
+}
