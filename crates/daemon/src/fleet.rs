@@ -3,7 +3,8 @@
 use crate::serve::{Site, Sites, either};
 use crate::wire::Socket;
 use block::Kind;
-use nbd::{Export, Exports, Options, Places, Session};
+use export::{Export, Session};
+use nbd::{Exports, Options, Places};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;

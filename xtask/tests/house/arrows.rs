@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 23] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("allocations", &[]),
     ("lane", &[]),
     ("block", &["lane"]),
@@ -16,8 +16,9 @@ const ALLOWED: [(&str, &[&str]); 23] = [
     ("modelled", &["lane", "block", "cache", "drives"]),
     ("models", &["lane", "block", "drives"]),
     ("uring", &["lane", "block"]),
+    ("export", &["lane", "block"]),
     // Its tests serve parts of blocks, which a layer does.
-    ("nbd", &["lane", "block", "layers"]),
+    ("nbd", &["lane", "block", "layers", "export"]),
     ("holder", &["lane", "block", "cache", "uring"]),
     ("load", &["lane", "block", "layers"]),
     ("suites", SUITES),
@@ -37,15 +38,15 @@ const STACK: &[&str] = &[
     "lane", "block", "cache", "layers", "pool", "drives", "modelled", "models", "uring", "holder",
 ];
 const DAEMON: &[&str] = &[
-    "lane", "block", "cache", "pool", "drives", "modelled", "models", "uring", "nbd", "holder",
-    "stack",
+    "lane", "block", "cache", "pool", "drives", "modelled", "models", "uring", "export", "nbd",
+    "holder", "stack",
 ];
 // Of `kills` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
-    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "nbd", "holder",
-    "crash", "models", "stack", "daemon", "devices", "load", "suites", "kills",
+    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "export", "nbd",
+    "holder", "crash", "models", "stack", "daemon", "devices", "load", "suites", "kills",
 ];
-const KILLS: &[&str] = &["lane", "block", "nbd", "uring", "holder"];
+const KILLS: &[&str] = &["lane", "block", "export", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[
     "lane",
     "block",
@@ -56,6 +57,7 @@ const FIGURES: &[&str] = &[
     "modelled",
     "models",
     "uring",
+    "export",
     "nbd",
     "holder",
     "crash",

@@ -18,7 +18,6 @@ const CIRCLES: &[&str] = &[
     "holder: connections hold image keeper life packet process store wire",
     "kills: journal ledger plan run",
     "lane: core tickets",
-    "nbd: connection export handshake outbox receiver rest sender server stop",
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
     "pool: commit decide",
     "stack: half opening pools volume",

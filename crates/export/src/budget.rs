@@ -1,4 +1,4 @@
-//! What all connections of a server may have under way together.
+//! What all clients of a server may have under way together.
 
 use lane::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +32,8 @@ impl Load {
     }
 }
 
-/// Limits that the connections of a server share, on all of its lanes. A connection that has
-/// nothing under way is always let in with one request, so that nobody starves.
+/// Limits that the clients of a server share, on all of its lanes. A client that has nothing under way
+/// is always let in with one request, so that none starves.
 #[derive(Debug)]
 pub struct Budget {
     most: Load,
@@ -61,12 +61,12 @@ impl Budget {
     }
 
     /// What has been let in and not been answered. May exceed the limits by one request of each
-    /// connection.
+    /// client.
     pub fn used(&self) -> Load {
         Load::unpack(self.let_in.load(Ordering::SeqCst))
     }
 
-    /// What the stacks are busy with, where somebody watches their backing: also requests that have
+    /// What the stacks are busy with, where their backing is watched: also requests that have
     /// been answered with an error because that has stalled, and that go on behind.
     pub fn running(&self) -> Load {
         Load::unpack(self.running.load(Ordering::SeqCst))
@@ -82,7 +82,7 @@ impl Budget {
         self.let_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add).is_ok()
     }
 
-    /// Gives back requests and bytes, and wakes whoever waits for them.
+    /// Gives back requests and bytes, and wakes what waits for them.
     pub(crate) fn give(&self, requests: usize, bytes: usize) {
         let load = Load { requests, bytes };
         if load != Load::default() {
