@@ -9,7 +9,7 @@
 //! memory = "2G"
 //! ```
 
-use crate::serve::Place;
+use crate::front::Place;
 use crate::units;
 use block::{CacheSpec, DelaySpec, Durability, FaultsSpec, Size, Spec, WriteMode};
 use stack::{Exit, Failure};

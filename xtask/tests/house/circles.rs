@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Files that use one another in a circle, crate by crate.
 const CIRCLES: &[&str] = &[
     "crash: book device disk laboratory life oracle plan run version",
-    "daemon: fleet sensor serve serve::site serve::stats watch",
     "drives: disk preset",
     "figures: cold guard",
     "holder: connections hold image keeper life packet process store wire",

@@ -4,7 +4,8 @@
 //! and how long it was ready and waited; and `/proc/pressure/cpu` (PSI), how long anybody has. Where
 //! there are both, the smaller tells: somebody waits for a processor, and we are among them.
 
-use crate::serve::{Site, either};
+use super::captive::either;
+use super::site::Site;
 use cache::{Aside, Pressure, Standing};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
