@@ -253,7 +253,7 @@ impl<W: Wire> Connection<W> {
         std::future::poll_fn(|context| {
             if !sent && send.as_mut().poll(context).is_ready() {
                 sent = true;
-                // Whoever waits for the last replies to go out would not hear of it otherwise.
+                // What waits for the last replies to go out would not hear of it otherwise.
                 if self.client.stop().is_asked() {
                     self.room.notify();
                 }

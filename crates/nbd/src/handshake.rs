@@ -219,7 +219,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
         Ok(request)
     }
 
-    /// Lists the contexts that are asked for. What is not known is nobody's mistake.
+    /// Lists the contexts that are asked for. What is not known is no mistake.
     fn put_contexts(&self, out: &mut Vec<u8>, data: &[u8]) -> std::result::Result<(), u32> {
         let request = self.meta(data)?;
         let everything = request.queries().next().is_none();

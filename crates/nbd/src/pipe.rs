@@ -31,7 +31,7 @@ impl Flow {
         self.changed.notify();
     }
 
-    /// Takes as many of the bytes as there is room for; None: nobody will read them.
+    /// Takes as many of the bytes as there is room for; None: they will not be read.
     fn push(&self, from: &[u8]) -> Option<usize> {
         if self.ended.get() {
             return None;

@@ -5,7 +5,7 @@ use block::{Extent, Limits, Padding, SECTOR, Stretch};
 
 /// The number of `base:allocation` in replies.
 pub(crate) const ALLOCATION_ID: u32 = 1;
-/// Descriptors in a reply. Who wants more asks again from where the reply ended.
+/// Descriptors in a reply. A client that wants more asks again from where the reply ended.
 const DESCRIPTORS_MAX: usize = 4096;
 /// The longest extent, in sectors: what fits 32 bits and is a multiple of every block size.
 const SECTORS_MAX: u64 = ((1 << 32) - (64 << 10)) / SECTOR;

@@ -1,8 +1,8 @@
 //! The guard's senses: how processors are to be had, read from the kernel on the lane itself.
 //!
 //! Two files of a few bytes, opened once: `/proc/thread-self/schedstat`, how long this thread has run
-//! and how long it was ready and waited; and `/proc/pressure/cpu` (PSI), how long anybody has. Where
-//! there are both, the smaller tells: somebody waits for a processor, and we are among them.
+//! and how long it was ready and waited; and `/proc/pressure/cpu` (PSI), how long any task has. Where
+//! there are both, the smaller tells: tasks wait for a processor, and this thread is among them.
 
 use super::captive::either;
 use super::site::Site;

@@ -92,7 +92,7 @@ impl Site {
         self.clients.get()
     }
 
-    /// It is no longer served: whoever looks after it may go.
+    /// It is no longer served: the tasks that look after it may end.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();

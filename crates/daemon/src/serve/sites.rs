@@ -25,7 +25,7 @@ pub(crate) struct Sites {
     /// How clients reach them.
     pub(crate) fleet: Fleet,
     ending: Cell<Option<Ending>>,
-    /// Somebody has asked for the end.
+    /// The end was asked for.
     pub(crate) asked: Event,
     /// The program to execute for an upgrade, or why there can be none.
     program: Result<PathBuf, String>,

@@ -50,7 +50,7 @@ impl Watch {
             let stopped = self.site.has_ended();
             let stalled = self.site.attached.stack.stall().is_some_and(|stall| stall.is_on());
             if stalled {
-                // Whoever waits for changes that do not end asks whether to give up.
+                // What waits for changes that do not end asks whether to give up.
                 self.site.volume.valve().nudge();
             }
             if let Some(news) = told.of_stall(stalled) {
