@@ -9,7 +9,7 @@
 //! memory = "2G"
 //! ```
 
-use crate::serve::Place;
+use crate::front::Place;
 use crate::settings::SETTINGS;
 use crate::units;
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};

@@ -4,7 +4,8 @@
 //! ```text
 //!   config.toml  --config-->  specs  --open-->  volumes (crate `stack`)
 //!
-//!   serve/     volumes on a lane: listeners, connections, signals, a captive command, the end
+//!   serve/     volumes on a lane: signals, a captive command, the end
+//!   front/     how clients reach them: the trait, and NBD
 //!   control/   what an operator asks it, and the operator's side of that
 //! ```
 #![forbid(unsafe_code)]
@@ -15,20 +16,18 @@ pub mod console;
 pub mod control;
 mod descriptors;
 mod draft;
-mod fleet;
+mod front;
 mod rescue;
 mod runtime;
-mod sensor;
 mod serve;
 mod setting;
 pub mod settings;
 pub mod units;
-mod watch;
-mod wire;
 
 pub use descriptors::allow_descriptors;
+pub use front::Place;
 pub use rescue::{Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
 pub use serve::{
-    Captive, DaemonPlan, Listening, Place, Planned, Ready, Served, ServedVolume, open, serve,
+    Captive, DaemonPlan, Listening, Planned, Ready, Served, ServedVolume, open, serve,
 };

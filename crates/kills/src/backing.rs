@@ -15,8 +15,9 @@
 
 use crate::lossy::{Flushes, Lossy};
 use block::{Block, Discard, Error, Fua, Kind, Limits, Memory, Part, Request, Result, Stack};
+use export::Export;
 use lane::{Event, Lane, Random};
-use nbd::{Export, Exports, Options};
+use nbd::{Exports, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};

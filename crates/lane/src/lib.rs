@@ -15,6 +15,7 @@
 //! - a task that waits for a change takes [`Event::seen`] *before* looking.
 
 mod core;
+mod inbox;
 mod mailbox;
 mod pool;
 mod price;
@@ -26,6 +27,7 @@ mod waker;
 mod world;
 
 pub use crate::core::{Full, Lane, TASKS_MAX, Turn};
+pub use inbox::{Inbox, Refused};
 pub use mailbox::{Bell, Mailbox, TaskRef};
 pub use pool::Pooled;
 pub use price::{Cost, Prices};

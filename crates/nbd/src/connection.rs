@@ -1,19 +1,16 @@
 //! What the receiver, the sender and the requests of one connection share.
 
 use crate::action::Features;
-use crate::behind;
-use crate::budget::Budget;
 use crate::codec::*;
+use crate::options::Options;
 use crate::outbox::{Header, Outbox};
 use crate::places::Places;
-use crate::pool::{self, Buffer, Pool};
 use crate::rest::Rest;
-use crate::server::Options;
 use crate::status;
-use crate::stop::{Stop, either};
 use crate::wire::Wire;
-use block::{Buf, Error, Extent, Kind, Limits, Padding, Request, Result, SECTOR, Stack, Stretch};
-use lane::{Event, Lane};
+use block::{Buf, Error, Extent, Padding, Result, SECTOR, Stretch};
+use export::{Buffer, Client};
+use lane::Event;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::ops::Range;
@@ -43,14 +40,9 @@ pub(crate) enum Wanted {
 }
 
 pub(crate) struct Connection<W> {
-    pub(crate) lane: Lane,
     pub(crate) wire: W,
-    pub(crate) stack: Stack,
-    /// The same stack, for requests that become tasks.
-    pub(crate) counting: Stack,
-    pub(crate) limits: Limits,
+    pub(crate) client: Client,
     pub(crate) features: Features,
-    pub(crate) stop: Arc<Stop>,
     /// For how long replies may still be taken by a client after the end has come.
     pub(crate) drain_ms: Option<u64>,
     /// For how long a client may go on to send once it was told of the end.
@@ -58,15 +50,8 @@ pub(crate) struct Connection<W> {
     /// For how long the rest of a request is awaited, where that is limited.
     pub(crate) rest_ms: Option<u64>,
     pub(crate) places: Arc<Places>,
-    simulated: bool,
-    budget: Arc<Budget>,
-    in_flight_max: usize,
-    in_flight_bytes_max: usize,
     pub(crate) outbox: RefCell<Outbox>,
-    pool: RefCell<Pool>,
-    in_flight: Cell<usize>,
-    in_flight_bytes: Cell<usize>,
-    /// A task is inside `Wire::send`.
+    /// A send is under way.
     pub(crate) sending: Cell<bool>,
     /// The receiver waits for the client, and for nothing else.
     pub(crate) receiving: Cell<bool>,
@@ -86,32 +71,19 @@ pub(crate) struct Connection<W> {
 impl<W: Wire> Connection<W> {
     pub(crate) fn new(
         wire: W,
-        stack: Stack,
-        limits: Limits,
+        client: Client,
         features: Features,
         options: &Options,
     ) -> Rc<Connection<W>> {
-        let lane = stack.lane().clone();
         Rc::new(Connection {
-            simulated: lane.is_simulated(),
-            counting: behind::counting(&stack, &options.budget),
-            budget: options.budget.clone(),
-            lane,
             wire,
-            stack,
-            limits,
-            stop: options.stop.clone(),
+            client,
+            features,
             drain_ms: options.drain_ms,
             linger_ms: options.linger_ms,
             rest_ms: options.rest_ms,
             places: options.places.clone(),
-            features,
-            in_flight_max: options.in_flight_max,
-            in_flight_bytes_max: options.in_flight_bytes_max,
             outbox: RefCell::new(Outbox::new(options.buffer_bytes, options.in_flight_max)),
-            pool: RefCell::new(Pool::new(options.in_flight_bytes_max / 4)),
-            in_flight: Cell::new(0),
-            in_flight_bytes: Cell::new(0),
             sending: Cell::new(false),
             receiving: Cell::new(false),
             rest: Rest::default(),
@@ -121,29 +93,6 @@ impl<W: Wire> Connection<W> {
             work: Event::new(),
             room: Event::new(),
         })
-    }
-
-    /// Every step that enters the stack is preceded by this: in a simulated world two steps are
-    /// joined by an await, live it is one branch.
-    #[inline]
-    pub(crate) async fn turn(&self) {
-        if self.simulated {
-            self.lane.turn().await;
-        }
-    }
-
-    /// Asks the stack for an answer here and now. The one gate for requests that carry a buffer.
-    #[inline]
-    pub(crate) fn ask(&self, request: &Request) -> Option<Result> {
-        match self.limits.check(request) {
-            Ok(()) => self.stack.try_now(request),
-            Err(error) => Some(Err(error)),
-        }
-    }
-
-    /// Whether FUA has to be made of a write and a flush.
-    pub(crate) fn flushes_for_fua(&self) -> bool {
-        self.limits.flush_needed && self.limits.fua == block::Fua::None
     }
 
     /// How long the header of a read's reply is.
@@ -194,76 +143,21 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    fn fits(&self, bytes: usize) -> bool {
-        let taken = self.in_flight_bytes.get();
-        let bytes_fit = taken == 0 || taken + bytes <= self.in_flight_bytes_max;
-        self.in_flight.get() < self.in_flight_max && bytes_fit
-    }
-
-    /// Takes room for a request in what the connection and the server may have under way.
-    fn takes(&self, bytes: usize) -> bool {
-        let alone = self.in_flight.get() == 0;
-        if !self.fits(bytes) || !self.budget.take(bytes, alone) {
-            return false;
-        }
-        self.in_flight.set(self.in_flight.get() + 1);
-        self.in_flight_bytes.set(self.in_flight_bytes.get() + bytes);
-        true
-    }
-
-    fn give(&self, requests: usize, bytes: usize) {
-        self.in_flight.set(self.in_flight.get() - requests);
-        self.in_flight_bytes.set(self.in_flight_bytes.get() - bytes);
-        self.budget.give(requests, bytes);
-    }
-
-    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room.
-    /// What is let in is answered by [`Connection::finish`], or leaves by
-    /// [`Connection::withdraw`].
+    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room. What is let
+    /// in is answered by [`Connection::finish`], or leaves by [`Client::withdraw`].
     ///
     /// # Errors
     /// The backing has stalled, and as much as may wait for it does so already.
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Option<Buffer>> {
-        let occupied = if bytes == 0 { 0 } else { pool::occupied(bytes) };
-        loop {
-            let (room, freed) = (self.room.seen(), self.budget.freed().seen());
-            let stall = self.stack.stall().filter(|stall| stall.is_on());
-            if let Some(stall) = stall
-                && self.budget.is_overrun(occupied)
-            {
-                return Err(stall.error());
-            }
-            if self.takes(occupied) {
-                break;
-            }
-            self.send_ready().await;
-            if self.takes(occupied) {
-                break;
-            }
-            either(self.room.after(room), self.budget.freed().after(freed)).await;
-        }
-        Ok((bytes > 0).then(|| self.pool.borrow_mut().take(bytes)))
-    }
-
-    /// The request ends without a reply.
-    pub(crate) fn withdraw(&self, buffer: Option<Buffer>) {
-        self.give(1, 0);
-        self.give_back(buffer);
-    }
-
-    fn give_back(&self, buffer: Option<Buffer>) {
-        if let Some(buffer) = buffer {
-            self.give(0, buffer.bytes());
-            self.pool.borrow_mut().give(buffer);
-        }
+        self.client.admit(bytes, async || self.send_ready().await).await
     }
 
     /// Answers a request that was let in. The reply goes out with the next send. What is not done
     /// because the server stops is not answered: the client asks the next server.
     pub(crate) fn finish(&self, pending: Pending, result: Result) {
         let Pending { cookie, wanted, buffer } = pending;
-        if self.stop.is_asked() && result.is_err_and(|error| error.kind == Kind::Stopping) {
-            return self.withdraw(buffer);
+        if self.client.is_for_next(result) {
+            return self.client.withdraw(buffer);
         }
         match (wanted, result) {
             (Wanted::Data(at, padding), Ok(())) => {
@@ -280,7 +174,7 @@ impl<W: Wire> Connection<W> {
         let (Wanted::Status { at, padding, one }, Ok(stretches)) = (pending.wanted, &result) else {
             return self.finish(pending, result.map(|_| ()));
         };
-        let list = status::describe(stretches, at, padding, one, &self.limits);
+        let list = status::describe(stretches, at, padding, one, self.client.limits());
         let buffer = pending.buffer.expect("a status was let in with a buffer");
         for (index, descriptor) in list.iter().enumerate() {
             buffer.memory().write(index * DESCRIPTOR_BYTES, &descriptor.encode());
@@ -292,7 +186,7 @@ impl<W: Wire> Connection<W> {
     /// The reply to a request that was let in, with these bytes of its buffer.
     fn reply(&self, header: &Header, mut buffer: Option<Buffer>, bytes: Range<usize>) {
         let sent = if bytes.is_empty() { None } else { buffer.take() };
-        self.give_back(buffer);
+        self.client.give_back(buffer);
         let mut outbox = self.outbox.borrow_mut();
         outbox.put(header, sent.map(|buffer| (buffer, bytes)));
         outbox.count();
@@ -319,8 +213,8 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Sends whatever is ready, and what becomes ready meanwhile. If a task is sending already,
-    /// it goes with its next send.
+    /// Sends whatever is ready, and what becomes ready meanwhile. If a send is under way already, it goes
+    /// with the next one.
     #[inline]
     pub(crate) async fn send_ready(&self) {
         if self.sending.get() {
@@ -337,11 +231,7 @@ impl<W: Wire> Connection<W> {
                 self.wire.shutdown();
             }
             // Only now: a client that does not read keeps its own requests in flight.
-            let bytes = side.buffers.iter().map(Buffer::bytes).sum();
-            self.give(side.counted, bytes);
-            while let Some(buffer) = side.buffers.pop() {
-                self.pool.borrow_mut().give(buffer);
-            }
+            self.client.answered(side.counted, &mut side.buffers);
             self.outbox.borrow_mut().put_back(side);
         }
         self.sending.set(false);
@@ -363,8 +253,8 @@ impl<W: Wire> Connection<W> {
         std::future::poll_fn(|context| {
             if !sent && send.as_mut().poll(context).is_ready() {
                 sent = true;
-                // A task that waits for the last replies to go out would not hear of it otherwise.
-                if self.stop.is_asked() {
+                // What waits for the last replies to go out would not hear of it otherwise.
+                if self.client.stop().is_asked() {
                     self.room.notify();
                 }
             }
@@ -383,15 +273,8 @@ impl<W: Wire> Connection<W> {
 
     /// Everything that was let in and has come is answered, and the answers are sent.
     pub(crate) fn is_idle(&self) -> bool {
-        let unanswered = self.in_flight.get() - usize::from(self.rest.is_let_in.get());
+        let unanswered = self.client.in_flight() - usize::from(self.rest.is_let_in.get());
         unanswered == 0 && !self.sending.get() && self.outbox.borrow().is_empty()
-    }
-}
-
-impl<W> Drop for Connection<W> {
-    /// A connection whose world has died gives back what it had under way.
-    fn drop(&mut self) {
-        self.budget.give(self.in_flight.get(), self.in_flight_bytes.get());
     }
 }
 

@@ -2,12 +2,13 @@
 
 use crate::action::Features;
 use crate::codec::*;
-use crate::export::{Export, Exports};
+use crate::end::End;
+use crate::exports::{Exports, block_sizes, info};
 use crate::inbox::Inbox;
-use crate::server::End;
 use crate::status::ALLOCATION_ID;
 use crate::wire::Wire;
 use block::{Memory, Part};
+use export::Export;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -152,7 +153,7 @@ impl<'a, W: Wire> Handshake<'a, W> {
             NBD_OPT_EXPORT_NAME => {
                 let name = export_name(data).map_err(|_| End::Refused)?;
                 let export = self.exports.find(name).ok_or(End::Refused)?;
-                *out = export_name_reply(&export.info(self.structured), self.zeroes);
+                *out = export_name_reply(&info(&export, self.structured), self.zeroes);
                 return Ok(Some((export, name)));
             }
             NBD_OPT_INFO | NBD_OPT_GO => match self.put_info(out, option, data) {
@@ -196,8 +197,8 @@ impl<'a, W: Wire> Handshake<'a, W> {
         let request = InfoRequest::parse(data)?;
         let export = self.exports.find(request.name).ok_or(NBD_REP_ERR_UNKNOWN)?;
         let mut put = |data: &[u8]| put_reply(out, option, NBD_REP_INFO, data);
-        put(&info_export(&export.info(self.structured)));
-        put(&info_block_size(&export.block_sizes()));
+        put(&info_export(&info(&export, self.structured)));
+        put(&info_block_size(&block_sizes(&export)));
         if request.wants(NBD_INFO_NAME) {
             put(&info_text(NBD_INFO_NAME, &export.name));
         }

@@ -84,7 +84,7 @@ impl Inbox {
     pub(crate) async fn receive(&mut self, wire: &impl Wire) -> Result<usize> {
         self.move_to_front();
         let room = self.memory.bytes() - self.end;
-        assert!(room > 0, "there is room for what is asked for");
+        assert!(room > 0, "more is asked for only where there is room for it");
         let count = wire.receive(&self.memory, self.end, room).await?;
         assert!(count <= room, "a wire wrote beyond its buffer");
         self.end += count;

@@ -1,15 +1,17 @@
 //! Replies that wait to be sent.
 
 use crate::codec::*;
-use crate::pool::Buffer;
 use crate::windows::{PLACE_BYTES, Windows};
-use block::Part;
-use block::{Buf, Memory};
+use block::{Buf, Memory, Part};
+use export::Buffer;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A send takes at most so many parts (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
+/// Reads that are looked up together: enough for the prefetch to hide memory's latency, few enough
+/// for what it fetched to be still there.
+pub(crate) const RUN_MAX: usize = 16;
 /// The longest header of a reply, rounded up to a place.
 pub(crate) const HEADER_BYTES_MAX: usize = DATA_CHUNK_BYTES;
 const _: () = assert!(HEADER_BYTES_MAX >= ERROR_CHUNK_BYTES);
@@ -126,7 +128,7 @@ impl Outbox {
     pub(crate) fn reserve(&mut self, header_bytes: usize, sectors: u32) -> Option<(Slot, Buf)> {
         let payload_bytes = sectors as usize * block::SECTOR as usize;
         // A run adds at most one part for each place, and none of them is counted yet.
-        let parts = self.filling.parts.len() + crate::receiver::RUN_MAX;
+        let parts = self.filling.parts.len() + RUN_MAX;
         if !self.has_room(header_bytes + payload_bytes) || parts > self.inline_parts {
             return None;
         }

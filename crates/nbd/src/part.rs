@@ -4,8 +4,8 @@
 
 use crate::codec::*;
 use crate::connection::{Wanted, bytes_of, window};
+use crate::end::End;
 use crate::receiver::Receiver;
-use crate::server::End;
 use crate::wire::Wire;
 use block::{Extent, Padding, Request};
 
@@ -33,32 +33,21 @@ impl<W: Wire> Receiver<W> {
             _ => self.let_in(cookie, wanted, bytes).await,
         };
         let Some(pending) = pending else { return Ok(()) };
-        let is_change = !matches!(command, NBD_CMD_READ | NBD_CMD_CACHE);
-        let fua = is_change && header.flags & NBD_CMD_FLAG_FUA != 0;
-        if fua {
-            self.note_flush().await;
-        }
-        let limits = &self.connection.limits;
-        let then_flush = fua
-            && match command {
-                NBD_CMD_TRIM => limits.flush_needed,
-                _ => self.connection.flushes_for_fua(),
-            };
-        let fua = fua && !then_flush;
+        let client = &self.connection.client;
+        let fua = header.flags & NBD_CMD_FLAG_FUA != 0;
+        let may_unmap = header.flags & NBD_CMD_FLAG_NO_HOLE == 0;
         let request = match command {
             NBD_CMD_WRITE => Request::Write { at, from: window(&pending.buffer, at), fua },
             NBD_CMD_TRIM => Request::Discard { at },
-            NBD_CMD_WRITE_ZEROES => {
-                Request::Zero { at, fua, may_unmap: header.flags & NBD_CMD_FLAG_NO_HOLE == 0 }
-            }
+            NBD_CMD_WRITE_ZEROES => Request::Zero { at, fua, may_unmap },
             _ => Request::Read { at, into: window(&pending.buffer, at) },
         };
-        if !is_change && bytes <= limits.io_max_bytes as usize {
-            // The blocks may be at hand.
-            self.ask_or_start(pending, request).await;
-        } else {
-            self.start_padded(pending, request, padding, then_flush).await;
-        }
+        // Whole blocks may be read around what is meant, and they may be at hand.
+        let is_whole = !request.is_change() && bytes <= client.limits().io_max_bytes as usize;
+        let padding = if is_whole { Padding::NONE } else { padding };
+        let operation = client.operation(request, padding, fua);
+        client.note(&operation).await;
+        self.ask_or_start(pending, operation).await;
         Ok(())
     }
 }

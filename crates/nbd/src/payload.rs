@@ -3,13 +3,12 @@
 
 use crate::codec::*;
 use crate::connection::{Pending, Wanted, bytes_of, window};
+use crate::end::{End, until};
 use crate::outbox::Header;
-use crate::pool::Buffer;
 use crate::receiver::{Receiver, Step};
-use crate::server::End;
-use crate::stop::{Deadline, until};
 use crate::wire::Wire;
-use block::{Extent, Request};
+use block::{Buf, Extent, Padding, Request};
+use export::{Buffer, Deadline};
 use std::ops::Range;
 
 /// A payload of which so much has not come yet is received straight into its own buffer.
@@ -20,33 +19,29 @@ const MIB: usize = 1 << 20;
 impl<W: Wire> Receiver<W> {
     pub(crate) async fn write(&mut self, cookie: u64, at: Extent, fua: bool) -> Step {
         let connection = self.connection.clone();
-        let reply = |result| connection.bare(cookie, Wanted::Stored, result);
-        let then_flush = fua && connection.flushes_for_fua();
-        let fua_below = fua && !then_flush;
-        let mut asked = false;
-        if let Some(from) = self.inbox.window(at.count).filter(|_| !then_flush) {
-            if fua {
-                self.note_flush().await;
-            }
-            connection.turn().await;
-            let request = Request::Write { at, from, fua: fua_below };
-            if let Some(result) = connection.ask(&request) {
+        let client = &connection.client;
+        let write =
+            |from: Buf| client.operation(Request::Write { at, from, fua }, Padding::NONE, fua);
+        let mut is_asked = false;
+        if let Some(operation) = self.inbox.window(at.count).map(write)
+            && operation.is_plain()
+        {
+            client.note(&operation).await;
+            if let Some(result) = client.ask_for(&operation).await {
                 self.inbox.consume(bytes_of(at));
-                connection.answer(reply(result)).await;
+                connection.answer(connection.bare(cookie, Wanted::Stored, result)).await;
                 return Ok(());
             }
-            asked = true;
+            is_asked = true;
         }
         let bytes = bytes_of(at);
         let Some(pending) = self.take_in(cookie, bytes, 0..bytes).await? else { return Ok(()) };
-        if fua && !asked {
-            self.note_flush().await;
-        }
-        let request = Request::Write { at, from: window(&pending.buffer, at), fua: fua_below };
-        if asked || then_flush {
-            self.start(pending, request, then_flush).await;
+        let operation = write(window(&pending.buffer, at));
+        if is_asked {
+            self.start(pending, operation).await;
         } else {
-            self.ask_or_start(pending, request).await;
+            client.note(&operation).await;
+            self.ask_or_start(pending, operation).await;
         }
         Ok(())
     }
@@ -72,7 +67,7 @@ impl<W: Wire> Receiver<W> {
         connection.rest.is_let_in.set(false);
         connection.rest.has_come();
         if let Err(end) = taken {
-            connection.withdraw(buffer);
+            connection.client.withdraw(buffer);
             return Err(end);
         }
         Ok(Some(Pending { cookie, wanted: Wanted::Stored, buffer }))
@@ -88,7 +83,7 @@ impl<W: Wire> Receiver<W> {
             let rest = length - filled;
             // Each MiB of it has its own time.
             if awaited_from.replace(filled / MIB) != Some(filled / MIB) {
-                self.connection.rest.await_from(self.connection.lane.now());
+                self.connection.rest.await_from(self.connection.client.lane().now());
             }
             if rest < DIRECT_BYTES_MIN {
                 self.receive().await?;
@@ -119,7 +114,7 @@ impl<W: Wire> Receiver<W> {
     /// Throws the next bytes away, and waits only so long for them.
     async fn skip(&mut self, length: usize) -> Step {
         let connection = self.connection.clone();
-        let deadline = Deadline::new(&connection.lane, connection.rest_ms);
+        let deadline = Deadline::new(connection.client.lane(), connection.rest_ms);
         let over = async {
             deadline.wait().await;
             End::TimedOut

@@ -4,21 +4,15 @@
 use crate::action::{Action, refusal_error, understand};
 use crate::codec::*;
 use crate::connection::{Connection, Pending, Wanted, bytes_of, window};
-use crate::export::Session;
+use crate::end::End;
 use crate::inbox::Inbox;
-use crate::outbox::Slot;
-use crate::server::End;
+use crate::outbox::{RUN_MAX, Slot};
 use crate::status;
-use crate::stop::{Deadline, either};
 use crate::wire::Wire;
 use block::{Extent, Padding, Request, Result};
-use lane::TASKS_MAX;
-use std::future::Future;
+use export::{Deadline, Operation};
+use lane::first;
 use std::rc::Rc;
-
-/// Reads that are looked up together: enough for the prefetch to hide memory's latency, few enough
-/// for what it fetched to be still there.
-pub(crate) const RUN_MAX: usize = 16;
 
 struct Mark {
     cookie: u64,
@@ -32,7 +26,6 @@ pub(crate) type Step = std::result::Result<(), End>;
 pub(crate) struct Receiver<W> {
     pub(crate) connection: Rc<Connection<W>>,
     pub(crate) inbox: Inbox,
-    pub(crate) session: Box<dyn Session>,
     /// Reads that were received one after another, with places for their replies.
     run: Vec<Request>,
     marks: Vec<Mark>,
@@ -45,13 +38,11 @@ impl<W: Wire> Receiver<W> {
     pub(crate) fn new(
         connection: Rc<Connection<W>>,
         inbox: Inbox,
-        session: Box<dyn Session>,
         inline_bytes_max: usize,
     ) -> Receiver<W> {
         Receiver {
             connection,
             inbox,
-            session,
             run: Vec::with_capacity(RUN_MAX),
             marks: Vec::with_capacity(RUN_MAX),
             missed: Vec::with_capacity(RUN_MAX),
@@ -93,7 +84,7 @@ impl<W: Wire> Receiver<W> {
     pub(crate) async fn receive(&mut self) -> Step {
         let connection = self.connection.clone();
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
-            connection.rest.await_from(connection.lane.now());
+            connection.rest.await_from(connection.client.lane().now());
         }
         let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
         self.arrived(received)
@@ -103,7 +94,7 @@ impl<W: Wire> Receiver<W> {
     pub(crate) fn arrived(&self, received: Result<usize>) -> Step {
         match received {
             Err(error) => Err(End::Failed(error)),
-            Ok(_) if self.connection.stop.is_asked() => Err(End::Stopped),
+            Ok(_) if self.connection.client.stop().is_asked() => Err(End::Stopped),
             Ok(0) if self.connection.rest.is_late.get() => Err(End::TimedOut),
             Ok(0) => Err(self.connection.broken.get().map_or(End::Closed, End::Failed)),
             Ok(_) => Ok(()),
@@ -114,7 +105,7 @@ impl<W: Wire> Receiver<W> {
     /// once the server is to stop.
     async fn serve_received(&mut self) -> Step {
         while let Some(bytes) = self.inbox.peek() {
-            if self.connection.stop.is_asked() {
+            if self.connection.client.stop().is_asked() {
                 self.serve_run().await;
                 return Err(End::Stopped);
             }
@@ -125,7 +116,7 @@ impl<W: Wire> Receiver<W> {
             self.inbox.consume(REQUEST_BYTES);
             let connection = &self.connection;
             connection.rest.has_come();
-            let action = understand(&header, &connection.limits, connection.features);
+            let action = understand(&header, connection.client.limits(), connection.features);
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {
@@ -138,8 +129,7 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn serve(&mut self, header: &RequestHeader, action: Action) -> Step {
-        let flushes = self.connection.flushes_for_fua();
-        let (request, then_flush) = match action {
+        let (request, fua) = match action {
             Action::Disconnect => return Err(End::Disconnected),
             Action::Refuse { kind, payload_bytes } => {
                 let error = refusal_error(kind, header.command);
@@ -161,25 +151,14 @@ impl<W: Wire> Receiver<W> {
             Action::Part { at, padding } => return self.serve_part(header, at, padding).await,
             Action::Write { at, fua } => return self.write(header.cookie, at, fua).await,
             Action::Flush => (Request::Flush, false),
-            Action::Trim { at, fua } => {
-                (Request::Discard { at }, fua && self.connection.limits.flush_needed)
-            }
-            Action::Zero { at, fua, may_unmap } => {
-                let fua_below = fua && !flushes;
-                let request = Request::Zero { at, fua: fua_below, may_unmap };
-                (request, fua && flushes)
-            }
+            Action::Trim { at, fua } => (Request::Discard { at }, fua),
+            Action::Zero { at, fua, may_unmap } => (Request::Zero { at, fua, may_unmap }, fua),
         };
-        if header.command == NBD_CMD_FLUSH || header.flags & NBD_CMD_FLAG_FUA != 0 {
-            self.note_flush().await;
-        }
-        self.change(header.cookie, request, then_flush).await;
+        let client = &self.connection.client;
+        let operation = client.operation(request, Padding::NONE, fua);
+        client.note(&operation).await;
+        self.change(header.cookie, operation).await;
         Ok(())
-    }
-
-    pub(crate) async fn note_flush(&self) {
-        self.connection.turn().await;
-        self.session.flushed();
     }
 
     /// Adds a read to the run, or serves it by itself if it is large.
@@ -222,12 +201,12 @@ impl<W: Wire> Receiver<W> {
         }
         let connection = self.connection.clone();
         if self.run.len() > 1 {
-            connection.turn().await;
-            connection.stack.prefetch(&self.run);
+            connection.client.turn().await;
+            connection.client.prefetch(&self.run);
         }
         for (request, mark) in self.run.iter().zip(&self.marks) {
-            connection.turn().await;
-            let Some(result) = connection.ask(request) else {
+            connection.client.turn().await;
+            let Some(result) = connection.client.ask(request) else {
                 self.missed.push((mark.cookie, mark.at));
                 continue;
             };
@@ -242,8 +221,8 @@ impl<W: Wire> Receiver<W> {
             let (cookie, at) = self.missed[index];
             let wanted = Wanted::Data(at, Padding::NONE);
             let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { continue };
-            let into = window(&pending.buffer, at);
-            self.start(pending, Request::Read { at, into }, false).await;
+            let operation = self.reading(&pending, at);
+            self.start(pending, operation).await;
         }
         self.missed.clear();
     }
@@ -259,8 +238,14 @@ impl<W: Wire> Receiver<W> {
 
     async fn read_into_own(&mut self, cookie: u64, at: Extent, wanted: Wanted) {
         let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { return };
+        let operation = self.reading(&pending, at);
+        self.ask_or_start(pending, operation).await;
+    }
+
+    /// The read of whole blocks into the buffer of its request.
+    fn reading(&self, pending: &Pending, at: Extent) -> Operation {
         let into = window(&pending.buffer, at);
-        self.ask_or_start(pending, Request::Read { at, into }).await;
+        self.connection.client.operation(Request::Read { at, into }, Padding::NONE, false)
     }
 
     /// What is known of the contents. Its descriptors are let in like a payload.
@@ -270,22 +255,18 @@ impl<W: Wire> Receiver<W> {
         let Some(pending) = self.let_in(cookie, wanted, bytes).await else { return };
         let connection = self.connection.clone();
         let asking = async move {
-            let result = connection.counting.status_unless_stalled(at).await;
+            let result = connection.client.status(at).await;
             connection.finish_status(pending, result);
             connection.work.notify();
         };
-        self.launch(asking).await;
+        self.connection.client.launch(asking).await;
     }
 
     /// A change without payload, or a flush.
-    async fn change(&mut self, cookie: u64, request: Request, then_flush: bool) {
-        let wanted = if request.is_change() { Wanted::Stored } else { Wanted::Done };
+    async fn change(&mut self, cookie: u64, operation: Operation) {
+        let wanted = if operation.is_change() { Wanted::Stored } else { Wanted::Done };
         let Some(pending) = self.let_in(cookie, wanted, 0).await else { return };
-        if then_flush {
-            self.start(pending, request, true).await;
-        } else {
-            self.ask_or_start(pending, request).await;
-        }
+        self.ask_or_start(pending, operation).await;
     }
 
     /// None: it could not be let in, and has been answered, or the client has gone.
@@ -299,7 +280,7 @@ impl<W: Wire> Receiver<W> {
         match connection.admit(bytes).await {
             // What a client that has gone wants to be told is not worth the backing's time.
             Ok(buffer) if bytes > 0 && connection.broken.get().is_some() => {
-                connection.withdraw(buffer);
+                connection.client.withdraw(buffer);
                 None
             }
             Ok(buffer) => Some(Pending { cookie, wanted, buffer }),
@@ -310,56 +291,27 @@ impl<W: Wire> Receiver<W> {
         }
     }
 
-    pub(crate) async fn ask_or_start(&mut self, pending: Pending, request: Request) {
-        self.connection.turn().await;
-        match self.connection.ask(&request) {
+    /// Answers at once what can be, and makes a task of the rest.
+    pub(crate) async fn ask_or_start(&mut self, pending: Pending, operation: Operation) {
+        match self.connection.client.ask_for(&operation).await {
             Some(result) => {
                 // The window goes first, so that the buffer can be used again.
-                drop(request);
+                drop(operation);
                 self.connection.finish(pending, result);
             }
-            None => self.start(pending, request, false).await,
+            None => self.start(pending, operation).await,
         }
     }
 
-    /// Makes a task of a request.
-    pub(crate) async fn start(&mut self, pending: Pending, request: Request, then_flush: bool) {
-        self.start_padded(pending, request, Padding::NONE, then_flush).await;
-    }
-
-    /// Makes a task of a request, of which the padding is not meant.
-    pub(crate) async fn start_padded(
-        &mut self,
-        pending: Pending,
-        request: Request,
-        padding: Padding,
-        then_flush: bool,
-    ) {
+    /// Makes a task of an operation.
+    pub(crate) async fn start(&mut self, pending: Pending, operation: Operation) {
         let connection = self.connection.clone();
         let running = async move {
-            let stack = &connection.counting;
-            let mut result = match padding {
-                Padding::NONE => stack.run_unless_stalled(request),
-                padding => stack.run_padded_unless_stalled(request, padding),
-            }
-            .await;
-            if result.is_ok() && then_flush {
-                result = stack.run_unless_stalled(Request::Flush).await;
-            }
+            let result = connection.client.run(operation).await;
             connection.finish(pending, result);
             connection.work.notify();
         };
-        self.launch(running).await;
-    }
-
-    /// Starts a task; on a lane without a free task slot the receiver does it itself.
-    async fn launch(&self, task: impl Future<Output = ()> + 'static) {
-        let lane = &self.connection.lane;
-        if lane.tasks() < TASKS_MAX {
-            lane.spawn(task).expect("a task slot was free");
-        } else {
-            task.await;
-        }
+        self.connection.client.launch(running).await;
     }
 
     /// Waits until everything that was let in is answered, then lets the sender go. The engine's
@@ -367,7 +319,7 @@ impl<W: Wire> Receiver<W> {
     /// is not, after a while.
     async fn leave(&mut self) {
         let connection = &self.connection;
-        let deadline = Deadline::new(&connection.lane, connection.drain_ms);
+        let deadline = Deadline::new(connection.client.lane(), connection.drain_ms);
         let mut patient = true;
         connection.work.notify();
         loop {
@@ -382,7 +334,7 @@ impl<W: Wire> Receiver<W> {
                 connection.wire.shutdown();
                 patient = false;
             } else {
-                either(room, deadline.wait()).await;
+                first(room, deadline.wait()).await;
             }
         }
         connection.closed.set(true);

@@ -11,9 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that use one another in a circle, crate by crate.
 const CIRCLES: &[&str] = &[
-    "daemon: fleet sensor serve serve::site serve::stats watch",
     "figures: cold guard",
-    "nbd: connection export handshake outbox receiver rest sender server stop",
     "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
 ];
 

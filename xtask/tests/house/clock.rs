@@ -3,7 +3,7 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "lane",
     "histogram",
     "block",
@@ -13,6 +13,7 @@ const PURE: [&str; 13] = [
     "pool",
     "drives",
     "modelled",
+    "export",
     "nbd",
     "crash",
     "load",

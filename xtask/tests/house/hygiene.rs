@@ -66,6 +66,7 @@ fn the_product_does_not_die_when_nobody_reads_what_it_says() {
         "daemon",
         "overdrive",
         "holder",
+        "export",
         "nbd",
         "uring",
         "lane",

@@ -1,8 +1,7 @@
 //! The daemon's side of the control socket: tasks of its lane.
 
 use super::words::{Answer, Ask, LINE_BYTES_MAX};
-use crate::serve::Site;
-use crate::serve::Sites;
+use crate::serve::{Site, Sites, statistics};
 use block::{Kind, Memory, Part};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use stack::{Exit, Failure};
@@ -110,7 +109,7 @@ impl Control {
         match ask {
             Ask::List => Ok(self.sites.rows()),
             Ask::Show { volume } => Ok(self.site(&volume)?.show()),
-            Ask::Stats { volume } => Ok(serde_json::json!(self.site(&volume)?.stats())),
+            Ask::Stats { volume } => Ok(serde_json::json!(statistics(&*self.site(&volume)?))),
             Ask::Flush { volume } => self.site(&volume)?.flush().await.map(done),
             Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),
             Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),

@@ -35,7 +35,7 @@ pub(crate) async fn wait_for(ring: &Ring, mut child: Child, signals: &File) -> C
         let pidfd = Arc::new(pidfd);
         let ended = either(ring.readable(&pidfd), ring.readable(signals)).await;
         if ended == Which::Second {
-            // It may have ended in this moment; then there is no process to tell.
+            // It may have ended in this moment; then there is nothing to tell.
             let _ = kill_process(pid, Signal::TERM);
             let _ = ring.readable(&pidfd).await;
         }

@@ -1,47 +1,46 @@
 //! The daemon: volumes, where they are served, and its life from the first socket to the last flush.
 //!
 //! ```text
-//!   volumes --Site::new--> sites      listeners --Fleet--> connections
-//!                            |                                  |
-//!                       control socket                     signals, the captive command
-//!                            +---------------- ending ----------+
+//!   volumes --Site::new--> sites --export--> fleet of fronts --> clients
+//!                            |
+//!                       control socket     signals, the captive command
+//!                            +------ ending -----+
 //!                                        /            \
 //!                     Stop: clients, drain, release    Upgrade: clients, exec
 //! ```
 
 mod captive;
-mod place;
+mod clients;
 mod power;
+mod sensor;
 mod site;
 mod sites;
 mod stats;
+#[cfg(test)]
+mod tests;
+mod watch;
 
 use crate::control::Control;
-use crate::fleet::Fleet;
+use crate::front::{Ending, Fleet, Inherited, Nbd, Place, find_inherited};
 use crate::runtime::control_socket;
-use crate::sensor;
-use crate::watch::Watch;
 use block::Spec;
 use cache::Counters;
-use captive::Which;
+use captive::{Which, either};
+use export::Budget;
 use lane::Lane;
-use nbd::Options;
-use place::Inherited;
-use sites::Ending;
-use stack::{Exit, Failure};
-use stack::{OpenFlags, Volume};
+use stack::{Exit, Failure, OpenFlags, Volume};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use uring::{File, Listener, Ring};
+use watch::Watch;
 
 pub use captive::Captive;
-pub(crate) use captive::either;
-pub use place::Place;
-use place::find_inherited;
 pub(crate) use site::Site;
 pub(crate) use sites::Sites;
+pub(crate) use stats::of as statistics;
 
 /// A volume to serve.
 pub struct Planned {
@@ -143,8 +142,13 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
     ring.set_poll(plan.poll);
+    // What clients may have under way is bounded for the process, whatever fronts they come by.
+    let (fleet, budget) = (Fleet::default(), Arc::new(Budget::default()));
     let mut inherited = Inherited::find();
-    let listeners = listen(&plan.listeners, &plan.runtime, &mut inherited)?;
+    for Listening { place, exports } in &plan.listeners {
+        fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
+    }
+    drop(inherited);
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
     let program = match (&plan.program, &plan.run) {
@@ -154,24 +158,17 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let mut sites = Vec::new();
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
-        let uri = uri_of(&name, &plan.listeners, &listeners);
-        sites.push(Site::new(&name, &backing, uri, volume, &ring)?);
+        let address = fleet.address(&name);
+        sites.push(Site::new(&name, &backing, address, volume, &ring)?);
     }
-    let uris: Vec<String> = sites.iter().map(|site| site.uri.clone()).collect();
-    let sites = Sites::new(sites, program);
-    let child = start_captive(plan.run.as_deref(), &uris, &plan.listeners)?;
-    (plan.ready)(&uris);
+    let addresses: Vec<String> = sites.iter().map(|site| site.address.clone()).collect();
+    let sites = Sites::new(sites, fleet, program);
+    let child = start_captive(plan.run.as_deref(), &addresses, &plan.listeners)?;
+    (plan.ready)(&addresses);
     let _ = holder::notify_ready();
     let start_ns = lane.now();
-    let scene = Scene {
-        ring: ring.clone(),
-        sites: sites.clone(),
-        listeners,
-        control,
-        exports: plan.listeners,
-        signals,
-        quiet: plan.quiet,
-    };
+    let scene =
+        Scene { ring: ring.clone(), sites: sites.clone(), control, signals, quiet: plan.quiet };
     let captive = ring.block_on(scene.play(child)).map_err(broken)?;
     let volumes = sites.served();
     if let Some(failure) = sites.failure() {
@@ -181,24 +178,9 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns: lane.now() - start_ns, poll_spent_ns })
 }
 
-fn listen(
-    wanted: &[Listening],
-    runtime: &Path,
-    inherited: &mut Inherited,
-) -> Result<Vec<Rc<Listener>>, Failure> {
-    let listen = |listening: &Listening| listening.place.listen(runtime, inherited).map(Rc::new);
-    wanted.iter().map(listen).collect()
-}
-
-fn uri_of(name: &str, wanted: &[Listening], listeners: &[Rc<Listener>]) -> String {
-    let at = wanted.iter().zip(listeners);
-    let mut at = at.filter(|(listening, _)| listening.exports.iter().any(|other| other == name));
-    at.next().map_or(String::new(), |(listening, listener)| listening.place.uri(name, listener))
-}
-
 fn start_captive(
     run: Option<&str>,
-    uris: &[String],
+    addresses: &[String],
     listeners: &[Listening],
 ) -> Result<Option<Child>, Failure> {
     let Some(command) = run else { return Ok(None) };
@@ -206,16 +188,14 @@ fn start_captive(
         Some(Place::Unix(path)) => path.as_path(),
         _ => Path::new(""),
     };
-    captive::start(command, uris.first().map_or("", String::as_str), socket).map(Some)
+    captive::start(command, addresses.first().map_or("", String::as_str), socket).map(Some)
 }
 
 /// Everything that lives while volumes are served.
 struct Scene {
     ring: Ring,
     sites: Rc<Sites>,
-    listeners: Vec<Rc<Listener>>,
     control: Listener,
-    exports: Vec<Listening>,
     signals: File,
     quiet: bool,
 }
@@ -224,16 +204,8 @@ impl Scene {
     /// Serves until the end is asked for, then sees to it.
     async fn play(self, child: Option<Child>) -> Option<Captive> {
         let lane = self.ring.lane().clone();
-        let options = Options::default();
-        let fleets: Vec<Rc<Fleet>> = self
-            .exports
-            .iter()
-            .map(|listening| Fleet::new(&self.ring, &self.sites, &listening.exports, &options))
-            .collect();
-        self.sites.set_fleets(fleets.clone());
-        for (fleet, listener) in fleets.iter().zip(&self.listeners) {
-            fleet.open(listener.file().clone());
-        }
+        let fleet = &self.sites.fleet;
+        fleet.open(|name| self.sites.find(name).ok().map(|site| clients::export(&site)));
         Control::open(&self.ring, &self.sites, self.control.file().clone());
         for site in self.sites.all() {
             if let Some(memory) = site.volume.memory() {
@@ -244,14 +216,13 @@ impl Scene {
             sensor::start(&self.ring, &site, self.quiet);
         }
         let captive = self.wait(child).await;
-        for listener in &self.listeners {
-            if self.sites.ending() != Some(Ending::Upgrade) {
-                let _ = uring::shutdown(listener.file());
-            }
-        }
-        options.stop.ask();
-        if self.sites.ending() == Some(Ending::Upgrade) {
-            self.upgrade(&fleets).await;
+        // What ends the wait asks for one of the two.
+        let ending = self.sites.ending().unwrap_or(Ending::Stop);
+        fleet.close(ending);
+        if ending == Ending::Upgrade {
+            self.upgrade().await;
+            // It has failed. What follows is an ordinary end: everything is written out.
+            fleet.close(Ending::Stop);
         }
         // Only a service manager listens, and it need not.
         let _ = holder::notify_stopping();
@@ -260,12 +231,11 @@ impl Scene {
                 self.sites.note_failure(failure);
             }
         }
-        for fleet in &fleets {
-            fleet.end(lane.now() + GOODBYE_NS).await;
-        }
+        fleet.end(lane.now() + GOODBYE_NS).await;
         let _ = uring::shutdown(self.control.file());
-        // The crews and the watches hear of it and end: a task that stays would keep its ring alive.
+        // The workers and the watches hear of it and end: a task that stays would keep its ring alive.
         lane.rest().await;
+        fleet.release();
         captive
     }
 
@@ -288,25 +258,18 @@ impl Scene {
         }
     }
 
-    /// Executes the program anew. Clients reconnect: their requests wait in the sockets' queues, and
-    /// what connects meanwhile waits in the listeners'.
-    async fn upgrade(&self, fleets: &[Rc<Fleet>]) {
+    /// Executes the program anew. Clients reconnect: their requests wait in the sockets' queues, and a
+    /// client that connects meanwhile waits in the listeners'. Returns if it fails.
+    async fn upgrade(&self) {
         let lane = self.ring.lane().clone();
         for site in self.sites.all() {
             site.stop.ask();
         }
-        for fleet in fleets {
-            fleet.end(lane.now() + GOODBYE_NS).await;
-        }
-        let listeners: Vec<(Place, File)> = self
-            .exports
-            .iter()
-            .zip(&self.listeners)
-            .map(|(listening, listener)| (listening.place.clone(), listener.file().clone()))
-            .collect();
+        let fleet = &self.sites.fleet;
+        fleet.end(lane.now() + GOODBYE_NS).await;
         // Once more: a holder may have died since the upgrade was asked for.
         let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
-        let left = Inherited::leave(&listeners);
+        let left = fleet.leave();
         if !kept {
             crate::tell!("overdrive: a holder has died: written out instead of upgraded");
         } else if let (Some(program), Ok((variable, text))) = (self.sites.program(), left) {
@@ -314,10 +277,6 @@ impl Scene {
             let error =
                 Command::new(&program).args(std::env::args_os().skip(1)).env(variable, text).exec();
             crate::tell!("overdrive: {} cannot be executed: {error}", program.display());
-        }
-        // What follows is an ordinary end: everything is written out.
-        for listener in &self.listeners {
-            let _ = uring::shutdown(listener.file());
         }
     }
 }

@@ -1,12 +1,10 @@
 //! A volume that is served, and what an operator can do with it.
 
-use crate::control::statistics::Statistics;
 use crate::control::words::{Row, State};
-use crate::watch::Watch;
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
+use export::Stop;
 use lane::Event;
-use nbd::Stop;
 use stack::SCRATCH;
 use stack::{Attached, Volume};
 use stack::{Exit, Failure};
@@ -25,11 +23,14 @@ pub(crate) struct Site {
     pub(crate) backing: String,
     pub(crate) volume: Volume,
     pub(crate) attached: Attached,
-    pub(crate) uri: String,
+    /// Where clients find it; empty: nowhere.
+    pub(crate) address: String,
     /// Ends the clients of this volume.
     pub(crate) stop: Arc<Stop>,
     pub(crate) ring: Ring,
     clients: Cell<u64>,
+    /// Its memory is kept by a holder from now on.
+    pub(crate) kept: Event,
     /// A client has come or gone.
     pub(crate) changed: Event,
     /// It is no longer served.
@@ -54,7 +55,7 @@ impl Site {
     pub(crate) fn new(
         name: &str,
         backing: &str,
-        uri: String,
+        address: String,
         volume: Volume,
         ring: &Ring,
     ) -> Result<Rc<Site>, Failure> {
@@ -64,10 +65,11 @@ impl Site {
             backing: backing.to_owned(),
             volume,
             attached,
-            uri,
+            address,
             stop: Arc::new(Stop::new()),
             ring: ring.clone(),
             clients: Cell::new(0),
+            kept: Event::new(),
             changed: Event::new(),
             ended: Event::new(),
             has_ended: Cell::new(false),
@@ -90,7 +92,7 @@ impl Site {
         self.clients.get()
     }
 
-    /// It is no longer served: what looks after it may go.
+    /// It is no longer served: the tasks that look after it may end.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
@@ -134,7 +136,7 @@ impl Site {
             write: shared.map_or(WriteMode::None, |shared| shared.write_mode()).word().to_owned(),
             dirty_bytes: dirty * BLOCK,
             clients: self.clients.get(),
-            uri: self.uri.clone(),
+            uri: self.address.clone(),
             pid: std::process::id(),
             keys: self.volume.keys(),
         }
@@ -229,7 +231,7 @@ impl Site {
     }
 
     /// Changes settings, all of them or none; returns what the operator should know.
-    pub(crate) async fn set(self: &Rc<Self>, pairs: &[String]) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn set(&self, pairs: &[String]) -> Result<Vec<String>, Failure> {
         let _turn = self.turn()?;
         let name = &self.name;
         let Some(cache) = &self.attached.cache else {
@@ -256,11 +258,11 @@ impl Site {
     }
 
     /// What a volume has that absorbs writes, and one that was not started to do so lacks.
-    fn begin_to_keep(self: &Rc<Self>, notes: &mut Vec<String>) -> Result<(), Failure> {
+    fn begin_to_keep(&self, notes: &mut Vec<String>) -> Result<(), Failure> {
         if !self.volume.keep_from_now(&self.ring)? {
             return Ok(());
         }
-        Watch::new(&self.ring, self).keep_watch();
+        self.kept.notify();
         if let Err(error) = uring::lock_process() {
             notes.push(error.to_string());
         }
@@ -340,10 +342,6 @@ impl Site {
             "notes": self.volume.notes(),
             "kept": self.volume.is_kept(),
         })
-    }
-
-    pub(crate) fn stats(&self) -> Statistics {
-        super::stats::of(self)
     }
 
     /// What a stop that could not write everything out says.

@@ -3,7 +3,7 @@
 use super::ServedVolume;
 use super::captive::{Which, either};
 use super::site::Site;
-use crate::fleet::Fleet;
+use crate::front::{Ending, Fleet};
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
@@ -19,19 +19,11 @@ const END_NS: u64 = 60_000_000_000;
 /// Between two looks whether the memory of a volume is still in use, in nanoseconds.
 const LEAVE_PAUSE_NS: u64 = 50_000_000;
 
-/// Why a daemon ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    /// Everything is to be written out.
-    Stop,
-    /// Another program takes this one's place: nothing need be written out.
-    Upgrade,
-}
-
 /// The volumes of a daemon.
 pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
-    fleets: RefCell<Vec<Rc<Fleet>>>,
+    /// How clients reach them.
+    pub(crate) fleet: Fleet,
     ending: Cell<Option<Ending>>,
     /// The end was asked for.
     pub(crate) asked: Event,
@@ -42,20 +34,20 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    pub(crate) fn new(list: Vec<Rc<Site>>, program: Result<PathBuf, String>) -> Rc<Sites> {
+    pub(crate) fn new(
+        list: Vec<Rc<Site>>,
+        fleet: Fleet,
+        program: Result<PathBuf, String>,
+    ) -> Rc<Sites> {
         Rc::new(Sites {
             list: RefCell::new(list),
-            fleets: RefCell::default(),
+            fleet,
             ending: Cell::new(None),
             asked: Event::new(),
             program,
             failure: RefCell::new(None),
             served: RefCell::default(),
         })
-    }
-
-    pub(crate) fn set_fleets(&self, fleets: Vec<Rc<Fleet>>) {
-        *self.fleets.borrow_mut() = fleets;
     }
 
     pub(crate) fn all(&self) -> Vec<Rc<Site>> {
@@ -120,7 +112,7 @@ impl Sites {
     /// Ends one volume: its clients, then what is dirty, then its hold on the backing.
     pub(crate) async fn detach(&self, name: &str) -> Result<(), Failure> {
         let site = self.find(name)?;
-        self.fleets.borrow().iter().for_each(|fleet| fleet.remove(name));
+        self.fleet.remove(name);
         let result = self.close(&site).await;
         if let Err(failure) = &result {
             crate::tell!("overdrive: {name}: {failure}");
@@ -189,7 +181,7 @@ impl Sites {
             _ => Err(block::Error::new(block::Kind::Io, "wait any longer for the backing")),
         };
         let counters = site.shared().map(|shared| shared.counters(lane.now()));
-        let (name, backing, uri) = (site.name.clone(), site.backing.clone(), site.uri.clone());
+        let (name, backing, uri) = (site.name.clone(), site.backing.clone(), site.address.clone());
         self.served.borrow_mut().push(ServedVolume { name, backing, uri, counters });
         if let Some(shared) = site.shared() {
             shared.stop();

@@ -2,8 +2,9 @@
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
+use export::{Budget, Load};
+use nbd::End;
 use nbd::codec::*;
-use nbd::{Budget, End, Load};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ fn a_world_that_dies_gives_everything_back() {
     hang.set(true);
     let mut options = nbd::Options { budget: budget.clone(), ..nbd::Options::default() };
     (options.handshake_ms, options.drain_ms) = (None, None);
-    let export = nbd::Export::new(
+    let export = export::Export::new(
         "disk",
         block::Stack::new(&lane, crate::stack::Device { at_once: 0, ..device }),
     );

@@ -3,8 +3,9 @@
 use crate::client::Client;
 use crate::scene::Scene;
 use block::Stall;
+use export::Budget;
+use nbd::End;
 use nbd::codec::*;
-use nbd::{Budget, End};
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;

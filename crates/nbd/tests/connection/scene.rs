@@ -2,11 +2,11 @@
 
 use crate::client::Client;
 use crate::stack::{Device, Log};
-use block::Part;
-use block::{Memory, Result, Stack};
+use block::{Memory, Part, Result, Stack};
+use export::{Export, Load, Session};
 use lane::{Lane, Lock, Prices, World};
 use layers::{Unaligned, UnalignedShared};
-use nbd::{End, Export, Exports, Load, Options, Pipe, Session, Wire, pipe, serve};
+use nbd::{End, Exports, Options, Pipe, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;

@@ -3,8 +3,9 @@
 use crate::client::{Client, request};
 use crate::scene::Scene;
 use block::Stall;
+use export::Budget;
+use nbd::End;
 use nbd::codec::*;
-use nbd::{Budget, End};
 use std::sync::Arc;
 
 fn stalling(at_once: u64) -> Scene {

@@ -5,10 +5,11 @@
 //! of the wire, the second is the world's seed.
 
 use block::{Block, Extent, Limits, Memory, Part, Ram, Request, Result, Stack, Stretch};
+use export::{Export, Load};
 use lane::{Lane, Random, World};
 use layers::{Unaligned, UnalignedShared};
 use nbd::codec::*;
-use nbd::{End, Export, Exports, Load, Options, Pipe, Wire, pipe, serve};
+use nbd::{End, Exports, Options, Pipe, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;

@@ -1,36 +1,40 @@
 //! Bytes that are no NBD, sent to a live server. Whatever one client sends, another is served.
 
 use crate::common::{Server, wait_until};
+use nbd::client::{Connection, Wish};
+use nbd::codec::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const OPTION: u64 = 0x4948_4156_454f_5054;
-const REQUEST: u32 = 0x2560_9513;
-const REPLY: u32 = 0x6744_6698;
 const SIZE: u64 = 8 << 20;
+const COOKIE: u64 = 77;
 
-/// A client that can be as rude as it likes.
+/// A client that can be as rude as it likes: the codec writes what has a form, the rest is bytes.
 struct Rude(UnixStream);
 
 impl Rude {
-    fn connect(server: &Server) -> Rude {
+    fn dial(server: &Server) -> Rude {
         let stream = UnixStream::connect(&server.socket).expect("it listens");
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).expect("a valid time");
-        let mut rude = Rude(stream);
-        let greeting = rude.receive(18).expect("a greeting");
-        assert_eq!(&greeting[..8], b"NBDMAGIC");
+        Rude(stream)
+    }
+
+    /// Greeted, and with all of the handshake before it.
+    fn connect(server: &Server) -> Rude {
+        let mut rude = Rude::dial(server);
+        let greeting = rude.receive().expect("a greeting");
+        assert!(Greeting::parse(&greeting).is_some(), "{greeting:?}");
         rude
     }
 
-    /// Past the handshake, by the oldest option.
+    /// Past the handshake, in which it has behaved.
     fn inside(server: &Server) -> Rude {
-        let mut rude = Rude::connect(server);
-        rude.send(&3u32.to_be_bytes());
-        rude.option(1, b"");
-        let export = rude.receive(10).expect("the export");
-        assert_eq!(export[..8], SIZE.to_be_bytes());
+        let rude = Rude::dial(server);
+        let inside = Connection::over(&rude.0, Wish::default()).expect("both agree");
+        assert_eq!(inside.agreed().export.bytes, SIZE);
+        drop(inside);
         rude
     }
 
@@ -39,39 +43,29 @@ impl Rude {
         let _ = self.0.write_all(bytes);
     }
 
-    fn option(&mut self, number: u32, data: &[u8]) {
-        self.send(&OPTION.to_be_bytes());
-        self.send(&number.to_be_bytes());
-        self.send(&(data.len() as u32).to_be_bytes());
-        self.send(data);
+    fn flags(&mut self) {
+        self.send(&(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES).to_be_bytes());
     }
 
-    fn header(flags: u16, command: u16, offset: u64, length: u32) -> Vec<u8> {
-        let mut bytes = REQUEST.to_be_bytes().to_vec();
-        bytes.extend(flags.to_be_bytes());
-        bytes.extend(command.to_be_bytes());
-        bytes.extend(77u64.to_be_bytes());
-        bytes.extend(offset.to_be_bytes());
-        bytes.extend(length.to_be_bytes());
-        bytes
+    fn header(flags: u16, command: u16, offset: u64, length: u32) -> [u8; REQUEST_BYTES] {
+        RequestHeader { flags, command, cookie: COOKIE, offset, length }.encode()
     }
 
     fn request(&mut self, flags: u16, command: u16, offset: u64, length: u32) {
         self.send(&Rude::header(flags, command, offset, length));
     }
 
-    fn receive(&mut self, bytes: usize) -> Option<Vec<u8>> {
-        let mut got = vec![0; bytes];
+    fn receive<const BYTES: usize>(&mut self) -> Option<[u8; BYTES]> {
+        let mut got = [0; BYTES];
         self.0.read_exact(&mut got).ok()?;
         Some(got)
     }
 
     /// The error of the next reply; None: there is none, the connection has ended.
     fn error(&mut self) -> Option<u32> {
-        let reply = self.receive(16)?;
-        assert_eq!(reply[..4], REPLY.to_be_bytes());
-        assert_eq!(reply[8..], 77u64.to_be_bytes());
-        Some(u32::from_be_bytes(reply[4..8].try_into().expect("four bytes")))
+        let reply = SimpleReply::parse(&self.receive()?).expect("a reply");
+        assert_eq!(reply.cookie, COOKIE);
+        Some(reply.error)
     }
 
     /// Whether the server has closed the connection (and not merely gone silent).
@@ -85,9 +79,9 @@ impl Rude {
 
     /// Reads the first block and expects these bytes.
     fn reads(&mut self, byte: u8) {
-        self.request(0, 0, 0, 4096);
+        self.request(0, NBD_CMD_READ, 0, 4096);
         assert_eq!(self.error(), Some(0));
-        assert_eq!(self.receive(4096), Some(vec![byte; 4096]));
+        assert_eq!(self.receive(), Some([byte; 4096]));
     }
 }
 
@@ -95,7 +89,7 @@ impl Rude {
 fn scene() -> (Server, Rude) {
     let server = Server::start("ram:8M", &["--memory", "2M", "--write", "back-now"]);
     let mut good = Rude::inside(&server);
-    good.request(0, 1, 0, 4096);
+    good.request(0, NBD_CMD_WRITE, 0, 4096);
     good.send(&[9; 4096]);
     assert_eq!(good.error(), Some(0));
     (server, good)
@@ -103,9 +97,9 @@ fn scene() -> (Server, Rude) {
 
 fn end(server: Server, mut good: Rude) {
     good.reads(9);
-    good.request(0, 3, 0, 0);
+    good.request(0, NBD_CMD_FLUSH, 0, 0);
     assert_eq!(good.error(), Some(0));
-    good.request(0, 2, 0, 0);
+    good.request(0, NBD_CMD_DISC, 0, 0);
     let ended = server.end().well();
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
 }
@@ -113,11 +107,14 @@ fn end(server: Server, mut good: Rude) {
 #[test]
 fn handshakes_that_are_none_end_their_connection_only() {
     let (server, mut good) = scene();
-    let huge = [&OPTION.to_be_bytes()[..], &7u32.to_be_bytes(), &u32::MAX.to_be_bytes()].concat();
+    // It claims four gigabytes.
+    let mut huge = Vec::new();
+    put_option(&mut huge, NBD_OPT_GO, b"");
+    huge[OPTION_HEADER_BYTES - 4..].copy_from_slice(&u32::MAX.to_be_bytes());
     let garbage: Vec<u8> = (0..100_000u32).map(|n| (n * 7919) as u8).collect();
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n padded to sixteen"[..], &garbage, &[0xff; 64], &huge] {
         let mut rude = Rude::connect(&server);
-        rude.send(&3u32.to_be_bytes());
+        rude.flags();
         rude.send(bytes);
         good.reads(9);
         assert!(rude.is_closed(), "{} bytes", bytes.len());
@@ -126,8 +123,10 @@ fn handshakes_that_are_none_end_their_connection_only() {
     flags.send(&0xffff_ffffu32.to_be_bytes());
     assert!(flags.is_closed(), "unknown client flags");
     let mut unknown = Rude::connect(&server);
-    unknown.send(&3u32.to_be_bytes());
-    unknown.option(1, b"no such export");
+    unknown.flags();
+    let mut option = Vec::new();
+    put_option(&mut option, NBD_OPT_EXPORT_NAME, b"no such export");
+    unknown.send(&option);
     assert!(unknown.is_closed(), "an export that does not exist");
     // Half a handshake, and silence: others are served meanwhile.
     let mut half = Rude::connect(&server);
@@ -141,41 +140,36 @@ fn handshakes_that_are_none_end_their_connection_only() {
 fn requests_that_are_wrong_are_refused_and_the_connection_goes_on() {
     let (server, mut good) = scene();
     let mut rude = Rude::inside(&server);
-    const EINVAL: u32 = 22;
-    const ENOSPC: u32 = 28;
-    const ENOTSUP: u32 = 95;
     for (flags, command, offset, length, error) in [
-        (0, 0, SIZE, 512, EINVAL),
-        (0, 0, u64::MAX - 511, 512, EINVAL),
-        (0, 0, u64::MAX, u32::MAX, EINVAL),
-        (0, 0, 0, 0, EINVAL),
-        (0, 0, SIZE - 511, 512, EINVAL),
-        (0, 0, SIZE + 1, 511, EINVAL),
-        (0, 0, 1, (32 << 20) + 1, EINVAL),
-        (0, 0, 0, 512 << 20, EINVAL),
-        (0xfff0, 0, 0, 512, EINVAL),
-        (0, 3, 512, 512, EINVAL),
-        (0, 4, SIZE - 512, 1024, EINVAL),
-        (0, 4, u64::MAX - 511, 1024, EINVAL),
-        (0, 6, 0, 0x8000_0000, ENOSPC),
-        (0, 6, SIZE - 509, 512, ENOSPC),
-        (0, 4, u64::MAX - 510, 510, EINVAL),
-        (16, 6, 3, 512, ENOTSUP),
-        (0, 3, 1, 0, EINVAL),
-        (0, 7, 0, 512, EINVAL),
-        (0, 99, 0, 512, EINVAL),
-        (0, 0xffff, 0, 0, EINVAL),
+        (0, NBD_CMD_READ, SIZE, 512, NBD_EINVAL),
+        (0, NBD_CMD_READ, u64::MAX - 511, 512, NBD_EINVAL),
+        (0, NBD_CMD_READ, u64::MAX, u32::MAX, NBD_EINVAL),
+        (0, NBD_CMD_READ, 0, 0, NBD_EINVAL),
+        (0, NBD_CMD_READ, SIZE - 511, 512, NBD_EINVAL),
+        (0, NBD_CMD_READ, SIZE + 1, 511, NBD_EINVAL),
+        (0, NBD_CMD_READ, 1, (32 << 20) + 1, NBD_EINVAL),
+        (0, NBD_CMD_READ, 0, 512 << 20, NBD_EINVAL),
+        (0xfff0, NBD_CMD_READ, 0, 512, NBD_EINVAL),
+        (0, NBD_CMD_FLUSH, 512, 512, NBD_EINVAL),
+        (0, NBD_CMD_TRIM, SIZE - 512, 1024, NBD_EINVAL),
+        (0, NBD_CMD_TRIM, u64::MAX - 511, 1024, NBD_EINVAL),
+        (0, NBD_CMD_WRITE_ZEROES, 0, 0x8000_0000, NBD_ENOSPC),
+        (0, NBD_CMD_WRITE_ZEROES, SIZE - 509, 512, NBD_ENOSPC),
+        (0, NBD_CMD_TRIM, u64::MAX - 510, 510, NBD_EINVAL),
+        (NBD_CMD_FLAG_FAST_ZERO, NBD_CMD_WRITE_ZEROES, 3, 512, NBD_ENOTSUP),
+        (0, NBD_CMD_FLUSH, 1, 0, NBD_EINVAL),
+        (0, NBD_CMD_BLOCK_STATUS, 0, 512, NBD_EINVAL),
+        (0, 99, 0, 512, NBD_EINVAL),
+        (0, 0xffff, 0, 0, NBD_EINVAL),
     ] {
         rude.request(flags, command, offset, length);
         assert_eq!(rude.error(), Some(error), "{flags} {command} {offset} {length}");
     }
     // A write's payload follows it whatever is wrong with it.
-    for (offset, length, error) in
-        [(SIZE, 512, ENOSPC), (SIZE - 511, 512, ENOSPC), (SIZE - 1, 100, ENOSPC)]
-    {
-        rude.request(0, 1, offset, length);
+    for (offset, length) in [(SIZE, 512), (SIZE - 511, 512), (SIZE - 1, 100)] {
+        rude.request(0, NBD_CMD_WRITE, offset, length);
         rude.send(&vec![1; length as usize]);
-        assert_eq!(rude.error(), Some(error), "{offset} {length}");
+        assert_eq!(rude.error(), Some(NBD_ENOSPC), "{offset} {length}");
     }
     rude.reads(9);
     good.reads(9);
@@ -189,20 +183,20 @@ fn a_wrong_magic_or_half_a_request_ends_the_connection_and_changes_nothing() {
     magic.send(&[0x42; 28]);
     assert!(magic.is_closed());
     let mut half = Rude::inside(&server);
-    half.send(&REQUEST.to_be_bytes());
+    half.send(&NBD_REQUEST_MAGIC.to_be_bytes());
     good.reads(9);
     drop(half);
     // Half a write: neither half of it may be seen.
     for sent in [1, 512, 4095] {
         let mut half = Rude::inside(&server);
-        half.request(0, 1, 0, 4096);
+        half.request(0, NBD_CMD_WRITE, 0, 4096);
         half.send(&vec![1; sent]);
         good.reads(9);
         drop(half);
         good.reads(9);
     }
     let mut large = Rude::inside(&server);
-    large.request(0, 1, 0, 4 << 20);
+    large.request(0, NBD_CMD_WRITE, 0, 4 << 20);
     large.send(&vec![1; 3 << 20]);
     drop(large);
     good.reads(9);
@@ -216,14 +210,14 @@ fn a_client_that_never_reads_is_bounded_and_does_not_stop_the_server() {
     let patience = Some(Duration::from_millis(300));
     deaf.0.set_write_timeout(patience).expect("a valid time");
     // Replies of 1 MiB that are not taken: sooner or later the server must stop reading requests.
-    let request = Rude::header(0, 0, 0, 1 << 20);
+    let request = Rude::header(0, NBD_CMD_READ, 0, 1 << 20);
     let taken = (0..1_000_000).take_while(|_| deaf.0.write_all(&request).is_ok());
     let taken = taken.count();
     assert!(taken < 1_000_000, "the server takes requests without end");
     good.reads(9);
     assert!(resident_mib(&server) < 400, "{} MiB", resident_mib(&server));
     good.reads(9);
-    good.request(0, 2, 0, 0);
+    good.request(0, NBD_CMD_DISC, 0, 0);
     // The stop does not wait for it for ever (10 s).
     let ended = server.end().well();
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
@@ -250,7 +244,7 @@ fn connections_that_come_and_go_leave_nothing_behind() {
         match round % 3 {
             0 => rude.send(&[0xff; 40]),
             1 => drop(rude),
-            _ => rude.request(0, 0, 0, 4096),
+            _ => rude.request(0, NBD_CMD_READ, 0, 4096),
         }
     }
     good.reads(9);
@@ -264,7 +258,7 @@ fn reads_of_a_client_that_has_gone_keep_the_backing_busy_no_longer() {
     let options = ["--memory", "0", "--delay", "read=100ms,servers=4"];
     let server = Server::start("ram:8M", &options);
     let mut rude = Rude::inside(&server);
-    rude.send(&Rude::header(0, 0, 0, 4096).repeat(8000));
+    rude.send(&Rude::header(0, NBD_CMD_READ, 0, 4096).repeat(8000));
     let clients = || {
         let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
         rows["volumes"][0]["clients"].as_u64().expect("a number")

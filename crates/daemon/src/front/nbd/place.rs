@@ -1,11 +1,10 @@
-//! Where a daemon listens.
+//! Where a daemon listens for NBD.
 
+use crate::front::Inherited;
 use stack::{Exit, Failure};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
 use uring::Listener;
 
 /// The port that the protocol has, where none is named. Source: IANA, service nbd.
@@ -66,7 +65,9 @@ impl Place {
         runtime: &Path,
         inherited: &mut Inherited,
     ) -> Result<Listener, Failure> {
-        if let Some(listener) = inherited.take(self) {
+        // What makes no sense is bound anew.
+        let left = inherited.take(&self.to_string());
+        if let Some(listener) = left.and_then(|file| Listener::from_file(file).ok()) {
             return Ok(listener);
         }
         self.bind_waiting(runtime).map_err(|error| {
@@ -138,62 +139,6 @@ fn escape(text: &str) -> String {
         }
     }
     out
-}
-
-/// Listeners that the program before this one has left open over its exec.
-#[derive(Default)]
-pub(crate) struct Inherited(Vec<(String, Listener)>);
-
-/// Where they stand: `NUMBER=PLACE`, separated by newlines.
-const VARIABLE: &str = "OVERDRIVE_LISTENERS";
-
-/// What was found, until the daemon takes it.
-static FOUND: OnceLock<Mutex<Vec<(String, OwnedFd)>>> = OnceLock::new();
-
-/// Takes over the listeners that the program before this one has left open over its exec. Comes
-/// before any child is started: a holder that inherited a listener would keep its address taken long
-/// after this process has gone.
-pub(super) fn find_inherited() {
-    FOUND.get_or_init(|| {
-        let text = std::env::var(VARIABLE).unwrap_or_default();
-        let named = text.lines().filter_map(|line| {
-            let (number, place) = line.split_once('=')?;
-            let file = uring::inherited(number.parse().ok()?).ok()?;
-            Some((place.to_owned(), file))
-        });
-        Mutex::new(named.collect())
-    });
-}
-
-impl Inherited {
-    /// What the environment names. What makes no sense is left out: then it is bound anew.
-    pub(crate) fn find() -> Inherited {
-        find_inherited();
-        let found =
-            FOUND.get().map(|found| found.lock().map(|mut list| std::mem::take(&mut *list)));
-        let list = found.and_then(Result::ok).unwrap_or_default().into_iter();
-        let named = list.filter_map(|(place, file)| Some((place, Listener::from_file(file).ok()?)));
-        Inherited(named.collect())
-    }
-
-    fn take(&mut self, place: &Place) -> Option<Listener> {
-        let name = place.to_string();
-        let index = self.0.iter().position(|(known, _)| *known == name)?;
-        Some(self.0.swap_remove(index).1)
-    }
-
-    /// Leaves these open over an exec, and returns the variable that tells the next program.
-    pub(crate) fn leave(
-        listeners: &[(Place, uring::File)],
-    ) -> std::io::Result<(&'static str, String)> {
-        use std::os::fd::AsRawFd;
-        let mut text = String::new();
-        for (place, file) in listeners {
-            uring::set_inherited(file, true)?;
-            text.push_str(&format!("{}={place}\n", file.as_raw_fd()));
-        }
-        Ok((VARIABLE, text))
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What all connections of a server may have under way together.
+//! What all clients of a server may have under way together.
 
 use lane::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +32,8 @@ impl Load {
     }
 }
 
-/// Limits that the connections of a server share, on all of its lanes. A connection that has
-/// nothing under way is always let in with one request, so that none starves.
+/// Limits that the clients of a server share, on all of its lanes. A client that has nothing under way
+/// is always let in with one request, so that none starves.
 #[derive(Debug)]
 pub struct Budget {
     most: Load,
@@ -61,7 +61,7 @@ impl Budget {
     }
 
     /// What has been let in and not been answered. May exceed the limits by one request of each
-    /// connection.
+    /// client.
     pub fn used(&self) -> Load {
         Load::unpack(self.let_in.load(Ordering::SeqCst))
     }

@@ -1,4 +1,4 @@
-//! Aligned buffers of one connection, kept and used again.
+//! Aligned buffers of one client, kept and used again.
 
 use block::{Buf, Memory};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ const CLASSES: usize = 15;
 const SECTOR_BYTES: usize = block::SECTOR as usize;
 
 /// A buffer aligned to 4096 bytes, as direct I/O wants it.
-pub(crate) struct Buffer {
+pub struct Buffer {
     memory: Arc<Memory>,
     whole: Buf,
     class: usize,
@@ -23,16 +23,20 @@ impl Buffer {
         Buffer { whole: Buf::over(memory.clone(), 0, sectors, SECTOR_BYTES as u32), memory, class }
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
+    /// Its memory, of which it is all.
+    pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
     /// Its first `sectors` sectors, for a request.
-    pub(crate) fn sectors(&self, sectors: u32) -> Buf {
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub fn sectors(&self, sectors: u32) -> Buf {
         self.whole.part(0, sectors)
     }
 
-    /// What it occupies.
+    /// What it occupies, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         SMALLEST << self.class
     }
@@ -51,12 +55,12 @@ fn class_of(bytes: usize) -> usize {
     class
 }
 
-/// What a buffer for this many bytes will occupy.
+/// What a buffer for this many bytes will occupy; there is none for 0.
 pub(crate) fn occupied(bytes: usize) -> usize {
-    SMALLEST << class_of(bytes)
+    if bytes == 0 { 0 } else { SMALLEST << class_of(bytes) }
 }
 
-/// The unused buffers of a connection, by size.
+/// The unused buffers of a client, by size.
 pub(crate) struct Pool {
     free: [Vec<Buffer>; CLASSES],
     kept_bytes: usize,
@@ -95,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_used_again_unless_somebody_holds_them() {
+    fn buffers_are_used_again_unless_something_holds_them() {
         let mut pool = Pool::new(1 << 20);
         let buffer = pool.take(5000);
         assert_eq!(buffer.bytes(), 8192);

@@ -5,7 +5,8 @@
 //! pile them up, whatever runs is counted in the server's [`Budget`].
 
 use crate::budget::{Budget, Load};
-use block::{Block, Extent, Limits, Padding, Request, Result, Stack, Stretch};
+use crate::pool::occupied;
+use block::{Extent, Layer, Padding, Request, Result, Stack, Stretch};
 use std::sync::Arc;
 
 /// Counts what runs in the stack below.
@@ -21,14 +22,6 @@ struct Running<'a> {
 }
 
 impl Counting {
-    fn begin_with_buffer(&self, request: &Request) -> Running<'_> {
-        let bytes = match request {
-            Request::Read { into: buf, .. } | Request::Write { from: buf, .. } => buf.bytes(),
-            _ => 0,
-        };
-        self.begin(if bytes == 0 { 0 } else { crate::pool::occupied(bytes) })
-    }
-
     fn begin(&self, bytes: usize) -> Running<'_> {
         let load = Load { requests: 1, bytes };
         self.budget.begin(load);
@@ -42,28 +35,23 @@ impl Drop for Running<'_> {
     }
 }
 
-impl Block for Counting {
-    fn limits(&self) -> &Limits {
-        self.below.limits()
+impl Layer for Counting {
+    fn below(&self) -> &Stack {
+        &self.below
     }
 
-    async fn run(&self, request: Request) -> Result {
-        let _running = self.begin_with_buffer(&request);
-        self.below.run(request).await
-    }
-
-    async fn run_padded(&self, request: Request, padding: Padding) -> Result {
-        let _running = self.begin_with_buffer(&request);
-        self.below.run_padded(request, padding).await
+    async fn serve(&self, request: Request, padding: Padding) -> Result {
+        let bytes = match &request {
+            Request::Read { into: buf, .. } | Request::Write { from: buf, .. } => buf.bytes(),
+            _ => 0,
+        };
+        let _running = self.begin(occupied(bytes));
+        self.below.serve(request, padding).await
     }
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
         let _running = self.begin(0);
         self.below.status(at).await
-    }
-
-    fn stall(&self) -> Option<&Arc<block::Stall>> {
-        self.below.stall()
     }
 }
 

@@ -15,7 +15,7 @@ impl Socket {
     }
 }
 
-impl nbd::Wire for Socket {
+impl ::nbd::Wire for Socket {
     async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
         self.ring.receive(&self.file, memory, offset, length).await
     }

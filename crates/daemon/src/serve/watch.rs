@@ -1,6 +1,7 @@
 //! Tells the operator at once what clients see as errors only.
 
-use crate::serve::{Site, either};
+use super::captive::either;
+use super::site::Site;
 use cache::Counters;
 use std::rc::Rc;
 use uring::Ring;
@@ -34,15 +35,9 @@ impl Watch {
 
     /// Begins; it ends with the site.
     pub(crate) fn start(self) {
-        self.clone().keep_watch();
-        let lane = self.ring.lane().clone();
+        let (lane, keeping) = (self.ring.lane().clone(), self.clone());
+        lane.spawn(async move { keeping.keep().await }).expect("a fresh lane has room");
         lane.spawn(async move { self.tell().await }).expect("a fresh lane has room");
-    }
-
-    /// Begins to look after the holder, where there is one.
-    pub(crate) fn keep_watch(self) {
-        let lane = self.ring.lane().clone();
-        lane.spawn(async move { self.keep().await }).expect("a lane has room for one more task");
     }
 
     /// Tells what the counters say, until it is stopped.
@@ -74,14 +69,21 @@ impl Watch {
         }
     }
 
-    /// Sees to it that the volume's memory is kept (C5), until it is stopped.
+    /// Sees to it that a holder keeps the volume's memory (C5), from when one has to until it is stopped.
     async fn keep(self) {
         let lane = self.ring.lane();
         loop {
-            let seen = self.site.ended.seen();
-            let Some(socket) = self.site.volume.keeper_socket() else { return };
+            let (seen, kept) = (self.site.ended.seen(), self.site.kept.seen());
+            let is_over = || self.site.has_ended() || self.site.stop.is_asked();
+            if is_over() {
+                return;
+            }
+            let Some(socket) = self.site.volume.keeper_socket() else {
+                either(self.site.kept.after(kept), self.site.ended.after(seen)).await;
+                continue;
+            };
             either(self.ring.readable(&socket), self.site.ended.after(seen)).await;
-            if self.site.has_ended() || self.site.stop.is_asked() {
+            if is_over() {
                 return;
             }
             let name = &self.site.name;

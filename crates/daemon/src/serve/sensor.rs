@@ -2,9 +2,10 @@
 //!
 //! Two files of a few bytes, opened once: `/proc/thread-self/schedstat`, how long this thread has run
 //! and how long it was ready and waited; and `/proc/pressure/cpu` (PSI), how long any task has. Where
-//! there are both, the smaller tells: tasks wait for a processor, and we are among them.
+//! there are both, the smaller tells: tasks wait for a processor, and this thread is among them.
 
-use crate::serve::{Site, either};
+use super::captive::either;
+use super::site::Site;
 use cache::{Aside, Pressure, Standing};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;

@@ -1,0 +1,65 @@
+//! What an upgrade leaves open for the next program: files, each under a name.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, OnceLock};
+use uring::{File, Listener};
+
+/// Where they stand: `NUMBER=NAME`, separated by newlines.
+const VARIABLE: &str = "OVERDRIVE_LISTENERS";
+
+/// What was found, until the daemon takes it.
+static FOUND: OnceLock<Mutex<Vec<(String, OwnedFd)>>> = OnceLock::new();
+
+/// What the program before this one has left open over its exec.
+#[derive(Default)]
+pub(crate) struct Inherited(Vec<(String, OwnedFd)>);
+
+/// Takes over what the program before this one has left open over its exec. Comes before any child is
+/// started: a holder that inherited a listener would keep its address taken long after this process has
+/// gone.
+pub(crate) fn find_inherited() {
+    FOUND.get_or_init(|| {
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        let named = text.lines().filter_map(|line| {
+            let (number, name) = line.split_once('=')?;
+            let file = uring::inherited(number.parse().ok()?).ok()?;
+            Some((name.to_owned(), file))
+        });
+        Mutex::new(named.collect())
+    });
+}
+
+impl Inherited {
+    /// What the environment names. What makes no sense is left out.
+    pub(crate) fn find() -> Inherited {
+        find_inherited();
+        let found =
+            FOUND.get().map(|found| found.lock().map(|mut list| std::mem::take(&mut *list)));
+        Inherited(found.and_then(Result::ok).unwrap_or_default())
+    }
+
+    /// The file of this name.
+    pub(crate) fn take(&mut self, name: &str) -> Option<OwnedFd> {
+        let index = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+}
+
+impl Drop for Inherited {
+    /// What no front has asked for is closed, and a socket's path goes with it.
+    fn drop(&mut self) {
+        for (_, file) in self.0.drain(..) {
+            drop(Listener::from_file(file));
+        }
+    }
+}
+
+/// Leaves these open over an exec, and returns the variable that tells the next program.
+pub(super) fn leave(files: &[(String, File)]) -> std::io::Result<(&'static str, String)> {
+    let mut text = String::new();
+    for (name, file) in files {
+        uring::set_inherited(file, true)?;
+        text.push_str(&format!("{}={name}\n", file.as_raw_fd()));
+    }
+    Ok((VARIABLE, text))
+}

@@ -1,0 +1,196 @@
+//! A front of a few lines, through the whole life of a daemon: what serves volumes knows no protocol.
+
+use super::*;
+use crate::front::{Front, Gone};
+use block::{CacheSpec, Extent, Padding, Request, Size};
+use export::{Bounds, Client, Export, Operation, Stop};
+use lane::Event;
+use std::cell::{Cell, RefCell};
+use std::os::unix::net::UnixStream;
+
+/// Serves requests of its own process.
+#[derive(Default)]
+struct Direct {
+    exports: RefCell<Vec<Export>>,
+    stop: Arc<Stop>,
+    callers: Cell<usize>,
+    left: Event,
+    endings: RefCell<Vec<Ending>>,
+}
+
+impl Front for Direct {
+    fn address(&self, export: &str) -> String {
+        format!("direct:{export}")
+    }
+
+    fn open(self: Rc<Self>, exports: Vec<Export>) {
+        *self.exports.borrow_mut() = exports;
+    }
+
+    fn remove(&self, export: &str) {
+        self.exports.borrow_mut().retain(|served| served.name != export);
+    }
+
+    fn close(&self, ending: Ending) {
+        self.exports.borrow_mut().clear();
+        self.stop.ask();
+        self.endings.borrow_mut().push(ending);
+    }
+
+    fn end(&self, _deadline_ns: u64) -> Gone<'_> {
+        Box::pin(async {
+            loop {
+                let seen = self.left.seen();
+                if self.callers.get() == 0 {
+                    return;
+                }
+                self.left.after(seen).await;
+            }
+        })
+    }
+
+    fn inherit(&self) -> Vec<(String, File)> {
+        Vec::new()
+    }
+}
+
+impl Direct {
+    /// A new client of this export, if it is served.
+    fn enter(self: &Rc<Self>, export: &str) -> Option<Caller> {
+        let exports = self.exports.borrow();
+        let export = exports.iter().find(|served| served.name == export)?;
+        let bounds =
+            Bounds { in_flight_max: 4, in_flight_bytes_max: 1 << 20, budget: Arc::default() };
+        let client = Client::new(export, export.limits(1 << 20), &self.stop, bounds);
+        self.callers.set(self.callers.get() + 1);
+        Some(Caller { front: self.clone(), client })
+    }
+}
+
+/// A client, which uses the first block.
+struct Caller {
+    front: Rc<Direct>,
+    client: Client,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.front.callers.set(self.front.callers.get() - 1);
+        self.front.left.notify();
+    }
+}
+
+impl Caller {
+    async fn carry_out(&self, operation: Operation) -> block::Result {
+        self.client.note(&operation).await;
+        match self.client.ask_for(&operation).await {
+            Some(result) => result,
+            None => self.client.run(operation).await,
+        }
+    }
+
+    async fn transfer(&self, request: impl FnOnce(Extent, block::Buf) -> Request) -> Vec<u8> {
+        let admitted = self.client.admit(4096, async || ()).await;
+        let buffer = admitted.expect("nothing has stalled").expect("it has a payload");
+        let request = request(Extent::new(0, 8), buffer.sectors(8));
+        let operation = self.client.operation(request, Padding::NONE, false);
+        self.carry_out(operation).await.expect("the backing is well");
+        let data = buffer.sectors(8).to_vec();
+        self.client.answered(1, &mut vec![buffer]);
+        data
+    }
+
+    async fn write(&self, byte: u8) {
+        let write = |at, from: block::Buf| {
+            from.write(&[byte; 4096]);
+            Request::Write { at, from, fua: false }
+        };
+        self.transfer(write).await;
+    }
+
+    async fn flush(&self) {
+        assert_eq!(
+            self.client.admit(0, async || ()).await.map(|buffer| buffer.is_none()),
+            Ok(true)
+        );
+        let flush = self.client.operation(Request::Flush, Padding::NONE, false);
+        self.carry_out(flush).await.expect("the backing is well");
+        self.client.answered(1, &mut Vec::new());
+    }
+
+    /// Stays until it is asked to end.
+    fn leave_when_asked(self) {
+        let lane = self.client.lane().clone();
+        lane.spawn(async move { self.client.stop().wait().await }).expect("a slot is free");
+    }
+}
+
+/// What clients and an operator do while it is served.
+async fn act(front: Rc<Direct>, sites: Rc<Sites>) {
+    let site = sites.find("one").expect("it is served");
+    assert_eq!(site.row().uri, "direct:one");
+    assert!(front.enter("three").is_none());
+    let (one, two) = (front.enter("one"), front.enter("two"));
+    let (one, two) = (one.expect("it is served"), two.expect("it is served"));
+    assert_eq!(site.clients(), 1);
+
+    let shared = site.shared().expect("it has a cache").clone();
+    one.write(1).await;
+    assert_eq!((shared.dirty_blocks(), shared.counters(0).writes_through_unproven), (0, 1));
+    // C11: now it has proven that it flushes.
+    one.flush().await;
+    one.write(2).await;
+    assert_eq!((shared.dirty_blocks(), shared.counters(0).writes_through_unproven), (1, 1));
+    assert_eq!(one.transfer(|at, into| Request::Read { at, into }).await, [2; 4096]);
+    assert_eq!(one.client.in_flight(), 0);
+
+    one.leave_when_asked();
+    sites.detach("one").await.expect("all is written out");
+    assert_eq!((site.clients(), shared.dirty_blocks()), (0, 0));
+    assert!(front.enter("one").is_none(), "it is off the list");
+    two.write(3).await;
+    two.leave_when_asked();
+    sites.end(Ending::Stop);
+}
+
+fn volume(name: &str) -> Volume {
+    let cache = CacheSpec { memory: Size(2 << 20), guard: false, ..CacheSpec::default() };
+    let spec = Spec::Cache { cache, below: Box::new(Spec::Ram { size: Size(8 << 20) }) };
+    let flags = OpenFlags { name: name.to_owned(), ..OpenFlags::default() };
+    Volume::open(spec, flags, &mut |_, _| ()).expect("memory alone")
+}
+
+#[test]
+fn another_front_plugs_in_without_a_word_to_the_fleet() {
+    let ring = Ring::new(&Lane::new()).expect("io_uring");
+    let (front, fleet) = (Rc::new(Direct::default()), Fleet::default());
+    let names = ["one", "two"].map(str::to_owned);
+    fleet.add(front.clone(), &names);
+    let sites = names.iter().map(|name| {
+        Site::new(name, "ram:8M", fleet.address(name), volume(name), &ring).expect("it attaches")
+    });
+    let sites = Sites::new(sites.collect(), fleet, Err("a test".to_owned()));
+    let runtime = tempfile::tempdir().expect("room");
+    // No signal comes.
+    let (signals, _other_end) = UnixStream::pair().expect("a pair");
+    let scene = Scene {
+        ring: ring.clone(),
+        sites: sites.clone(),
+        control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
+        signals: Arc::new(signals.into()),
+        quiet: true,
+    };
+    let acting = act(front.clone(), sites.clone());
+    let lane = ring.lane().clone();
+    let captive = ring.block_on(async move {
+        let playing = scene.play(None);
+        // It comes to its turn when the front is open.
+        lane.spawn(acting).expect("a slot is free");
+        playing.await
+    });
+    assert!(captive.expect("the ring is well").is_none());
+    assert_eq!((front.callers.get(), front.endings.take()), (0, vec![Ending::Stop]));
+    assert!(sites.failure().is_none());
+    let served: Vec<_> = sites.served().into_iter().map(|served| served.uri).collect();
+    assert_eq!(served, ["direct:one", "direct:two"]);
+}

@@ -1,0 +1,15 @@
+//! What the owner of an export learns about its clients.
+
+/// What the owner of an export learns about one client. Made when the client enters transmission,
+/// dropped when the last of its requests has ended and it has gone.
+pub trait Session {
+    /// The client has sent a flush, or a change with FUA: it knows what a write buffer is (clause
+    /// C11). Called on every such request, before it is run.
+    fn flushed(&self) {}
+}
+
+/// A session that tells no owner anything.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Unwatched;
+
+impl Session for Unwatched {}
