@@ -28,7 +28,7 @@ pub use memory::{Memory, Part, prefetch};
 pub use null::Null;
 pub use padding::Padding;
 pub use ram::Ram;
-pub use request::{Extent, Request};
+pub use request::{Advice, Extent, Request};
 pub use spec::{
     CacheSpec, DelaySpec, DriveState, Durability, FaultsSpec, ModelSpec, Size, Spec, WriteMode,
 };

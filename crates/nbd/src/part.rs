@@ -18,10 +18,14 @@ impl<W: Wire> Receiver<W> {
         padding: Padding,
     ) -> Result<(), End> {
         let (command, cookie, length) = (header.command, header.cookie, header.length as usize);
-        let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_CACHE | NBD_CMD_WRITE);
+        if command == NBD_CMD_CACHE {
+            // The blocks around it are as good.
+            self.advise(cookie, at).await;
+            return Ok(());
+        }
+        let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_WRITE);
         let wanted = match command {
             NBD_CMD_READ => Wanted::Data(at, padding),
-            NBD_CMD_CACHE => Wanted::Done,
             _ => Wanted::Stored,
         };
         let bytes = if has_payload { bytes_of(at) } else { 0 };
@@ -33,7 +37,7 @@ impl<W: Wire> Receiver<W> {
             _ => self.let_in(cookie, wanted, bytes).await,
         };
         let Some(pending) = pending else { return Ok(()) };
-        let is_change = !matches!(command, NBD_CMD_READ | NBD_CMD_CACHE);
+        let is_change = command != NBD_CMD_READ;
         let fua = is_change && header.flags & NBD_CMD_FLAG_FUA != 0;
         if fua {
             self.note_flush().await;

@@ -11,7 +11,7 @@ use crate::server::End;
 use crate::status;
 use crate::stop::{Deadline, either};
 use crate::wire::Wire;
-use block::{Extent, Padding, Request, Result};
+use block::{Advice, Extent, Padding, Request, Result};
 use lane::TASKS_MAX;
 use std::future::Future;
 use std::rc::Rc;
@@ -151,7 +151,7 @@ impl<W: Wire> Receiver<W> {
                 return Ok(());
             }
             Action::Cache { at } => {
-                self.bring_near(header.cookie, at).await;
+                self.advise(header.cookie, at).await;
                 return Ok(());
             }
             Action::Status { at, padding, one } => {
@@ -249,18 +249,19 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        self.read_into_own(cookie, at, Wanted::Data(at, Padding::NONE)).await;
-    }
-
-    /// A read whose data the client does not want, but wants near.
-    async fn bring_near(&mut self, cookie: u64, at: Extent) {
-        self.read_into_own(cookie, at, Wanted::Done).await;
-    }
-
-    async fn read_into_own(&mut self, cookie: u64, at: Extent, wanted: Wanted) {
+        let wanted = Wanted::Data(at, Padding::NONE);
         let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { return };
         let into = window(&pending.buffer, at);
         self.ask_or_start(pending, Request::Read { at, into }).await;
+    }
+
+    /// What the client will read soon. It needs no buffer here; a client that has gone will read nothing.
+    pub(crate) async fn advise(&mut self, cookie: u64, at: Extent) {
+        let Some(pending) = self.let_in(cookie, Wanted::Done, 0).await else { return };
+        if self.connection.broken.get().is_some() {
+            return self.connection.withdraw(pending.buffer);
+        }
+        self.ask_or_start(pending, Request::Advise { at, advice: Advice::WillNeed }).await;
     }
 
     /// What is known of the contents. Its descriptors are let in like a payload.
