@@ -30,7 +30,7 @@ pub use memory::{Memory, Part, prefetch};
 pub use null::Null;
 pub use padding::Padding;
 pub use ram::Ram;
-pub use request::{Extent, Request};
+pub use request::{Advice, Extent, Request};
 pub use settings::{CacheSpec, Durability, WriteMode};
 pub use size::Size;
 pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};

@@ -99,6 +99,7 @@ impl Limits {
             Request::Read { .. } => "read",
             Request::Write { .. } => "write",
             Request::Discard { .. } => "discard",
+            Request::Advise { .. } => "advise",
             Request::Zero { .. } | Request::Flush => "write zeroes",
         };
         let unit = u64::from(self.block_logical_bytes) / crate::SECTOR;

@@ -35,7 +35,7 @@ impl Ram {
         match request {
             Request::Read { at, into } => into.copy_from(&self.memory, self.offset(at)),
             Request::Write { at, from, .. } => Buf::copy_to(from, &self.memory, self.offset(at)),
-            Request::Flush => (),
+            Request::Flush | Request::Advise { .. } => (),
             Request::Discard { at } | Request::Zero { at, .. } => {
                 let bytes = at.count as usize * self.limits.grain as usize;
                 self.memory.zero(self.offset(at), bytes);

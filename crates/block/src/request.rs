@@ -30,6 +30,13 @@ impl Extent {
     }
 }
 
+/// What a client says of blocks that it does not touch yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// It will read them soon.
+    WillNeed,
+}
+
 /// What is asked of a block device. Small and `Send`; also what is recorded, traced and listed.
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -65,6 +72,14 @@ pub enum Request {
         /// Space behind it may be given up.
         may_unmap: bool,
     },
+    /// A hint, which changes nothing but how fast later requests are. A device that can do nothing with it
+    /// answers at once.
+    Advise {
+        /// Where.
+        at: Extent,
+        /// What is said of it.
+        advice: Advice,
+    },
 }
 
 const _: () = assert!(size_of::<Request>() <= 40, "a request is copied into every queue");
@@ -76,7 +91,8 @@ impl Request {
             Request::Read { at, .. }
             | Request::Write { at, .. }
             | Request::Discard { at }
-            | Request::Zero { at, .. } => Some(*at),
+            | Request::Zero { at, .. }
+            | Request::Advise { at, .. } => Some(*at),
             Request::Flush => None,
         }
     }

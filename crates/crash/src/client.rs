@@ -6,7 +6,7 @@ use crate::pending::{Kind, Pending};
 use crate::plan::{Act, Step};
 use crate::stamp::{self, GRAIN};
 use crate::subject::{Connection, Process, on_behalf_of};
-use block::{Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};
+use block::{Advice, Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};
 use cache::Changes;
 use lane::Lane;
 use std::cell::{Cell, RefCell};
@@ -70,6 +70,7 @@ impl Client {
                 Act::Aside { reads, writes } => {
                     self.process.force_bypass(&self.lane, reads, writes)
                 }
+                Act::Advise { first, count } => self.advise((first, count)).await,
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();
                     self.book.borrow_mut().error_cleared();
@@ -101,6 +102,22 @@ impl Client {
     async fn served(&self) {
         self.lane.turn().await;
         poll_fn(|_| if self.alive.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Sends advice. Its answer is not judged: it promises nothing. What others read and find afterwards is.
+    async fn advise(&self, range: Range) {
+        let (at, _) = self.around(range);
+        let request = Request::Advise { at, advice: Advice::WillNeed };
+        if self.stack.try_now(&request).is_none() {
+            self.lane.turn().await;
+            let mut running = self.stack.run_unless_stalled(request);
+            let _ = poll_fn(|context| match self.alive.get() {
+                true => Pin::new(&mut running).poll(context),
+                false => Poll::Pending,
+            })
+            .await;
+        }
+        self.served().await;
     }
 
     async fn set(&self, changes: &Changes) {

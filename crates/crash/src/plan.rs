@@ -25,6 +25,8 @@ pub(crate) enum Act {
     Set(Changes),
     /// The guard makes the cache step aside, or come back.
     Aside { reads: bool, writes: bool },
+    /// Says that it will read these sectors, and waits for the answer, whatever that is.
+    Advise { first: u32, count: u32 },
 }
 
 impl Act {
@@ -105,7 +107,22 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
         };
         plans.push((0..setup.looks).map(look).collect());
     }
+    advise(setup, &mut plans);
     plans
+}
+
+/// Lets clients say what they will read. By dice of its own: the rest of the plan stays what it was.
+fn advise(setup: &Setup, plans: &mut [Vec<Step>]) {
+    let mut random = Random::new(setup.seed ^ 0x0ad7_1ce5);
+    for _ in 0..setup.advices {
+        let Act::Operate { first, count, .. } = place(setup, Kind::Read, &mut random) else {
+            unreachable!("a read is an operation")
+        };
+        let client = random.below(plans.len() as u64) as usize;
+        let plan = &mut plans[client];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        plan.insert(at, Step { pause_ns: 0, act: Act::Advise { first, count } });
+    }
 }
 
 /// What an operator changes: most of the time what a flush means.

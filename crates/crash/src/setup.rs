@@ -138,6 +138,8 @@ pub struct Setup {
     pub sets: u32,
     /// How often the guard makes the cache step aside, or come back.
     pub bypasses: u32,
+    /// How often clients say what they will read.
+    pub advices: u32,
     /// One in so many operations is followed by a new connection.
     pub reconnect_one_in: u32,
     /// The operator clears the error of a failed volume so often.
@@ -377,6 +379,13 @@ impl Dice {
         }
     }
 
+    /// In one history in six, clients say what they will read.
+    fn advices(&mut self, setup: &mut Setup) {
+        if self.0.one_in(6) {
+            setup.advices = self.pick(&[1, 4, 12]);
+        }
+    }
+
     /// Half of all histories release what is durable in slices. One in six is about a process that is killed
     /// meanwhile: blocks that are held in part, newer versions of which are written out early.
     fn releases(&mut self, setup: &mut Setup) {
@@ -497,6 +506,7 @@ impl Setup {
             mode_switches: dice.pick(&[0, 0, 1, 3]),
             sets: 0,
             bypasses: 0,
+            advices: 0,
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
             clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
             looks: 0,
@@ -518,6 +528,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
         Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
         Dice(Random::new(seed ^ 0x0005_1235)).sizes(&mut setup);
+        Dice(Random::new(seed ^ 0x0ad7_15e0)).advices(&mut setup);
         setup
     }
 
@@ -568,6 +579,7 @@ impl Setup {
         next.mode_switches = 0;
         next.sets = self.sets.min(dice.within(0, 2));
         next.bypasses = self.bypasses.min(4);
+        next.advices = self.advices.min(2);
         dice.restarts(&mut next);
         next.resized(&mut dice.0);
         next.limits = Limits {

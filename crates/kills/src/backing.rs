@@ -217,6 +217,7 @@ impl Block for Device {
             Request::Zero { at, fua, .. } => self.change(offset, zeros(at.count), fua).await,
             Request::Discard { at } => self.change(offset, zeros(at.count), false).await,
             Request::Flush => self.flush().await,
+            Request::Advise { .. } => Ok(()),
         }
     }
 }

@@ -123,6 +123,7 @@ impl Layer for Delay {
             Request::Zero { fua, .. } => self.change(0, fua, request, padding).await,
             Request::Discard { .. } => self.change(0, false, request, padding).await,
             Request::Flush => self.flush().await,
+            Request::Advise { .. } => self.below.serve(request, padding).await,
         }
     }
 }

@@ -34,6 +34,7 @@ impl FaultsShared {
             Request::Write { .. } | Request::Discard { .. } | Request::Zero { .. } => {
                 (&self.writes, self.spec.write_from, "write (injected)")
             }
+            Request::Advise { .. } => return Ok(()),
         };
         // Relaxed: the number alone decides, nothing else is published by it.
         let number = counter.fetch_add(1, Ordering::Relaxed) + 1;

@@ -97,7 +97,7 @@ impl Block for Modelled {
             }
             Request::Flush => self.command(Command::Flush).await,
             Request::Discard { at } if trims => self.discard(at).await,
-            Request::Discard { .. } => Ok(()),
+            Request::Discard { .. } | Request::Advise { .. } => Ok(()),
             Request::Zero { at, fua, may_unmap } => {
                 if trims && may_unmap {
                     self.discard(at).await?

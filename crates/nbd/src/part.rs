@@ -18,10 +18,14 @@ impl<W: Wire> Receiver<W> {
         padding: Padding,
     ) -> Result<(), End> {
         let (command, cookie, length) = (header.command, header.cookie, header.length as usize);
-        let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_CACHE | NBD_CMD_WRITE);
+        if command == NBD_CMD_CACHE {
+            // The blocks around it are as good.
+            self.advise(cookie, at).await;
+            return Ok(());
+        }
+        let has_payload = matches!(command, NBD_CMD_READ | NBD_CMD_WRITE);
         let wanted = match command {
             NBD_CMD_READ => Wanted::Data(at, padding),
-            NBD_CMD_CACHE => Wanted::Done,
             _ => Wanted::Stored,
         };
         let bytes = if has_payload { bytes_of(at) } else { 0 };

@@ -9,7 +9,7 @@ use crate::inbox::Inbox;
 use crate::outbox::{RUN_MAX, Slot};
 use crate::status;
 use crate::wire::Wire;
-use block::{Extent, Padding, Request, Result};
+use block::{Advice, Extent, Padding, Request, Result};
 use export::{Deadline, Operation};
 use lane::first;
 use std::rc::Rc;
@@ -141,7 +141,7 @@ impl<W: Wire> Receiver<W> {
                 return Ok(());
             }
             Action::Cache { at } => {
-                self.bring_near(header.cookie, at).await;
+                self.advise(header.cookie, at).await;
                 return Ok(());
             }
             Action::Status { at, padding, one } => {
@@ -228,15 +228,7 @@ impl<W: Wire> Receiver<W> {
     }
 
     async fn large_read(&mut self, cookie: u64, at: Extent) {
-        self.read_into_own(cookie, at, Wanted::Data(at, Padding::NONE)).await;
-    }
-
-    /// A read whose data the client does not want, but wants near.
-    async fn bring_near(&mut self, cookie: u64, at: Extent) {
-        self.read_into_own(cookie, at, Wanted::Done).await;
-    }
-
-    async fn read_into_own(&mut self, cookie: u64, at: Extent, wanted: Wanted) {
+        let wanted = Wanted::Data(at, Padding::NONE);
         let Some(pending) = self.let_in(cookie, wanted, bytes_of(at)).await else { return };
         let operation = self.reading(&pending, at);
         self.ask_or_start(pending, operation).await;
@@ -246,6 +238,17 @@ impl<W: Wire> Receiver<W> {
     fn reading(&self, pending: &Pending, at: Extent) -> Operation {
         let into = window(&pending.buffer, at);
         self.connection.client.operation(Request::Read { at, into }, Padding::NONE, false)
+    }
+
+    /// What the client will read soon. It needs no buffer here; a client that has gone will read nothing.
+    pub(crate) async fn advise(&mut self, cookie: u64, at: Extent) {
+        let Some(pending) = self.let_in(cookie, Wanted::Done, 0).await else { return };
+        if self.connection.broken.get().is_some() {
+            return self.connection.client.withdraw(pending.buffer);
+        }
+        let advise = Request::Advise { at, advice: Advice::WillNeed };
+        let operation = self.connection.client.operation(advise, Padding::NONE, false);
+        self.ask_or_start(pending, operation).await;
     }
 
     /// What is known of the contents. Its descriptors are let in like a payload.

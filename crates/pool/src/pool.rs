@@ -439,6 +439,7 @@ impl Block for Pool {
         let fua = match request {
             Request::Read { at, into } => return self.read(at, into).await,
             Request::Flush => return self.flush().await,
+            Request::Advise { .. } => return Ok(()),
             Request::Write { at, from, fua } => {
                 self.write(at, from).await?;
                 fua

@@ -173,6 +173,7 @@ impl Block for Stripe {
             Request::Flush => self.by_members(|_| Some(Request::Flush)).await,
             // Some members could do it and others not: what then reads as zeros would be a puzzle.
             Request::Discard { .. } if self.limits.discard == Discard::Ignored => Ok(()),
+            Request::Advise { .. } => Ok(()),
             Request::Discard { at } => {
                 let share = |member| Some(Request::Discard { at: self.share(member, at)? });
                 self.by_members(share).await

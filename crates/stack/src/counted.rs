@@ -48,14 +48,16 @@ impl Kind {
 }
 
 impl Counts {
-    fn of(&self, request: &Request) -> &Kind {
-        match request {
+    /// Where a request is counted; None: advice is no work of the device's.
+    fn of(&self, request: &Request) -> Option<&Kind> {
+        Some(match request {
             Request::Read { .. } => &self.reads,
             Request::Write { .. } => &self.writes,
             Request::Zero { .. } => &self.zeroes,
             Request::Discard { .. } => &self.discards,
             Request::Flush => &self.flushes,
-        }
+            Request::Advise { .. } => return None,
+        })
     }
 }
 
@@ -84,7 +86,9 @@ impl Layer for Counted {
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
         let result = self.below.try_now(request)?;
-        self.counts.of(request).count(bytes_of(request), &result, 0);
+        if let Some(kind) = self.counts.of(request) {
+            kind.count(bytes_of(request), &result, 0);
+        }
         Some(result)
     }
 
@@ -92,7 +96,9 @@ impl Layer for Counted {
         let (kind, bytes, start_ns) =
             (self.counts.of(&request), bytes_of(&request), self.lane.now());
         let result = self.below.serve(request, padding).await;
-        kind.count(bytes, &result, self.lane.now().saturating_sub(start_ns));
+        if let Some(kind) = kind {
+            kind.count(bytes, &result, self.lane.now().saturating_sub(start_ns));
+        }
         result
     }
 }

@@ -208,6 +208,7 @@ impl Block for FileBackend {
                 self.zero(at, may_unmap).await?;
                 if fua { self.flush().await } else { Ok(()) }
             }
+            Request::Advise { .. } => Ok(()),
         }
     }
 

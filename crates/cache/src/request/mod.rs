@@ -1,5 +1,6 @@
 //! The cache as a block layer: loops over what the shards decide.
 
+mod advise;
 pub(crate) mod flush;
 pub(crate) mod read;
 pub(crate) mod status;
@@ -9,12 +10,13 @@ pub(crate) mod write_through;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::dirty::level::Level;
+use crate::request::advise::Advisers;
 use crate::shard::{Glance, Source};
 use crate::shared::Shared;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Advice, Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
 use core::cell::Cell;
 use lane::{Cost, Lane};
 
@@ -34,13 +36,15 @@ pub(crate) struct Handle {
     pub(crate) below: Stack,
     /// Whether the backing has answered the last read at once that it was asked to.
     at_once: Cell<bool>,
+    advisers: Advisers,
 }
 
 impl Cache {
     pub(crate) fn new(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
         assert_eq!(shared.limits.sectors, below.limits().sectors, "another volume's cache");
         let (shared, lane) = (shared.clone(), lane.clone());
-        Cache(Rc::new(Handle { shared, lane, below, at_once: Cell::new(true) }))
+        let advisers = Advisers::default();
+        Cache(Rc::new(Handle { shared, lane, below, at_once: Cell::new(true), advisers }))
     }
 
     /// The lane that it is attached to.
@@ -172,6 +176,7 @@ impl Handle {
                 let zeros = Source::Zeros { may_unmap, discard: false };
                 self.change_all(at, zeros, fua).await
             }
+            Request::Advise { at, advice: Advice::WillNeed } => self.will_need(at).await,
             Request::Flush => {
                 let start = self.lane.now();
                 let result = self.flush_for_client().await;

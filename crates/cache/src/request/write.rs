@@ -24,7 +24,7 @@ struct Part<'a> {
 }
 
 /// Sectors from `first` on up to a block's border, so that they touch `blocks` blocks.
-fn cut(first: u64, blocks: u64) -> u64 {
+pub(crate) fn cut(first: u64, blocks: u64) -> u64 {
     let block = u64::from(crate::BLOCK_SECTORS);
     blocks.saturating_mul(block).saturating_sub(first % block).max(1)
 }

@@ -61,6 +61,15 @@ pub(crate) struct Fetch {
 }
 use policy::{Cause, Hash, Held, Prospect, Verdict};
 
+/// What of these sectors lies in the blocks from `from` to `to`.
+fn within(at: &Extent, from: u64, to: u64) -> Extent {
+    let (sector, _, _) = share(at, from);
+    let (last_sector, last_sectors, _) = share(at, to);
+    let start = from * u64::from(crate::BLOCK_SECTORS) + u64::from(sector);
+    let end = to * u64::from(crate::BLOCK_SECTORS) + u64::from(last_sector + last_sectors);
+    Extent::new(start, (end - start) as u32)
+}
+
 impl Shard {
     /// Answers a read if all of it is held, or says that it is no business of the cache: nothing of
     /// it is held, and it would not be kept (only asked if the backing can answer `at_once`).
@@ -209,12 +218,21 @@ impl Shard {
     }
 
     fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
-        let (sector, _, skip) = share(at, from);
-        let (last_sector, last_sectors, _) = share(at, to);
-        let start = from * u64::from(crate::BLOCK_SECTORS) + u64::from(sector);
-        let end = to * u64::from(crate::BLOCK_SECTORS) + u64::from(last_sector + last_sectors);
         let id = self.fills.begin(from, (to - from + 1) as u32, keep);
-        Fetch { id, at: Extent::new(start, (end - start) as u32), skip }
+        Fetch { id, at: within(at, from, to), skip: share(at, from).2 }
+    }
+
+    /// The part of these sectors that a read of them would have to fetch: from the first missing block to the
+    /// last.
+    pub(crate) fn missing(&self, at: &Extent) -> Option<Extent> {
+        let (first, blocks) = blocks_of(at);
+        let is_missing = |block: &u64| {
+            let (sector, sectors, _) = share(at, *block);
+            bits(sector, sectors) & !self.presence(*block) != 0
+        };
+        let mut missing = (first..first + u64::from(blocks)).filter(is_missing);
+        let from = missing.next()?;
+        Some(within(at, from, missing.next_back().unwrap_or(from)))
     }
 
     /// A fetch has come back into its part of the request's buffer. Puts what memory knows better of these

@@ -42,6 +42,7 @@ impl Times {
             Request::Write { .. } => self.write,
             Request::Zero { .. } | Request::Discard { .. } => self.zero,
             Request::Flush => self.flush,
+            Request::Advise { .. } => unreachable!("the cache answers advice itself"),
         }
     }
 }

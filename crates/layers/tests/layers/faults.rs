@@ -1,7 +1,7 @@
 //! Operations fail by their number, counted over all lanes, and what fails does nothing.
 
 use crate::common::{Ends, GRAIN, read, send, world, write};
-use block::{Extent, FaultsSpec, Kind, Ram, Request, Stack};
+use block::{Advice, Extent, FaultsSpec, Kind, Ram, Request, Stack};
 use lane::Lane;
 use layers::{Faults, FaultsShared};
 use std::sync::Arc;
@@ -25,6 +25,15 @@ fn answers(spec: &FaultsSpec, ram: &Ram, requests: Vec<Request>) -> Vec<Result<(
     let ends = ends.borrow();
     let answer = |result: block::Result| result.map_err(|error| (error.kind, error.errno));
     ends.iter().map(|(_, _, result)| answer(*result)).collect()
+}
+
+#[test]
+fn advice_neither_fails_nor_counts() {
+    let spec = FaultsSpec { read_from: 1, write_from: 1, count: 1, ..FaultsSpec::default() };
+    let at = Extent::new(0, 8);
+    let advice = || Request::Advise { at, advice: Advice::WillNeed };
+    let answers = answers(&spec, &Ram::new(64, GRAIN), vec![advice(), read(0, 8), advice()]);
+    assert!(answers[0].is_ok() && answers[1].is_err() && answers[2].is_ok());
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl Device {
             Request::Zero { fua, .. } => ("zero", *fua),
             Request::Discard { .. } => ("discard", false),
             Request::Flush => ("flush", false),
+            Request::Advise { .. } => ("advise", false),
         };
         let fua = if fua { " fua" } else { "" };
         self.log.borrow_mut().push(format!("{what} {}+{}{fua}", at.first, at.count));

@@ -97,6 +97,7 @@ impl Device {
             Request::Zero { fua: true, .. } => "zero fua",
             Request::Zero { may_unmap: true, .. } => "zero unmap",
             Request::Zero { .. } => "zero",
+            Request::Advise { .. } => "advise",
         };
         self.log.borrow_mut().push(name.to_owned());
         if let (Some((sector, kind)), Some(at)) = (self.fails, request.extent())

@@ -250,6 +250,22 @@ fn errors_have_the_numbers_of_the_protocol() {
 }
 
 #[test]
+fn what_a_client_will_read_is_passed_on_as_advice() {
+    for at_once in [0, 4] {
+        let mut scene = Scene::timed();
+        scene.device.at_once = at_once;
+        let log = scene.log();
+        scene.play(async |client: Client| {
+            client.go().await;
+            assert_eq!(client.plain(NBD_CMD_CACHE, 0, 8192, 4096).await, 0);
+            client.goodbye().await;
+        });
+        assert_eq!(log.borrow().first().map(String::as_str), Some("advise"));
+        assert!(!log.borrow().iter().any(|line| line == "read"), "it needs no data here");
+    }
+}
+
+#[test]
 fn malformed_requests_are_refused_and_the_stream_stays_whole() {
     for structured in [false, true] {
         let mut scene = Scene::timed();

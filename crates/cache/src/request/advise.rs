@@ -1,0 +1,78 @@
+//! Advice: what a client says it will need is fetched, like what a read misses.
+//!
+//! A fetch of advice is a read whose data is dropped. So changes mark it, other reads join it, policy and guard
+//! decide whether it is kept, and an error is told to the client that has advised and to no other: a read that has
+//! joined looks again and asks the backing for itself.
+
+use crate::BLOCK_SECTORS;
+use crate::blocks::blocks_of;
+use crate::request::Handle;
+use crate::request::write::cut;
+use crate::shard::Keeps;
+use block::{Buf, Extent, Result};
+use core::cell::Cell;
+use lane::Event;
+
+/// Pieces of advice that a lane follows at a time, each with a buffer and one fetch under way.
+const FOLLOWED_MAX: u32 = 4;
+
+/// The advice that a lane follows.
+#[derive(Default)]
+pub(crate) struct Advisers {
+    followed: Cell<u32>,
+    /// One has been followed to its end.
+    ended: Event,
+}
+
+impl Handle {
+    /// Fetches what is not held of these sectors, where it would be kept, in reads that are small enough to be.
+    ///
+    /// # Errors
+    /// What the backing answers, or that it does not answer.
+    pub(crate) async fn will_need(&self, at: Extent) -> Result {
+        let Advisers { followed, ended } = &self.advisers;
+        loop {
+            let seen = ended.seen();
+            if self.shared.backing.stall.is_on() {
+                return Err(self.shared.backing.stall.error());
+            }
+            if followed.get() < FOLLOWED_MAX {
+                break;
+            }
+            ended.after(seen).await;
+        }
+        followed.set(followed.get() + 1);
+        let result = self.fetch_missing(at).await;
+        followed.set(followed.get() - 1);
+        ended.notify();
+        result
+    }
+
+    async fn fetch_missing(&self, at: Extent) -> Result {
+        let shared = &self.shared;
+        let most = shared.settings.absorb_blocks_max().min(shared.geometry.run_blocks).max(1);
+        let scratch = Buf::new(most * BLOCK_SECTORS, shared.limits.grain);
+        let mut first = at.first;
+        while first < at.end() {
+            let count = shared.shards.stretch(first).min(cut(first, most.into()));
+            let part = Extent::new(first, count.min(at.end() - first) as u32);
+            first = part.end();
+            match self.missing(&part).await {
+                Some(missing) => self.read(missing, scratch.part(0, missing.count)).await?,
+                None => self.lane.rest().await,
+            }
+        }
+        Ok(())
+    }
+
+    /// What of these sectors is to be fetched; they lie in one region.
+    async fn missing(&self, part: &Extent) -> Option<Extent> {
+        let shared = &self.shared;
+        let block = blocks_of(part).0;
+        if shared.bypass.keeps(shared.settings.write(), block) != Keeps::Yes {
+            return None;
+        }
+        self.lane.turn().await;
+        shared.shards.of(block).shard.with(|shard| shard.missing(part))
+    }
+}
