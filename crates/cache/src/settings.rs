@@ -79,12 +79,17 @@ as_it_is!(WriteMode Durability);
 
 /// What fits into the word that a setting in force is kept in.
 trait Word: Copy {
+    /// How it is loaded: a number by itself; what decides with other words, in one order with them.
+    const LOAD: Ordering;
+
     fn into_word(self) -> u64;
     /// What gave this word.
     fn of_word(word: u64) -> Self;
 }
 
 impl Word for u64 {
+    const LOAD: Ordering = Ordering::Relaxed;
+
     fn into_word(self) -> u64 {
         self
     }
@@ -96,6 +101,8 @@ impl Word for u64 {
 }
 
 impl Word for u32 {
+    const LOAD: Ordering = Ordering::Relaxed;
+
     fn into_word(self) -> u64 {
         self.into()
     }
@@ -110,6 +117,8 @@ impl Word for u32 {
 macro_rules! choices {
     ($($type:ty)+) => {
         $(impl Word for $type {
+            const LOAD: Ordering = Ordering::SeqCst;
+
             fn into_word(self) -> u64 {
                 let place = <$type>::ALL.iter().position(|other| *other == self);
                 place.expect("every value is among all") as u64
@@ -235,7 +244,8 @@ macro_rules! engine {
             $($(
                 #[inline]
                 pub(crate) fn $engine(&self) -> <$type as Measured>::Engine {
-                    Word::of_word(self.$engine.load(Ordering::SeqCst))
+                    let load = <<$type as Measured>::Engine as Word>::LOAD;
+                    Word::of_word(self.$engine.load(load))
                 }
             )?)*
         }
@@ -296,7 +306,7 @@ impl Live {
 
     #[inline]
     pub(crate) fn stall_time_ns(&self) -> u64 {
-        self.stall_time_ns.load(Ordering::SeqCst)
+        self.stall_time_ns.load(Ordering::Relaxed)
     }
 }
 
