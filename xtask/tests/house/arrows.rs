@@ -4,13 +4,14 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 23] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("allocations", &[]),
     ("lane", &[]),
+    ("trace", &[]),
     ("block", &["lane"]),
     ("policy", &[]),
     ("cache", &["allocations", "lane", "block", "policy"]),
-    ("layers", &["allocations", "lane", "block"]),
+    ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
     ("modelled", &["lane", "block", "cache", "drives"]),

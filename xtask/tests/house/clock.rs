@@ -3,9 +3,9 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "lane", "block", "policy", "cache", "layers", "pool", "drives", "modelled", "nbd", "crash",
-    "load", "suites",
+    "load", "suites", "trace",
 ];
 
 /// Words that may stand nowhere in them.
