@@ -20,7 +20,8 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     // Its tests serve parts of blocks, which a layer does.
     ("nbd", &["lane", "block", "layers"]),
     ("holder", &["lane", "block", "cache", "uring"]),
-    ("load", &["lane", "block", "layers"]),
+    // Its tests record what passes, and replay it.
+    ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),
     ("crash", &["lane", "block", "cache", "layers", "pool"]),
     ("devices", &["lane", "block", "drives"]),
@@ -63,6 +64,7 @@ const FIGURES: &[&str] = &[
     "stack",
     "daemon",
     "load",
+    "trace",
     "suites",
     "overdrive",
 ];

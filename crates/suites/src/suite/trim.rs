@@ -42,9 +42,10 @@ fn pass(
     let load = writes(plan, Order::Sequential, 128 << 10, 1, part);
     let mark_bytes = (plan.span() / POSITIONS).next_multiple_of(1 << 20);
     let load = Load { limit: Limit::requests(load.blocks()), mark_bytes, ..load };
+    let block_bytes = load.block_bytes();
     let record = bed.load(&format!("{name} pass"), load)?;
     outcome.rows.push(Row::throughput(format!("{name}: sequential 128 KiB write"), &record));
-    let (minute, partial) = (first_minute(&record), record.end == load::End::Stopped);
+    let (minute, partial) = (first_minute(&record, block_bytes), record.end == load::End::Stopped);
     let minute = Row::plain(format!("{name}: its first minute"), "MB/s", minute);
     outcome.rows.push(Row { partial, ..minute });
     outcome.series.push(Series {
@@ -64,7 +65,7 @@ pub(super) fn rates(marks_ns: &[u64], mark_bytes: u64) -> Vec<f64> {
     each.map(|ns| mark_bytes as f64 * 1e3 / ns.max(1) as f64).collect()
 }
 
-fn first_minute(record: &Record) -> f64 {
+fn first_minute(record: &Record, block_bytes: u64) -> f64 {
     let seconds = (MINUTE_NS.min(record.elapsed_ns()) as f64 / 1e9).max(1e-9);
     let requests: u64 = record
         .by_interval
@@ -72,5 +73,5 @@ fn first_minute(record: &Record) -> f64 {
         .take(seconds.ceil() as usize)
         .map(|&count| u64::from(count))
         .sum();
-    requests as f64 * record.block_bytes as f64 / 1e6 / seconds
+    requests as f64 * block_bytes as f64 / 1e6 / seconds
 }
