@@ -20,11 +20,12 @@ fn plan(name: &str) -> Plan {
     let time_ns = match name {
         "corners" => SECOND / 10,
         "qd1" => SECOND * 4 / 10,
+        "sizes" => SECOND / 50,
         "consistency" => 12 * SECOND,
         "trim" => 20 * SECOND,
         _ => 0,
     };
-    let span_bytes = ["corners", "qd1"].contains(&name).then_some(128 << 20);
+    let span_bytes = ["corners", "qd1", "sizes"].contains(&name).then_some(128 << 20);
     Plan { time_ns, span_bytes, ..Plan::new(suite(name).profile(), small()) }
 }
 
@@ -178,6 +179,27 @@ fn corners_show_depth_and_warmth() {
     // A hit costs its price and no more: nothing but the generator's path bounds it.
     assert!(twice[1].is_near_ceiling() && !twice[0].is_near_ceiling());
     assert_eq!(slowest(twice[1]), 300);
+}
+
+#[test]
+fn sizes_show_what_a_transfer_costs() {
+    let bare = run(&plan("sizes"));
+    assert_eq!(bare.rows.len(), 30, "512 bytes to 8 MiB, written and read");
+    let rate = |outcome: &Outcome, direction, size| value(outcome, &format!("{direction}, {size}"));
+    for direction in ["write", "read"] {
+        let small = rate(&bare, direction, "512 B");
+        let (page, large) = (rate(&bare, direction, "4 KiB"), rate(&bare, direction, "1 MiB"));
+        assert!(large > page && page > 1.5 * small, "{direction}: {small}, {page}, {large}");
+    }
+    assert!(report::page(&bare).contains(" on; it reads "), "the verdict");
+    // A file that fits in the cache is still written to the drive, and read from it.
+    let behind = run(&cached("sizes", 64 << 20));
+    for direction in ["write", "read"] {
+        let most = rate(&bare, direction, "8 MiB");
+        let cached = rate(&behind, direction, "8 MiB");
+        assert!(cached < 1.2 * most, "{direction}: {cached} against {most}");
+    }
+    assert!(behind.rows.iter().all(|row| row.cold == row.test.starts_with("read").then_some(true)));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod consistency;
 mod corners;
 mod qd1;
 mod seqfill;
+mod sizes;
 mod trim;
 
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
@@ -47,8 +48,14 @@ pub trait Suite: Sync {
 }
 
 /// Every suite.
-pub static ALL: &[&dyn Suite] =
-    &[&corners::Corners, &consistency::Consistency, &trim::Trim, &seqfill::Seqfill, &qd1::Qd1];
+pub static ALL: &[&dyn Suite] = &[
+    &corners::Corners,
+    &consistency::Consistency,
+    &trim::Trim,
+    &seqfill::Seqfill,
+    &qd1::Qd1,
+    &sizes::Sizes,
+];
 
 /// The suite of this name.
 pub fn find(name: &str) -> Option<&'static dyn Suite> {
