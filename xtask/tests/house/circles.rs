@@ -14,7 +14,6 @@ const CIRCLES: &[&str] = &[
     "crash: book device disk laboratory life oracle plan run version",
     "daemon: fleet sensor serve serve::site serve::stats watch",
     "drives: disk preset",
-    "figures: cold guard",
     "holder: connections hold image keeper life packet process store wire",
     "kills: journal ledger plan run",
     "lane: core tickets",
