@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const CIRCLES: &[&str] = &[
     "crash: book device disk laboratory life oracle plan run version",
     "daemon: fleet sensor serve serve::site serve::stats watch",
-    "drives: disk preset",
     "holder: connections hold image keeper life packet process store wire",
     "kills: journal ledger plan run",
     "lane: core tickets",

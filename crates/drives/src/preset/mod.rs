@@ -7,6 +7,7 @@
 
 mod catalogue;
 mod derived;
+mod disk;
 mod flash;
 mod reader;
 
@@ -22,8 +23,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-pub(crate) use reader::Reader;
-use reader::line_at;
+use reader::{Reader, line_at};
 use toml::{Table, Value};
 
 /// A drive's description.
@@ -204,7 +204,9 @@ impl Model {
                 let drive = flash.drive(options).map_err(|fault| self.wrong(fault))?;
                 Drive::Flash(Box::new(drive))
             }
-            Kind::Disk(disk) => Drive::Disk(Disk::new(disk, options)),
+            Kind::Disk(disk) => {
+                Drive::Disk(Disk::new(disk, options.user_bytes.unwrap_or(disk.user_bytes)))
+            }
         })
     }
 
