@@ -17,7 +17,6 @@ const CIRCLES: &[&str] = &[
     "kills: journal ledger plan run",
     "lane: core tickets",
     "nbd: connection export handshake outbox receiver rest sender server stop",
-    "overdrive: drive::health drive::modelled drive::models drive::served drive::show",
     "pool: commit decide",
     "stack: half opening pools volume",
     "uring: below busy file idle probe ring stretches",

@@ -4,6 +4,7 @@
 
 mod client;
 mod server;
+pub mod under;
 pub mod words;
 
 pub use client::{Daemon, Roll, Silent, call_roll, pause};

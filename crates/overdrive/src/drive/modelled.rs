@@ -1,13 +1,15 @@
 //! The health of a modelled drive that is served, in the same form as a real one's, and what theory says
 //! of its write amplification.
 
-use super::health::{as_json, as_text};
+use super::report::{as_json, as_text};
 use block::Size;
+use daemon::control::under::Served;
 use daemon::control::words::Row;
 use devices::Lately;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
+use std::process::ExitCode;
 
 /// What the closed forms are about.
 const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full drive, in steady state";
@@ -15,10 +17,17 @@ const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full driv
 /// What only a model knows of its flash, as the daemon calls it.
 const FLASH: [&str; 4] = ["erases_least", "erases_mean", "erases_most", "free_superblocks"];
 
+/// Prints what a modelled drive says.
+pub(super) fn run(mut served: Served, as_object: bool) -> Result<ExitCode, Failure> {
+    let told = served.stats()?;
+    print(served.row(), &told["model"], as_object)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Prints what the daemon has told of its drive.
 ///
 /// Errors: it has told of none that has SMART.
-pub(super) fn print(row: &Row, model: &Value, as_object: bool) -> Result<(), Failure> {
+fn print(row: &Row, model: &Value, as_object: bool) -> Result<(), Failure> {
     let title = model["title"].as_str().unwrap_or(&row.backing);
     let Some(report) = devices::lately::report(title, model) else {
         let why = if model["host_written_bytes"].is_u64() {
