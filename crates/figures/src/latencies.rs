@@ -1,6 +1,6 @@
 //! Every latency of a run, so that quantiles are exact.
 
-/// What latencies came to, in nanoseconds: exact quantiles and the longest.
+/// What latencies came to, in nanoseconds: quantiles and the longest.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spread {
     /// Half, 99 %, 99.9 % and 99.99 % of all do not exceed this.
@@ -10,6 +10,16 @@ pub(crate) struct Spread {
 }
 
 const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
+
+impl Spread {
+    /// What a load's latencies came to: quantiles within one percent.
+    pub(crate) fn of(latency: &load::Latency) -> Spread {
+        Spread {
+            quantiles: QUANTILES.map(|quantile| latency.quantile_ns(quantile)),
+            max: latency.max_ns(),
+        }
+    }
+}
 
 /// Latencies in nanoseconds. Above 4.2 seconds only the longest is exact.
 #[derive(Default)]

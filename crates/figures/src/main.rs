@@ -5,7 +5,6 @@
 //! are exact but for the processor's own time.
 
 mod client;
-mod cold;
 mod copy;
 mod engine;
 mod fio;

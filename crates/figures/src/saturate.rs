@@ -10,16 +10,17 @@ use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
 use crate::program::{Passing, Processors, Program, Site, fill};
 use crate::sides::{Pairs, Side, in_turns, median, wall_ns};
-use crate::trace::Trace;
 use anyhow::{Context, Result};
+use load::Replay;
 use std::path::PathBuf;
+use trace::Trace;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     site: Site,
-    /// The trace, in MQSim's ASCII format, also packed by xz. Without this the default one, if it
-    /// is there.
+    /// The trace: a recording, or MQSim's ASCII format, also packed by xz. Without this the default
+    /// one, if it is there.
     #[arg(long)]
     trace: Option<PathBuf>,
     /// How often the trace is replayed in each run, on other addresses each time.
@@ -88,7 +89,7 @@ impl Bed<'_> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let trace = Trace::find(arguments.trace.as_deref())?;
+    let trace = crate::trace::find(arguments.trace.as_deref())?;
     let overdrive = Overdrive::find(&arguments.site)?;
     let processors = Processors::split()?;
     let file = arguments.site.file("saturate");
@@ -100,28 +101,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.gib, arguments.memory, arguments.write
     );
     if let Some(trace) = trace {
-        replays(&bed, &trace)?;
+        replays(&bed, trace)?;
     }
     writes(&bed)
 }
 
 /// The trace, open-loop.
-fn replays(bed: &Bed, trace: &Trace) -> Result<()> {
+fn replays(bed: &Bed, trace: Trace) -> Result<()> {
     let bytes = bed.arguments.gib << 30;
-    let requests = trace.schedule(bytes, bed.arguments.repetitions)?;
+    let (recorded, duration_ns) = (trace.events().len(), trace.duration_ns());
+    let reads = trace.share_of_reads();
+    let replay = Replay::new(trace, bytes, bed.arguments.repetitions)?;
     println!(
-        "replay: {} requests, {:.0} % reads, due within {:.2} s; as recorded {} requests in {:.3} s",
-        requests.len(),
-        100.0 * trace.reads(),
-        requests.last().map_or(0, |request| request.due_ns) as f64 / 1e9,
-        trace.requests(),
-        trace.duration_ns() as f64 / 1e9,
+        "replay: {} requests, {:.0} % reads, due within {:.2} s; as recorded {recorded} requests in {:.3} s",
+        replay.steps(),
+        100.0 * reads,
+        replay.last_due_ns() as f64 / 1e9,
+        duration_ns as f64 / 1e9,
     );
     let mut words = String::new();
     let found: Vec<(Replayed, Replayed)> = in_turns(bed.arguments.pairs, |side| {
         let server = bed.serve(side)?;
         let mut client = server.connect()?;
-        let replayed = client.replay(&requests).context("the replay")?;
+        let replayed = client.replay(&mut replay.clone()).context("the replay")?;
         drop(client);
         bed.end(server, side, &mut words)?;
         Ok(replayed)

@@ -68,12 +68,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn suite(name: &str) -> Result<&'static dyn Suite> {
+    suites::find(name).with_context(|| format!("there is no suite '{name}'"))
+}
+
 /// A suite's outcome, bare or behind the cache that the suite usually has.
-fn outcome(suite: Suite, target: &Target, cache: Option<Size>, prices: Prices) -> Result<Outcome> {
+fn outcome(name: &str, target: &Target, cache: Option<Size>, prices: Prices) -> Result<Outcome> {
+    let suite = suite(name)?;
     let cache = cache.map(|memory| suite.cache(memory));
-    let plan = Plan { cache, prices, ..Plan::new(suite, target.clone()) };
+    let plan = Plan { cache, prices, ..Plan::new(suite.profile(), target.clone()) };
     let (outcome, ended) = suites::run(&plan, &mut ());
-    ended.map_err(|halt| anyhow!("{}: {halt}", suite.name()))?;
+    ended.map_err(|halt| anyhow!("{name}: {halt}"))?;
     Ok(outcome)
 }
 
@@ -84,8 +89,8 @@ fn row<'a>(outcome: &'a Outcome, test: &str) -> Result<&'a Row> {
 /// The issue's figure: with memory for a share of the span, that share of the writes meets a block
 /// that is dirty and costs the drive nothing; what remains goes at the drive's best depth.
 fn qd1(target: &Target, memory: Size, prices: Prices) -> Result<()> {
-    let bare = outcome(Suite::Qd1, target, None, prices)?;
-    let cached = outcome(Suite::Qd1, target, Some(memory), prices)?;
+    let bare = outcome("qd1", target, None, prices)?;
+    let cached = outcome("qd1", target, Some(memory), prices)?;
     let value = |outcome, test| row(outcome, test).map(|row| row.value);
     let one = (value(&bare, suites::QD1_WRITE)?, value(&cached, suites::QD1_WRITE)?);
     let deep = (value(&bare, suites::QD1_SATURATING)?, value(&cached, suites::QD1_SATURATING)?);
@@ -122,10 +127,10 @@ fn figure(what: &str, value: f64, target: f64, reached: bool) {
 fn consistency(target: &Target, memory: Size, prices: Prices) -> Result<()> {
     for (name, cache) in [("bare", None), ("cached", Some(memory))] {
         let (start, processor) = (wall_ns(), cpu_ns());
-        let outcome = outcome(Suite::Consistency, target, cache, prices)?;
+        let outcome = outcome("consistency", target, cache, prices)?;
         let real = (wall_ns() - start) as f64 / 1e9;
         let processor = (cpu_ns() - processor) as f64 / 1e9;
-        let virtual_s = outcome.virtual_ns as f64 / 1e9;
+        let virtual_s = outcome.elapsed_ns as f64 / 1e9;
         let mean = value_or_nan(&outcome, "from 1,400 s, mean of a second");
         println!(
             "consistency, {name}: {virtual_s:.0} s of virtual time, steady at {mean:.0} IOPS; \
@@ -147,8 +152,9 @@ fn rate(target: &Target, memory: Size, prices: Prices, requests: u64) -> Result<
     let loads = [("random writes", Order::Random, 0), ("random reads", Order::Random, 100)];
     let hot = ("zipf 1.1, 70 % reads", Order::Zipf { exponent: 1.1 }, 70);
     for (name, cache, target_rate) in [("bare", None, 1.5e6), ("cached", Some(memory), 1e6)] {
-        let cache = cache.map(|memory| Suite::Corners.cache(memory));
-        let plan = Plan { cache, prices, ..Plan::new(Suite::Corners, target.clone()) };
+        let suite = suite("corners")?;
+        let cache = cache.map(|memory| suite.cache(memory));
+        let plan = Plan { cache, prices, ..Plan::new(suite.profile(), target.clone()) };
         let mut watch = ();
         let mut bed = Bed::new(&plan, &mut watch).map_err(|halt| anyhow!("{halt}"))?;
         bed.age(State::Used, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;

@@ -3,7 +3,8 @@
 use allocations::of_this_thread;
 use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, Request, Stack};
 use lane::{Prices, World};
-use layers::{Delay, DelayShared, Faults, FaultsShared, Unaligned, UnalignedShared};
+use layers::{Delay, DelayShared, Faults, FaultsShared};
+use layers::{Recorder, RecorderShared, Unaligned, UnalignedShared};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -17,7 +18,10 @@ fn requests_in_stride_allocate_nothing() {
     let ram = Stack::new(&lane, Ram::new(1024, GRAIN));
     let failing = Stack::new(&lane, Faults::attach(faults, ram));
     let shared = DelayShared::new(&DelaySpec::default());
-    let stack = Stack::new(&lane, Delay::attach(shared, &lane, failing));
+    let delayed = Stack::new(&lane, Delay::attach(shared, &lane, failing));
+    // Full before it is counted: then it drops.
+    let (shared, mut recording) = RecorderShared::new(0, 512);
+    let stack = Stack::new(&lane, Recorder::attach(&shared, delayed));
     let rounds = Rc::new(Cell::new(0u64));
     for task in 0..16u64 {
         let (stack, rounds) = (stack.clone(), rounds.clone());
@@ -42,6 +46,9 @@ fn requests_in_stride_allocate_nothing() {
     world.run_until(|| rounds.get() >= 20_000);
     let after = of_this_thread();
     assert_eq!(after - before, 0, "in 19000 requests");
+    let mut events = Vec::new();
+    let dropped = recording.take(&mut events);
+    assert!(events.len() == 512 && dropped > 19_000, "{} and {dropped}", events.len());
 }
 
 #[test]

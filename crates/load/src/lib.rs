@@ -1,12 +1,15 @@
 //! The load engine: requests for any block stack, on any lane, and what became of them.
 //!
 //! ```text
-//!   Load (plain data) --start--> Running --> workers: tasks on the stack's lane
-//!                                   |           due -> request -> try_now / run -> answer
-//!                                   v                    |
-//!                                 Record <---------------+   latencies, counts by interval, marks
+//!   Load (plain data) --start--+
+//!   trace --> Replay --of------+--> Running --> workers: tasks on the stack's lane
+//!   any other Source --of------+       |           step -> due -> request -> try_now / run -> answer
+//!                                      v                    |
+//!                                    Record <---------------+   latencies, counts by interval, marks
 //! ```
 //!
+//! A [`Source`] says what is asked for, step by step; a [`Load`] is one that follows from a seed, a [`Replay`] one
+//! that was recorded.
 //! A *closed* load keeps so many requests under way. An *open* load starts requests at the times of an
 //! absolute clock, whatever became of the earlier ones, and counts latency from when a request was due:
 //! a device that stands still is charged for every request that it kept from starting. The engine has
@@ -14,15 +17,19 @@
 //! the same stack gives the same record. What drives the lane (a world, a ring) drives the load.
 #![forbid(unsafe_code)]
 
+mod generator;
 mod latency;
-mod order;
 mod plan;
 mod record;
+mod replay;
 mod running;
+mod source;
 mod zipf;
 
 pub use latency::Latency;
-pub use plan::{Arrival, Limit, Load, LoadError, Order};
+pub use plan::{Arrival, Limit, Load, LoadError, Order, Terms};
 pub use record::{End, Record};
+pub use replay::Replay;
 pub use running::Running;
+pub use source::{Source, Step};
 pub use zipf::{Scramble, Zipf};

@@ -55,7 +55,36 @@ impl Limit {
     }
 }
 
-/// A load.
+/// How a source is run, and what is noted of that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Requests under way at most; what is due beyond that starts late, and that is counted.
+    pub depth_max: u32,
+    /// When it is enough, if the source has not ended before.
+    pub limit: Limit,
+    /// Whether a flush ends it, whose time is part of the load's.
+    pub flush: bool,
+    /// Completions are counted by intervals of so many nanoseconds.
+    pub interval_ns: u64,
+    /// The time is noted whenever so many bytes more are done; 0: never.
+    pub mark_bytes: u64,
+}
+
+impl Terms {
+    /// So many requests under way, until the source ends; no final flush.
+    pub const fn depth(depth_max: u32) -> Terms {
+        let limit = Limit { time_ns: u64::MAX, requests: u64::MAX };
+        Terms { depth_max, limit, flush: false, interval_ns: 1_000_000_000, mark_bytes: 0 }
+    }
+
+    /// Whether a lane can keep so many requests under way.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        let is_good = (1..=DEPTH_MAX).contains(&self.depth_max);
+        if is_good { Ok(()) } else { Err(LoadError::Arrival) }
+    }
+}
+
+/// A load that follows from a seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
     /// The first sector of the span that it stays in.
@@ -123,6 +152,17 @@ impl Load {
         }
     }
 
+    /// How it is run.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            depth_max: self.depth_max(),
+            limit: self.limit,
+            flush: self.flush,
+            interval_ns: self.interval_ns,
+            mark_bytes: self.mark_bytes,
+        }
+    }
+
     /// Where block `number` is.
     pub(crate) fn at(&self, number: u64) -> Extent {
         Extent::new(self.first + number * u64::from(self.block_sectors), self.block_sectors)
@@ -157,10 +197,10 @@ impl Load {
             Order::Zipf { exponent } => exponent > 0.0 && exponent.is_finite(),
             _ => true,
         };
-        if !(1..=DEPTH_MAX).contains(&self.depth_max()) || !interval || !exponent {
+        if !interval || !exponent {
             return Err(LoadError::Arrival);
         }
-        Ok(())
+        self.terms().check()
     }
 }
 

@@ -6,7 +6,7 @@ use block::Error;
 /// How a load ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// By its limit.
+    /// By its limit, or with its source.
     Limit,
     /// It was stopped.
     Stopped,
@@ -25,16 +25,20 @@ pub struct Record {
     pub end_ns: u64,
     /// What of that the final flush took.
     pub flush_ns: u64,
-    /// Bytes of a request.
-    pub block_bytes: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
     /// Latencies of reads, from when they were due.
     pub reads: Latency,
     /// Latencies of writes, from when they were due.
     pub writes: Latency,
-    /// Latencies of all requests of an open load from when they really started; of a closed one that
-    /// is the same as from when they were due, and this is empty.
+    /// Latencies of flushes that the source asked for.
+    pub flushes: Latency,
+    /// Latencies of discards, zeroes and advice.
+    pub trims: Latency,
+    /// Latencies of all requests with a time of their own, from when they really started. Of the others that is
+    /// the same as from when they were due.
     pub served: Latency,
-    /// Requests of an open load that started after they were due, as too many were under way.
+    /// Requests that started after they were due, as too many were under way.
     pub late_starts: u64,
     /// Answers by intervals of the load's `interval_ns`, from its start.
     pub by_interval: Vec<u32>,
@@ -45,14 +49,16 @@ pub struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(start_ns: u64, block_bytes: u64) -> Record {
+    pub(crate) fn new(start_ns: u64) -> Record {
         Record {
             start_ns,
             end_ns: start_ns,
             flush_ns: 0,
-            block_bytes,
+            bytes: 0,
             reads: Latency::new(),
             writes: Latency::new(),
+            flushes: Latency::new(),
+            trims: Latency::new(),
             served: Latency::new(),
             late_starts: 0,
             by_interval: Vec::new(),
@@ -61,14 +67,9 @@ impl Record {
         }
     }
 
-    /// Requests answered.
+    /// Requests answered, the final flush not among them.
     pub fn requests(&self) -> u64 {
-        self.reads.count() + self.writes.count()
-    }
-
-    /// Bytes read and written.
-    pub fn bytes(&self) -> u64 {
-        self.requests() * self.block_bytes
+        self.reads.count() + self.writes.count() + self.flushes.count() + self.trims.count()
     }
 
     /// Nanoseconds from the start to the last answer, the final flush's included.
@@ -83,7 +84,7 @@ impl Record {
 
     /// Bytes a second, over the whole time.
     pub fn bytes_per_second(&self) -> f64 {
-        self.bytes() as f64 * 1e9 / self.elapsed_ns().max(1) as f64
+        self.bytes as f64 * 1e9 / self.elapsed_ns().max(1) as f64
     }
 
     /// Latencies of reads and writes together.

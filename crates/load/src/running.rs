@@ -1,11 +1,13 @@
 //! A load under way: tasks that ask for the next request until there is none.
 
-use crate::order::Picker;
-use crate::plan::{Arrival, Load, LoadError};
+use crate::generator::Generator;
+use crate::plan::{Load, LoadError, Terms};
 use crate::record::{End, Record};
-use block::{Buf, Extent, Request, Stack};
+use crate::source::{Source, Step};
+use block::{Buf, Request, Stack};
 use std::cell::RefCell;
 use std::rc::Rc;
+use trace::Operation;
 
 /// So many answers while the clock stands still mean that the device takes no time at all.
 const TIMELESS: u64 = 1 << 20;
@@ -15,8 +17,8 @@ const TIMELESS: u64 = 1 << 20;
 pub struct Running(Rc<RefCell<State>>);
 
 struct State {
-    load: Load,
-    picker: Picker,
+    source: Box<dyn Source>,
+    terms: Terms,
     record: Record,
     /// Requests started.
     started: u64,
@@ -26,8 +28,6 @@ struct State {
     workers: u32,
     stopped: bool,
     done: bool,
-    /// Bytes done.
-    bytes: u64,
     /// The interval that answers fall into now, and the time of its end.
     interval_end_ns: u64,
     /// When the clock was last seen to move, and answers since.
@@ -38,8 +38,8 @@ struct State {
 /// What a worker does next.
 #[derive(Clone, Copy)]
 struct Errand {
-    at: Extent,
-    read: bool,
+    step: Step,
+    /// On the lane's clock.
     due_ns: u64,
 }
 
@@ -52,25 +52,41 @@ impl Running {
     /// # Panics
     /// If the lane has no room for the load's tasks.
     pub fn start(stack: &Stack, load: Load) -> Result<Running, LoadError> {
+        // Before the generator is made: it takes a sound load for granted.
         load.check(stack.limits())?;
+        Running::of(stack, Generator::new(&load), load.terms())
+    }
+
+    /// Starts what a source asks for on the stack's lane. It goes on whenever that lane is driven.
+    ///
+    /// # Errors
+    /// What of the source or of the terms the stack cannot take.
+    ///
+    /// # Panics
+    /// If the lane has no room for the load's tasks.
+    pub fn of(
+        stack: &Stack,
+        source: impl Source + 'static,
+        terms: Terms,
+    ) -> Result<Running, LoadError> {
+        source.check(stack.limits())?;
+        terms.check()?;
         let now = stack.lane().now();
-        let depth = load.depth_max();
         let state = State {
-            picker: Picker::new(&load),
-            record: Record::new(now, load.block_bytes()),
+            source: Box::new(source),
+            record: Record::new(now),
             started: 0,
-            until_ns: now.saturating_add(load.limit.time_ns),
-            workers: depth,
+            until_ns: now.saturating_add(terms.limit.time_ns),
+            workers: terms.depth_max,
             stopped: false,
             done: false,
-            bytes: 0,
-            interval_end_ns: now.saturating_add(load.interval_ns.max(1)),
+            interval_end_ns: now.saturating_add(terms.interval_ns.max(1)),
             moved_ns: now,
             unmoved: 0,
-            load,
+            terms,
         };
         let running = Running(Rc::new(RefCell::new(state)));
-        for _ in 0..depth {
+        for _ in 0..terms.depth_max {
             let worker = work(stack.clone(), running.clone());
             stack.lane().spawn(worker).expect("the lane has room for a load");
         }
@@ -90,7 +106,7 @@ impl Running {
     /// How far it has come: time or requests, whichever is further, as a share of the limit.
     pub fn share_done(&self, now_ns: u64) -> f64 {
         let state = self.0.borrow();
-        let limit = state.load.limit;
+        let limit = state.terms.limit;
         let time =
             (now_ns - state.record.start_ns.min(now_ns)) as f64 / limit.time_ns.max(1) as f64;
         (state.started as f64 / limit.requests.max(1) as f64).max(time).min(1.0)
@@ -103,8 +119,7 @@ impl Running {
     pub fn record(self) -> Record {
         let mut state = self.0.borrow_mut();
         assert!(state.done, "the load is under way");
-        let empty = Record::new(0, state.record.block_bytes);
-        std::mem::replace(&mut state.record, empty)
+        std::mem::replace(&mut state.record, Record::new(0))
     }
 
     fn next(&self, now_ns: u64) -> Option<Errand> {
@@ -118,23 +133,18 @@ impl Running {
 
 impl State {
     fn next(&mut self, now: u64) -> Option<Errand> {
-        if self.stopped || self.started >= self.load.limit.requests {
+        if self.stopped || self.started >= self.terms.limit.requests {
             return None;
         }
-        let due_ns = match self.load.arrival {
-            Arrival::Closed { .. } => now,
-            Arrival::Open { interval_ns, .. } => {
-                self.record.start_ns.saturating_add(self.started.saturating_mul(interval_ns))
-            }
-        };
+        let step = self.source.next()?;
+        let due_ns = step.due_ns.map_or(now, |ns| self.record.start_ns.saturating_add(ns));
         if due_ns >= self.until_ns {
             return None;
         }
         self.started += 1;
-        // A request that is due now and begins only now had to wait for a free worker.
+        // What is due now and is asked for only now had to wait for a free worker.
         self.record.late_starts += u64::from(now > due_ns);
-        let (block, read) = self.picker.next();
-        Some(Errand { at: self.load.at(block), read, due_ns })
+        Some(Errand { step, due_ns })
     }
 
     fn answered(&mut self, now: u64, started_ns: u64, errand: &Errand, result: block::Result) {
@@ -143,18 +153,25 @@ impl State {
             self.stopped = true;
             return;
         }
-        let latency = if errand.read { &mut self.record.reads } else { &mut self.record.writes };
-        latency.record(now - errand.due_ns);
-        if let Arrival::Open { .. } = self.load.arrival {
+        let latencies = match errand.step.operation {
+            Operation::Read => &mut self.record.reads,
+            Operation::Write { .. } => &mut self.record.writes,
+            Operation::Flush => &mut self.record.flushes,
+            Operation::Discard | Operation::Zero { .. } | Operation::Advise => {
+                &mut self.record.trims
+            }
+        };
+        latencies.record(now - errand.due_ns);
+        if errand.step.due_ns.is_some() {
             self.record.served.record(now - started_ns);
         }
-        self.count(now);
+        self.count(now, errand.step.bytes());
         self.look_at_clock(now);
     }
 
     /// Counts an answer in its interval, and notes the time of each mark.
-    fn count(&mut self, now: u64) {
-        let interval = self.load.interval_ns.max(1);
+    fn count(&mut self, now: u64, bytes: u64) {
+        let interval = self.terms.interval_ns.max(1);
         if now >= self.interval_end_ns || self.record.by_interval.is_empty() {
             let index = (now - self.record.start_ns) / interval;
             self.record.by_interval.resize(index as usize + 1, 0);
@@ -163,8 +180,8 @@ impl State {
         if let Some(last) = self.record.by_interval.last_mut() {
             *last += 1;
         }
-        self.bytes += self.record.block_bytes;
-        let marks = self.bytes.checked_div(self.load.mark_bytes).unwrap_or(0) as usize;
+        self.record.bytes += bytes;
+        let marks = self.record.bytes.checked_div(self.terms.mark_bytes).unwrap_or(0) as usize;
         if marks > self.record.marks_ns.len() {
             self.record.marks_ns.resize(marks, now - self.record.start_ns);
         }
@@ -203,21 +220,22 @@ impl State {
 
 async fn work(stack: Stack, running: Running) {
     let lane = stack.lane().clone();
-    let sectors = running.0.borrow().load.block_sectors;
-    let buffer = Buf::new(sectors, stack.limits().grain);
+    let grain = stack.limits().grain;
+    let mut buffer = Buf::new(0, grain);
     while let Some(errand) = running.next(lane.now()) {
         lane.sleep_until(errand.due_ns).await;
         let (started_ns, polls) = (lane.now(), lane.polls());
-        let request = match errand.read {
-            true => Request::Read { at: errand.at, into: buffer.clone() },
-            false => Request::Write { at: errand.at, from: buffer.clone(), fua: false },
-        };
+        let sectors = errand.step.buffer_sectors();
+        if buffer.sectors() < sectors {
+            buffer = Buf::new(sectors, grain);
+        }
+        let request = errand.step.request(buffer.part(0, sectors));
         let result = match stack.try_now(&request) {
             Some(result) => result,
             None => stack.run(request).await,
         };
         running.answered(lane.now(), started_ns, &errand, result);
-        // A task that was answered without a wait lets others go first: timers, and whatever writes out.
+        // What was answered without a wait lets others go first: timers, and whatever writes out.
         if lane.polls() == polls {
             lane.rest().await;
         }
@@ -226,7 +244,7 @@ async fn work(stack: Stack, running: Running) {
         return;
     }
     let before = lane.now();
-    let flush = running.0.borrow().load.flush;
+    let flush = running.0.borrow().terms.flush;
     let flushed = if flush { stack.run(Request::Flush).await } else { Ok(()) };
     running.0.borrow_mut().finish(lane.now(), lane.now() - before, flushed);
 }

@@ -1,12 +1,13 @@
-//! The bed of a suite: a world in virtual time, a modelled drive, and the cache in front of it.
+//! The bed of a suite: a rig with its device, and the cache in front of it.
 
 use crate::plan::Plan;
+use crate::rig::{Modelled, Rig};
 use block::{CacheSpec, Error, Extent, Request, SECTOR, Stack};
 use cache::{Arena, Cache, Geometry, Settings};
 use drives::Random;
-use lane::{Lane, World};
-use load::{End, Load, LoadError, Record, Running};
-use modelled::{Keep, Modelled, Shared, State};
+use lane::Lane;
+use load::{End, Limit, Load, LoadError, Order, Record, Running};
+use modelled::State;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ pub trait Watch {
     fn look(&mut self, stage: &str, share: f64) -> bool;
 }
 
-/// It is not watched.
+/// Does not look.
 impl Watch for () {
     fn look(&mut self, _: &str, _: f64) -> bool {
         true
@@ -56,16 +57,13 @@ impl From<LoadError> for Halt {
     }
 }
 
-/// Steps of the world between two looks at the watch.
-const STEPS: u32 = 1 << 14;
 /// Slots that are written without time between two looks.
 const AGED: u64 = 1 << 20;
 
-/// A modelled drive in virtual time, with or without the cache that ships in front.
+/// A rig, with or without the cache that ships in front of its device.
 pub struct Bed<'a> {
-    world: World,
+    rig: Box<dyn Rig>,
     lane: Lane,
-    drive: Arc<Shared>,
     below: Stack,
     top: Stack,
     spec: Option<CacheSpec>,
@@ -77,21 +75,24 @@ pub struct Bed<'a> {
 }
 
 impl<'a> Bed<'a> {
-    /// A new drive, and an empty cache where the plan wants one.
+    /// A new modelled drive in virtual time, and an empty cache where the plan wants one.
     ///
     /// # Errors
-    /// The options do not fit the model.
+    /// The target is no modelled drive, or its options do not fit the model.
     pub fn new(plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
-        let target = &plan.target;
-        let drive = Shared::new(&target.model, &target.options, Keep::Nothing);
-        let drive = drive.map_err(|error| Halt::Plan(error.to_string()))?;
-        let mut world = World::timed(plan.prices);
-        let lane = world.lane();
-        let below = Stack::new(&lane, Modelled::attach(&drive, &lane));
+        let rig = Modelled::new(&plan.target, plan.prices).map_err(Halt::Plan)?;
+        Bed::over(Box::new(rig), plan, watch)
+    }
+
+    /// The rig's device, and an empty cache where the plan wants one.
+    ///
+    /// # Errors
+    /// The cache's sizes do not fit together.
+    pub fn over(rig: Box<dyn Rig>, plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
+        let below = rig.device().clone();
         let mut bed = Bed {
-            world,
-            lane,
-            drive,
+            rig,
+            lane: below.lane().clone(),
             top: below.clone(),
             below,
             spec: plan.cache.clone(),
@@ -109,9 +110,14 @@ impl<'a> Bed<'a> {
         &self.top
     }
 
-    /// The drive.
-    pub fn drive(&self) -> &Arc<Shared> {
-        &self.drive
+    /// What the device says of itself: names and values.
+    pub fn health(&self) -> Vec<(&'static str, f64)> {
+        self.rig.health()
+    }
+
+    /// Whose time it is: `virtual` or `real`.
+    pub fn time(&self) -> &'static str {
+        self.rig.time()
     }
 
     /// Whether there is a cache.
@@ -129,13 +135,13 @@ impl<'a> Bed<'a> {
         all
     }
 
-    /// The virtual time.
+    /// The time, in nanoseconds on the rig's clock.
     pub fn now(&self) -> u64 {
         self.lane.now()
     }
 
-    /// Drives the world until `done`, and looks at the watch now and then. `stop` is called once if
-    /// that wants the end.
+    /// Drives the rig until `done`, and looks at the watch now and then. `stop` is called once if that
+    /// wants the end.
     fn drive_until(
         &mut self,
         stage: &str,
@@ -144,12 +150,11 @@ impl<'a> Bed<'a> {
         mut stop: impl FnMut(),
     ) {
         loop {
-            for _ in 0..STEPS {
-                if done() {
-                    return;
-                }
-                assert!(self.world.step(), "{stage}: nothing can happen any more");
+            let goes_on = self.rig.go_on(&done);
+            if done() {
+                return;
             }
+            assert!(goes_on, "{stage}: nothing can happen any more");
             if !self.interrupted && !self.watch.look(stage, share(self.lane.now())) {
                 self.interrupted = true;
                 stop();
@@ -163,9 +168,13 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The device cannot take the load, or failed; or the suite was interrupted before.
     pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
+        self.load_on(&self.top.clone(), stage, load)
+    }
+
+    fn load_on(&mut self, stack: &Stack, stage: &str, load: Load) -> Result<Record, Halt> {
         self.go_on()?;
         let charged = self.lane.charged();
-        let running = Running::start(&self.top, load)?;
+        let running = Running::start(stack, load)?;
         let seen = running.clone();
         self.drive_until(
             stage,
@@ -236,15 +245,18 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The device failed; or the suite was interrupted.
     pub fn trim(&mut self, bytes: u64) -> Result<(), Halt> {
-        let top = self.top.clone();
+        self.trim_on(self.top.clone(), bytes)
+    }
+
+    fn trim_on(&mut self, stack: Stack, bytes: u64) -> Result<(), Halt> {
         let trim = async move {
             const AT_ONCE: u64 = 1 << 21;
             let sectors = bytes / SECTOR;
             for first in (0..sectors).step_by(AT_ONCE as usize) {
                 let count = (sectors - first).min(AT_ONCE) as u32;
-                top.run(Request::Discard { at: Extent::new(first, count) }).await?;
+                stack.run(Request::Discard { at: Extent::new(first, count) }).await?;
             }
-            top.run(Request::Flush).await
+            stack.run(Request::Flush).await
         };
         self.task("trim", trim)
     }
@@ -268,11 +280,11 @@ impl<'a> Bed<'a> {
         Ok(())
     }
 
-    /// Brings the drive into a state by really writing to its first bytes, without time and past the
-    /// cache: what [`State`] says of all of it is done to these.
+    /// Brings the drive into a state by really writing to its first bytes, past the cache: what [`State`] says of all
+    /// of it is done to these. It takes no time where the rig can do that.
     ///
     /// # Errors
-    /// The suite was interrupted.
+    /// The suite was interrupted, or the device failed.
     pub fn age(&mut self, state: State, bytes: u64, seed: u64) -> Result<(), Halt> {
         let slots = bytes / drives::SLOT_BYTES;
         let overwrites = match state {
@@ -287,21 +299,54 @@ impl<'a> Bed<'a> {
             self.go_on()?;
             let count = AGED.min(all - done);
             let in_order = slots.saturating_sub(done).min(count);
-            self.drive.precondition(|fast| {
+            let is_aged = self.rig.age(&mut |fast| {
                 fast.write_sequential(done as u32, in_order);
                 fast.write_random(slots as u32, count - in_order, &mut random);
             });
+            if !is_aged {
+                return self.age_by_writing(state, bytes, overwrites, seed);
+            }
             let share = (done + count) as f64 / all as f64;
             self.interrupted |= !self.watch.look("writing the drive's state", share);
         }
         if state == State::Trimmed {
-            self.drive.precondition(|fast| (0..slots as u32).for_each(|slot| _ = fast.trim(slot)));
+            self.rig.age(&mut |fast| (0..slots as u32).for_each(|slot| _ = fast.trim(slot)));
         }
         self.go_on()
     }
+
+    /// The same by requests.
+    fn age_by_writing(
+        &mut self,
+        state: State,
+        bytes: u64,
+        overwrites: u64,
+        seed: u64,
+    ) -> Result<(), Halt> {
+        self.fill(bytes)?;
+        let random = Load::new(Order::Random, drives::SLOT_BYTES as u32, bytes).depth(32);
+        let load = Load { limit: Limit::requests(overwrites), seed, ..random };
+        let below = self.below.clone();
+        self.load_on(&below, "writing the drive's state", load)?;
+        if state == State::Trimmed { self.trim_on(below, bytes) } else { Ok(()) }
+    }
+
+    /// Writes the first bytes once in order, past the cache. It takes no time where the rig can do that.
+    ///
+    /// # Errors
+    /// The suite was interrupted, or the device failed.
+    pub fn fill(&mut self, bytes: u64) -> Result<(), Halt> {
+        let slots = bytes / drives::SLOT_BYTES;
+        if self.rig.age(&mut |fast| fast.write_sequential(0, slots)) {
+            return Ok(());
+        }
+        let load = Load::new(Order::Sequential, 64 << 10, bytes).depth(32);
+        let load = Load { limit: Limit::requests(load.blocks()), ..load };
+        self.load_on(&self.below.clone(), "filling", load).map(drop)
+    }
 }
 
-/// The cache that ships, without data: in virtual time a sector is no bytes.
+/// The cache that ships, with as many bytes a sector as the device has: in virtual time none.
 fn cache(spec: &CacheSpec, lane: &Lane, below: Stack) -> Result<Cache, Halt> {
     let bytes = below.limits().bytes();
     // A block may have two versions while an epoch closes; more than that would stay empty.

@@ -3,14 +3,14 @@
 //!
 //! ```text
 //!   Plan (plain data) --run--> suite/: one file a suite: loads, waits, states
-//!                                |         over a Bed: a world, a modelled drive, the cache that ships
+//!                                |         over a Bed: the cache that ships, on a Rig: a device and a loop
 //!                                v
 //!                             Outcome: rows, series --> report/: text, JSON, one HTML page
 //! ```
 //!
-//! A suite runs in virtual time: the cache is charged a measured price for each piece of its work
-//! ([`prices`]), and the same plan with the same prices gives the same bytes of output. There is no clock
-//! here: a program that measures prices brings one.
+//! On a modelled drive a suite runs in virtual time: the cache is charged a measured price for each piece
+//! of its work ([`prices`]), and the same plan with the same prices gives the same bytes of output. There is
+//! no clock here: a program that measures prices brings one, and so does a rig in real time.
 #![forbid(unsafe_code)]
 
 mod bed;
@@ -19,12 +19,14 @@ mod outcome;
 mod plan;
 pub mod prices;
 pub mod report;
+mod rig;
 mod suite;
 mod target;
 
 pub use bed::{Bed, Halt, Watch};
 pub use knee::{Knee, knee};
 pub use outcome::{Outcome, Row, Series};
-pub use plan::{AGE_OFF_MS, Plan, Suite};
-pub use suite::{QD1_READ, QD1_SATURATING, QD1_WRITE, run};
+pub use plan::{AGE_OFF_MS, Plan, Profile};
+pub use rig::{Modelled, Rig};
+pub use suite::{ALL, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, find, run, run_on};
 pub use target::{Target, TargetError};

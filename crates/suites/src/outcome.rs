@@ -96,8 +96,10 @@ pub struct Outcome {
     pub counters: Vec<(&'static str, u64)>,
     /// The suite ran to its end.
     pub complete: bool,
-    /// Virtual time that it took, in nanoseconds.
-    pub virtual_ns: u64,
+    /// Whose time it was: `virtual` or `real`.
+    pub time: &'static str,
+    /// What it took of that, in nanoseconds.
+    pub elapsed_ns: u64,
 }
 
 impl Outcome {
@@ -111,7 +113,8 @@ impl Outcome {
             drive: Vec::new(),
             counters: Vec::new(),
             complete: false,
-            virtual_ns: 0,
+            time: "virtual",
+            elapsed_ns: 0,
         }
     }
 

@@ -1,83 +1,23 @@
 //! What is to be done, as plain data.
 
 use crate::target::Target;
-use block::{CacheSpec, Size, WriteMode};
+use block::{CacheSpec, Size};
 use lane::Prices;
 use modelled::State;
 
-/// The suites.
+/// What a suite is called, and what it does if nothing else is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Suite {
-    /// Sequential and random, reads and writes, shallow and deep.
-    Corners,
-    /// Random writes over the whole drive after a fill: requests answered in each second.
-    Consistency,
-    /// Sequential writes to a drive that is clean, tortured, and trimmed.
-    Trim,
-    /// Sequential writes from the first byte to the last: the rate by position.
-    Seqfill,
-    /// Small random requests one at a time, and as many as the drive takes.
-    Qd1,
-}
-
-impl Suite {
-    /// Every suite.
-    pub const ALL: [Suite; 5] =
-        [Suite::Corners, Suite::Consistency, Suite::Trim, Suite::Seqfill, Suite::Qd1];
-
+pub struct Profile {
     /// Its word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Suite::Corners => "corners",
-            Suite::Consistency => "consistency",
-            Suite::Trim => "trim",
-            Suite::Seqfill => "seqfill",
-            Suite::Qd1 => "qd1",
-        }
-    }
-
+    pub name: &'static str,
+    /// What it does, in one line without a full stop.
+    pub about: &'static str,
     /// Whether the state of the drive before it may be chosen: the others bring it about themselves.
-    pub fn takes_state(self) -> bool {
-        matches!(self, Suite::Corners | Suite::Seqfill | Suite::Qd1)
-    }
-
-    /// How long its timed parts take if nothing else is asked for, in nanoseconds of virtual time.
-    pub fn time_ns(self) -> u64 {
-        let seconds = match self {
-            Suite::Corners => 5,
-            Suite::Consistency => 2000,
-            Suite::Trim => 1200,
-            Suite::Seqfill => 0,
-            Suite::Qd1 => 60,
-        };
-        seconds * 1_000_000_000
-    }
-
-    /// The part of the drive that it works on if nothing else is asked for; None: all of it.
-    pub fn span_bytes(self) -> Option<u64> {
-        match self {
-            Suite::Corners | Suite::Qd1 => Some(8 << 30),
-            _ => None,
-        }
-    }
-
-    /// The cache of so much memory that it puts in front if nothing else is asked for.
-    ///
-    /// A load of our own needs no proof that it flushes, so writes are absorbed from the first on.
-    /// `qd1` asks what absorbing can give at most: nothing is written out for its age or for the
-    /// sake of a flush that is never sent, and as much may be dirty as the engine allows.
-    pub fn cache(self, memory: Size) -> CacheSpec {
-        let spec = CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() };
-        match self {
-            Suite::Qd1 => CacheSpec {
-                dirty_bytes: Some(Size(memory.0 / 16 * 15)),
-                dirty_age_ms: AGE_OFF_MS,
-                flush_target_ms: 0,
-                ..spec
-            },
-            _ => spec,
-        }
-    }
+    pub takes_state: bool,
+    /// How long its timed parts take, in nanoseconds of its time; 0: it ends by itself.
+    pub time_ns: u64,
+    /// The part of the drive that it works on; None: all of it.
+    pub span_bytes: Option<u64>,
 }
 
 /// A `dirty_age` that no run reaches: a year.
@@ -87,7 +27,7 @@ pub const AGE_OFF_MS: u64 = 365 * 86_400_000;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Which suite.
-    pub suite: Suite,
+    pub suite: &'static Profile,
     /// On what.
     pub target: Target,
     /// With which cache in front; None: bare.
@@ -106,7 +46,7 @@ pub struct Plan {
 
 impl Plan {
     /// The suite as it is usually run.
-    pub fn new(suite: Suite, target: Target) -> Plan {
+    pub fn new(suite: &'static Profile, target: Target) -> Plan {
         Plan {
             suite,
             target,
@@ -114,8 +54,8 @@ impl Plan {
             prices: Prices::default(),
             state: State::Purged,
             spare_percent: 0,
-            span_bytes: suite.span_bytes(),
-            time_ns: suite.time_ns(),
+            span_bytes: suite.span_bytes,
+            time_ns: suite.time_ns,
         }
     }
 
@@ -124,8 +64,8 @@ impl Plan {
     /// # Errors
     /// What does not, and what to write instead.
     pub fn check(&self) -> Result<(), String> {
-        let name = self.suite.name();
-        if self.state != State::Purged && !self.suite.takes_state() {
+        let name = self.suite.name;
+        if self.state != State::Purged && !self.suite.takes_state {
             return Err(format!("--state {}: {name} brings its states about itself", self.state));
         }
         if self.spare_percent > 90 {
@@ -136,7 +76,7 @@ impl Plan {
             let what = format!("only {} to work on; give {name} at least 64 MiB", Size(span));
             return Err(format!("{}: {what}", self.target.text));
         }
-        if self.suite != Suite::Seqfill && self.time_ns == 0 {
+        if self.suite.time_ns > 0 && self.time_ns == 0 {
             return Err("--time 0: nothing would be measured".to_owned());
         }
         if let Some(cache) = &self.cache

@@ -5,14 +5,14 @@ use drives::{Model, Options};
 use std::fmt;
 use std::path::Path;
 
-/// A modelled drive, as it was asked for.
+/// What is tested, as it was asked for: a modelled drive, or what a rig brings along.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Target {
     /// As it was written.
     pub text: String,
-    /// Which model.
-    pub model: Model,
-    /// How it differs from others of that model.
+    /// Which model; None: the rig's own device.
+    pub model: Option<Model>,
+    /// How it differs from others of that model. All choices of a suite follow from its seed.
     pub options: Options,
 }
 
@@ -47,15 +47,26 @@ impl Target {
         }
         let model = called(models::model(&spec).map_err(refused)?);
         let options = models::options(&spec);
-        let target = Target { text: text.to_owned(), model, options };
         // Built once to see that the size fits: its memory is taken only as it is used.
-        target.model.drive(&options).map_err(|error| wrong(error.to_string()))?;
-        Ok(target)
+        model.drive(&options).map_err(|error| wrong(error.to_string()))?;
+        Ok(Target { text: text.to_owned(), model: Some(model), options })
+    }
+
+    /// The device of a rig: as people write it, and its size.
+    pub fn of_rig(text: &str, bytes: u64, seed: u64) -> Target {
+        let options = Options { seed, user_bytes: Some(bytes), ..Options::default() };
+        Target { text: text.to_owned(), model: None, options }
+    }
+
+    /// Its name in a report.
+    pub fn title(&self) -> &str {
+        self.model.as_ref().map_or(&self.text, |model| &model.title)
     }
 
     /// Bytes that the host sees.
     pub fn bytes(&self) -> u64 {
-        self.options.user_bytes.unwrap_or(self.model.user_bytes()) / 4096 * 4096
+        let models = || self.model.as_ref().map_or(0, Model::user_bytes);
+        self.options.user_bytes.unwrap_or_else(models) / 4096 * 4096
     }
 }
 

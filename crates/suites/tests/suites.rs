@@ -4,7 +4,9 @@ use block::{Size, WriteMode};
 use lane::Prices;
 use modelled::State;
 use std::cell::Cell;
-use suites::{Halt, Outcome, Plan, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch, report};
+use suites::{
+    Halt, Outcome, Plan, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch, find, report,
+};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -14,22 +16,27 @@ fn small() -> Target {
 }
 
 /// The suite on the small drive, short.
-fn plan(suite: Suite) -> Plan {
-    let time_ns = match suite {
-        Suite::Corners => SECOND / 10,
-        Suite::Qd1 => SECOND * 4 / 10,
-        Suite::Consistency => 12 * SECOND,
-        Suite::Trim => 20 * SECOND,
-        Suite::Seqfill => 0,
+fn plan(name: &str) -> Plan {
+    let time_ns = match name {
+        "corners" => SECOND / 10,
+        "qd1" => SECOND * 4 / 10,
+        "sizes" => SECOND / 50,
+        "consistency" => 12 * SECOND,
+        "trim" => 20 * SECOND,
+        _ => 0,
     };
-    let span_bytes = matches!(suite, Suite::Corners | Suite::Qd1).then_some(128 << 20);
-    Plan { time_ns, span_bytes, ..Plan::new(suite, small()) }
+    let span_bytes = ["corners", "qd1", "sizes"].contains(&name).then_some(128 << 20);
+    Plan { time_ns, span_bytes, ..Plan::new(suite(name).profile(), small()) }
 }
 
-fn cached(suite: Suite, memory: u64) -> Plan {
+fn suite(name: &str) -> &'static dyn Suite {
+    find(name).unwrap_or_else(|| panic!("no suite '{name}'"))
+}
+
+fn cached(name: &str, memory: u64) -> Plan {
     // About what a processor of today takes.
     let prices = Prices { ns: [300, 500, 400, 500, 400, 300, 500] };
-    Plan { cache: Some(suite.cache(Size(memory))), prices, ..plan(suite) }
+    Plan { cache: Some(suite(name).cache(Size(memory))), prices, ..plan(name) }
 }
 
 fn run(plan: &Plan) -> Outcome {
@@ -49,8 +56,24 @@ fn value(outcome: &Outcome, test: &str) -> f64 {
 }
 
 #[test]
+fn every_suite_is_found_by_its_name_and_described() {
+    let page = include_str!("../../../docs/SUITES.md");
+    for suite in suites::ALL {
+        let profile = suite.profile();
+        assert_eq!(find(profile.name).map(|found| found.profile()), Some(profile));
+        assert!(
+            page.contains(&format!("\n| `{}` |", profile.name)),
+            "{} in the table",
+            profile.name
+        );
+        assert!(!profile.about.is_empty() && !profile.about.ends_with('.'), "{}", profile.about);
+    }
+    assert!(find("corner").is_none());
+}
+
+#[test]
 fn seqfill_shows_where_turbowrite_ends() {
-    let outcome = run(&plan(Suite::Seqfill));
+    let outcome = run(&plan("seqfill"));
     // A superblock of the SLC area is 1.4 MB: the area is that much larger at most, and the curve
     // counts in steps of 8.4 MB.
     let knee = value(&outcome, "knee");
@@ -67,7 +90,7 @@ fn seqfill_shows_where_turbowrite_ends() {
 #[test]
 fn what_was_done_to_the_drive_before_shows() {
     let rate = |state| {
-        let outcome = run(&Plan { state, ..plan(Suite::Seqfill) });
+        let outcome = run(&Plan { state, ..plan("seqfill") });
         assert!(outcome.method[0].starts_with("The drive was purged"), "{:?}", outcome.method);
         assert_eq!(report::json(&outcome)["state"], state.name());
         outcome.rows[0].value
@@ -80,14 +103,14 @@ fn what_was_done_to_the_drive_before_shows() {
 
 #[test]
 fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
-    let outcome = run(&plan(Suite::Consistency));
+    let outcome = run(&plan("consistency"));
     let curve = &outcome.series[0].values;
     assert_eq!(curve.len(), 12);
     let steady = curve[8..].iter().sum::<f64>() / 4.0;
     assert!(curve[0] > 2.0 * steady, "{} at first, {steady} at last", curve[0]);
     let least = value(&outcome, "all seconds, least of a second");
     assert!(least > 0.0 && least <= value(&outcome, "all seconds, 1st percentile of a second"));
-    let spared = run(&Plan { spare_percent: 25, ..plan(Suite::Consistency) });
+    let spared = run(&Plan { spare_percent: 25, ..plan("consistency") });
     assert!(spared.plan.span() <= outcome.plan.span() * 3 / 4);
     let raised = spared.series[0].values[8..].iter().sum::<f64>() / 4.0;
     assert!(raised > 1.3 * steady, "{raised} with spare area, {steady} without");
@@ -103,7 +126,7 @@ fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
 
 #[test]
 fn trim_brings_back_what_torture_took() {
-    let outcome = run(&plan(Suite::Trim));
+    let outcome = run(&plan("trim"));
     let pass = |name: &str| value(&outcome, &format!("{name}: sequential 128 KiB write"));
     let (clean, dirty, trimmed) = (pass("clean"), pass("dirty"), pass("trimmed"));
     assert!(dirty < 0.8 * clean, "{clean} clean, {dirty} dirty");
@@ -115,8 +138,8 @@ fn trim_brings_back_what_torture_took() {
 
 #[test]
 fn one_at_a_time_is_faster_behind_the_cache() {
-    let bare = run(&plan(Suite::Qd1));
-    let behind = run(&cached(Suite::Qd1, 64 << 20));
+    let bare = run(&plan("qd1"));
+    let behind = run(&cached("qd1", 64 << 20));
     // The real drive's figure, which the model was given: 43.5 us.
     let mean = row(&bare, QD1_WRITE).latency.as_ref().expect("latencies").mean_ns();
     assert!((mean / 43_500.0 - 1.0).abs() < 0.1, "{mean}");
@@ -139,13 +162,13 @@ fn one_at_a_time_is_faster_behind_the_cache() {
 
 #[test]
 fn corners_show_depth_and_warmth() {
-    let bare = run(&plan(Suite::Corners));
+    let bare = run(&plan("corners"));
     assert_eq!(bare.rows.len(), 15);
     let read = |outcome: &Outcome, depth| value(outcome, &format!("read, random 4 KiB, QD{depth}"));
     assert!(read(&bare, 4) > 1.5 * read(&bare, 1), "dies work at the same time");
     assert!(bare.rows.iter().all(|row| row.cold.is_none() && row.ceiling.is_none()));
     // All of the span fits: warm reads come from memory, cold ones from the drive.
-    let behind = run(&cached(Suite::Corners, 256 << 20));
+    let behind = run(&cached("corners", 256 << 20));
     let test = "read, random 4 KiB, QD1";
     let twice: Vec<&Row> = behind.rows.iter().filter(|row| row.test == test).collect();
     assert_eq!(twice.iter().map(|row| row.cold).collect::<Vec<_>>(), [Some(true), Some(false)]);
@@ -159,9 +182,30 @@ fn corners_show_depth_and_warmth() {
 }
 
 #[test]
+fn sizes_show_what_a_transfer_costs() {
+    let bare = run(&plan("sizes"));
+    assert_eq!(bare.rows.len(), 30, "512 bytes to 8 MiB, written and read");
+    let rate = |outcome: &Outcome, direction, size| value(outcome, &format!("{direction}, {size}"));
+    for direction in ["write", "read"] {
+        let small = rate(&bare, direction, "512 B");
+        let (page, large) = (rate(&bare, direction, "4 KiB"), rate(&bare, direction, "1 MiB"));
+        assert!(large > page && page > 1.5 * small, "{direction}: {small}, {page}, {large}");
+    }
+    assert!(report::page(&bare).contains(" on; it reads "), "the verdict");
+    // A file that fits in the cache is still written to the drive, and read from it.
+    let behind = run(&cached("sizes", 64 << 20));
+    for direction in ["write", "read"] {
+        let most = rate(&bare, direction, "8 MiB");
+        let cached = rate(&behind, direction, "8 MiB");
+        assert!(cached < 1.2 * most, "{direction}: {cached} against {most}");
+    }
+    assert!(behind.rows.iter().all(|row| row.cold == row.test.starts_with("read").then_some(true)));
+}
+
+#[test]
 fn write_modes_reach_the_engine() {
     let through = |mode| {
-        let mut plan = cached(Suite::Qd1, 64 << 20);
+        let mut plan = cached("qd1", 64 << 20);
         plan.cache.as_mut().expect("cached").write = mode;
         value(&run(&plan), QD1_WRITE)
     };
@@ -170,7 +214,7 @@ fn write_modes_reach_the_engine() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
-    for plan in [plan(Suite::Consistency), cached(Suite::Qd1, 64 << 20)] {
+    for plan in [plan("consistency"), cached("qd1", 64 << 20)] {
         let told = |plan: &Plan| {
             let outcome = run(plan);
             (report::json(&outcome).to_string(), report::text(&outcome), report::page(&outcome))
@@ -185,7 +229,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
 
 #[test]
 fn the_object_has_the_keys_that_are_promised() {
-    let outcome = run(&cached(Suite::Corners, 64 << 20));
+    let outcome = run(&cached("corners", 64 << 20));
     let told = report::json(&outcome);
     assert_eq!(told["schema"], "overdrive.bench/1");
     assert_eq!((&told["suite"], &told["cached"]), (&"corners".into(), &true.into()));
@@ -210,7 +254,7 @@ fn the_object_has_the_keys_that_are_promised() {
 
 #[test]
 fn the_page_stands_alone_and_its_plots_are_those_of_the_reviews() {
-    let mut outcome = run(&Plan { time_ns: SECOND, ..plan(Suite::Consistency) });
+    let mut outcome = run(&Plan { time_ns: SECOND, ..plan("consistency") });
     // Drawn from the series alone, so a long run need not be run for it.
     outcome.series[0].values = (0..1500).map(|second| f64::from(second % 7) * 1000.0).collect();
     let page = report::page(&outcome);
@@ -239,13 +283,13 @@ impl Watch for Impatient {
 
 #[test]
 fn an_interrupted_suite_tells_what_it_has() {
-    let whole = run(&plan(Suite::Trim));
+    let whole = run(&plan("trim"));
     // No watch is that patient: it counts the looks.
     let mut patient = Impatient(Cell::new(u32::MAX));
-    assert_eq!(suites::run(&plan(Suite::Trim), &mut patient).1, Ok(()));
+    assert_eq!(suites::run(&plan("trim"), &mut patient).1, Ok(()));
     let looks = u32::MAX - patient.0.get();
     let soon = Impatient(Cell::new(looks * 2 / 3));
-    let (outcome, ended) = suites::run(&plan(Suite::Trim), &mut { soon });
+    let (outcome, ended) = suites::run(&plan("trim"), &mut { soon });
     assert_eq!(ended, Err(Halt::Interrupted));
     assert!(!outcome.complete && !outcome.rows.is_empty() && outcome.rows.len() < whole.rows.len());
     assert!(outcome.rows.last().is_some_and(|row| row.partial));
@@ -254,7 +298,7 @@ fn an_interrupted_suite_tells_what_it_has() {
     assert!(report::text(&outcome).contains("interrupted"));
     assert!(report::page(&outcome).contains("Interrupted"));
     // At the first look there is nothing yet, and that is told as well.
-    let steady = Plan { state: State::Steady, ..plan(Suite::Qd1) };
+    let steady = Plan { state: State::Steady, ..plan("qd1") };
     let (nothing, ended) = suites::run(&steady, &mut Impatient(Cell::new(0)));
     assert_eq!((ended, nothing.rows.len()), (Err(Halt::Interrupted), 0));
     assert!(report::page(&nothing).contains("0 tests"));
@@ -263,11 +307,11 @@ fn an_interrupted_suite_tells_what_it_has() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (wrong, says) in [
-        (Plan { spare_percent: 91, ..plan(Suite::Consistency) }, "--spare 91"),
-        (Plan { state: State::Steady, ..plan(Suite::Trim) }, "--state steady"),
-        (Plan { span_bytes: Some(1 << 20), ..plan(Suite::Corners) }, "64 MiB"),
-        (Plan { time_ns: 0, ..plan(Suite::Qd1) }, "--time 0"),
-        (cached(Suite::Qd1, 4096), "at least 1 MiB"),
+        (Plan { spare_percent: 91, ..plan("consistency") }, "--spare 91"),
+        (Plan { state: State::Steady, ..plan("trim") }, "--state steady"),
+        (Plan { span_bytes: Some(1 << 20), ..plan("corners") }, "64 MiB"),
+        (Plan { time_ns: 0, ..plan("qd1") }, "--time 0"),
+        (cached("qd1", 4096), "at least 1 MiB"),
     ] {
         let (outcome, ended) = suites::run(&wrong, &mut ());
         assert!(outcome.rows.is_empty());

@@ -4,15 +4,16 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 25] = [
+const ALLOWED: [(&str, &[&str]); 26] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
     ("histogram", &["lane"]),
+    ("trace", &[]),
     ("block", &["lane"]),
     ("policy", &[]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram"]),
-    ("layers", &["allocations", "lane", "block"]),
+    ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
     // Its tests put the cache in front of a drive.
@@ -23,7 +24,8 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     // Its tests serve parts of blocks, which a layer does.
     ("nbd", &["lane", "block", "layers", "export"]),
     ("holder", &["lane", "block", "cache", "uring"]),
-    ("load", &["lane", "block", "layers"]),
+    // Its tests record what passes, and replay it.
+    ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),
     ("crash", &["lane", "block", "cache", "layers", "pool"]),
     ("devices", &["lane", "block", "drives"]),
@@ -35,8 +37,9 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     ("xtask", &[]),
 ];
 
+// Its tests run suites on a ring's lane, and record what passes there.
 const SUITES: &[&str] =
-    &["lane", "block", "cache", "layers", "drives", "modelled", "models", "load"];
+    &["lane", "block", "cache", "layers", "drives", "modelled", "models", "load", "trace", "uring"];
 const STACK: &[&str] = &[
     "lane", "block", "cache", "layers", "pool", "drives", "modelled", "models", "uring", "holder",
 ];
@@ -78,6 +81,7 @@ const FIGURES: &[&str] = &[
     "stack",
     "daemon",
     "load",
+    "trace",
     "suites",
     "overdrive",
 ];

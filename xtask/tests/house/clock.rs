@@ -3,7 +3,7 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "lane",
     "histogram",
     "block",
@@ -18,6 +18,7 @@ const PURE: [&str; 14] = [
     "crash",
     "load",
     "suites",
+    "trace",
 ];
 
 /// Words that may stand nowhere in them.

@@ -5,6 +5,7 @@
 mod client;
 mod server;
 pub mod statistics;
+pub mod under;
 pub mod words;
 
 pub use client::{Daemon, Roll, Silent, call_roll, pause};

@@ -7,6 +7,7 @@
 
 mod catalogue;
 mod derived;
+mod disk;
 mod flash;
 
 pub use derived::{Derived, Predicted, predicted};
@@ -184,7 +185,9 @@ impl Model {
                 let drive = flash.drive(options).map_err(|fault| self.wrong(fault))?;
                 Drive::Flash(Box::new(drive))
             }
-            Kind::Disk(disk) => Drive::Disk(Disk::new(disk, options)),
+            Kind::Disk(disk) => {
+                Drive::Disk(Disk::new(disk, options.user_bytes.unwrap_or(disk.user_bytes)))
+            }
         })
     }
 

@@ -13,7 +13,7 @@ mod replay;
 pub(crate) use null::NullServer;
 pub(crate) use paced::Paced;
 pub(crate) use pipeline::{Run, Window};
-pub(crate) use replay::{Replayed, Timed};
+pub(crate) use replay::Replayed;
 
 use crate::sides::wall_ns;
 use anyhow::{Result, ensure};

@@ -1,26 +1,16 @@
-//! A load whose every request is due at a moment of its own, whatever the answers do.
+//! A source's steps over a socket, each when it is due, whatever the answers do.
 
 use super::Client;
 use crate::latencies::{Latencies, Spread};
 use crate::sides::wall_ns;
 use anyhow::{Result, ensure};
+use block::SECTOR;
 use lane::Random;
+use load::{Source, Step};
 use nbd::client::Event;
 use nbd::codec::*;
 use std::time::Duration;
-
-/// A request and when it is due.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Timed {
-    /// From the start of the load, in nanoseconds.
-    pub(crate) due_ns: u64,
-    /// Where, in bytes.
-    pub(crate) offset: u64,
-    /// How much, in bytes.
-    pub(crate) length: u32,
-    /// A read, or else a write.
-    pub(crate) is_read: bool,
-}
+use trace::Operation;
 
 /// What a replay came to.
 #[derive(Clone, Copy)]
@@ -38,10 +28,40 @@ const OUT_BYTES_MAX: usize = 4 << 20;
 /// The last moments before a request is due are not slept through.
 const SPIN_NS: u64 = 200_000;
 
+/// A step as the protocol has it.
+struct Asked {
+    due_ns: u64,
+    header: RequestHeader,
+}
+
+impl Asked {
+    /// The step with this number; one without a time is due at once.
+    fn new(number: usize, step: &Step) -> Asked {
+        let fua = |is_set| if is_set { NBD_CMD_FLAG_FUA } else { 0 };
+        let (command, flags) = match step.operation {
+            Operation::Read => (NBD_CMD_READ, 0),
+            Operation::Write { fua: is_set } => (NBD_CMD_WRITE, fua(is_set)),
+            Operation::Flush => (NBD_CMD_FLUSH, 0),
+            Operation::Discard => (NBD_CMD_TRIM, 0),
+            Operation::Advise => (NBD_CMD_CACHE, 0),
+            Operation::Zero { fua: is_set, may_unmap } => {
+                let no_hole = if may_unmap { 0 } else { NBD_CMD_FLAG_NO_HOLE };
+                (NBD_CMD_WRITE_ZEROES, fua(is_set) | no_hole)
+            }
+        };
+        let (offset, length) = match step.operation {
+            Operation::Flush => (0, 0),
+            _ => (step.at.first * SECTOR, step.at.count * SECTOR as u32),
+        };
+        let header = RequestHeader { flags, command, cookie: number as u64, offset, length };
+        Asked { due_ns: step.due_ns.unwrap_or(0), header }
+    }
+}
+
 /// A replay that is under way.
 struct Replay<'a> {
     client: &'a mut Client,
-    requests: &'a [Timed],
+    requests: Vec<Asked>,
     start_ns: u64,
     /// The next request to be queued.
     next: usize,
@@ -51,12 +71,16 @@ struct Replay<'a> {
 }
 
 impl Client {
-    /// Sends every request when it is due, as far as the server takes it, and flushes in the end.
+    /// Sends every step when it is due, as far as the server takes it, and flushes in the end. The steps are taken
+    /// from the source before the first is sent.
     ///
     /// # Errors
     /// If the server refuses one, or the connection breaks.
-    pub(crate) fn replay(&mut self, requests: &[Timed]) -> Result<Replayed> {
-        let longest = requests.iter().map(|request| request.length).max().unwrap_or(0);
+    pub(crate) fn replay(&mut self, source: &mut dyn Source) -> Result<Replayed> {
+        let steps = std::iter::from_fn(|| source.next()).enumerate();
+        let requests: Vec<Asked> = steps.map(|(number, step)| Asked::new(number, &step)).collect();
+        let written = requests.iter().filter(|asked| asked.header.command == NBD_CMD_WRITE);
+        let longest = written.map(|asked| asked.header.length).max().unwrap_or(0);
         let mut random = Random::new(7);
         let mut payload = vec![0; longest as usize];
         payload.chunks_mut(8).for_each(|chunk| {
@@ -101,12 +125,9 @@ impl Replay<'_> {
             && request.due_ns <= now_ns
             && connection.queued_bytes() < OUT_BYTES_MAX
         {
-            let command = if request.is_read { NBD_CMD_READ } else { NBD_CMD_WRITE };
-            let cookie = self.next as u64;
-            let (offset, length) = (request.offset, request.length);
-            let out = connection.ask(&RequestHeader { flags: 0, command, cookie, offset, length });
-            if !request.is_read {
-                out.extend_from_slice(&self.payload[..length as usize]);
+            let out = connection.ask(&request.header);
+            if request.header.command == NBD_CMD_WRITE {
+                out.extend_from_slice(&self.payload[..request.header.length as usize]);
             }
             self.next += 1;
         }
@@ -121,7 +142,7 @@ impl Replay<'_> {
         while let Some(event) = self.client.connection.event()? {
             let Event::Done { cookie, error } = event else { continue };
             let request = &self.requests[cookie as usize];
-            let Timed { offset, length, .. } = request;
+            let RequestHeader { offset, length, .. } = &request.header;
             let name = error_name(error);
             ensure!(error == 0, "the server answers {length} bytes at {offset} with {name}");
             self.answered += 1;

@@ -13,7 +13,7 @@ mod report;
 mod rows;
 
 use crate::prices::{self, PriceList};
-use crate::trace::Trace;
+use crate::trace;
 use anyhow::{Result, ensure};
 use device::Speed;
 use jobs::{Job, run_all};
@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     /// Print the rows' names.
     #[arg(long)]
     list: bool,
-    /// A trace to be replayed, in MQSim's ASCII format, also packed by xz. Without this the default one, if it
-    /// is there.
+    /// A trace to be replayed: a recording, or MQSim's ASCII format, also packed by xz. Without this the default
+    /// one, if it is there.
     #[arg(long)]
     trace: Option<PathBuf>,
     /// What the engine's work costs, like hit=100,miss=50,...; by default measured first.
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         rows.iter().map(|row| &row.name).chain(&replays).for_each(|name| println!("{name}"));
         return Ok(());
     }
-    let trace = if replays.is_empty() { None } else { Trace::find(arguments.trace.as_deref())? };
+    let trace = if replays.is_empty() { None } else { trace::find(arguments.trace.as_deref())? };
     let prices = match arguments.prices {
         Some(prices) => prices,
         None => prices::measure(256),
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Ok(())
     })?;
     let mut all = rows.len();
-    if let Some(trace) = &trace {
+    if let Some(trace) = trace {
         missed.extend(replay::run(trace, prices.0, &replays)?);
         all += replays.len();
     }

@@ -8,22 +8,20 @@ use super::device::{Speed, drive};
 use super::load::{SPAN, attach, drain};
 use super::report::{at_least, at_most, tell_spreads};
 use super::rows::{GIB, spec};
-use crate::client::Timed;
-use crate::latencies::{Latencies, Spread};
-use crate::trace::Trace;
-use anyhow::Result;
-use block::{Buf, Extent, Request, Stack};
+use crate::latencies::Spread;
+use anyhow::{Result, ensure};
+use block::Stack;
 use cache::BLOCK_SECTORS;
-use lane::{Lane, Prices, World};
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use lane::{Prices, World};
+use load::{End, Replay, Running, Source, Terms};
+use trace::Trace;
 
 /// Rows: the trace this many times faster than it was recorded.
 const FASTER: [u64; 3] = [1, 2, 4];
 /// A tenth of a second as recorded, so that a run is some seconds long.
 const REPETITIONS: u64 = 64;
 /// So many requests are under way at a time at most, as from two deep queues; then the next ones are late.
-const UNDER_WAY: usize = 256;
+const UNDER_WAY: u32 = 256;
 
 /// What a run found.
 struct Found {
@@ -35,77 +33,24 @@ struct Found {
     write: Spread,
 }
 
-struct Replay {
-    lane: Lane,
-    stack: Stack,
-    requests: Rc<[Timed]>,
-    next: Cell<usize>,
-    riding: Cell<usize>,
-    read: RefCell<Latencies>,
-    write: RefCell<Latencies>,
-}
-
-impl Replay {
-    /// Takes the next request, waits until it is due, sends it: again and again.
-    async fn ride(&self) {
-        loop {
-            let number = self.next.get();
-            let Some(timed) = self.requests.get(number) else { break };
-            self.next.set(number + 1);
-            if timed.due_ns > self.lane.now() {
-                self.lane.sleep_until(timed.due_ns).await;
-            }
-            self.request(timed).await;
-            self.lane.rest().await;
-        }
-        self.riding.set(self.riding.get() - 1);
-    }
-
-    async fn request(&self, timed: &Timed) {
-        let at = Extent::new(timed.offset / 512, timed.length / 512);
-        let buffer = Buf::new(at.count, 0);
-        let (request, latencies) = match timed.is_read {
-            true => (Request::Read { at, into: buffer }, &self.read),
-            false => (Request::Write { at, from: buffer, fua: false }, &self.write),
-        };
-        let result = match self.stack.try_now(&request) {
-            Some(result) => result,
-            None => self.stack.run(request).await,
-        };
-        result.expect("this drive does not fail");
-        latencies.borrow_mut().note(self.lane.now() - timed.due_ns);
-    }
-}
-
-/// Replays on a fresh drive, behind a cache or bare.
-fn replay(requests: &Rc<[Timed]>, prices: Prices, is_cached: bool) -> Result<Found> {
+/// Runs a source on a fresh drive, behind a cache or bare.
+fn replay(source: impl Source + 'static, prices: Prices, is_cached: bool) -> Result<Found> {
     let mut world = World::timed(if is_cached { prices } else { Prices::default() });
     let lane = world.lane();
     let below = drive(&lane, SPAN * u64::from(BLOCK_SECTORS), Speed::Steady);
     let spec = is_cached.then(|| spec(GIB));
     let cache = spec.map(|spec| attach(&lane, &spec, below.clone())).transpose()?;
     let stack = cache.clone().map_or(below, |cache| Stack::new(&lane, cache));
-    let replay = Rc::new(Replay {
-        lane: lane.clone(),
-        stack: stack.clone(),
-        requests: requests.clone(),
-        next: Cell::new(0),
-        riding: Cell::new(UNDER_WAY),
-        read: RefCell::default(),
-        write: RefCell::default(),
-    });
-    for _ in 0..UNDER_WAY {
-        let replay = replay.clone();
-        lane.spawn(async move { replay.ride().await }).expect("a lane has room for its riders");
-    }
-    world.run_until(|| replay.riding.get() == 0);
-    let answered_ns = lane.now();
+    let running = Running::of(&stack, source, Terms::depth(UNDER_WAY))?;
+    world.run_until(|| running.is_done());
+    let record = running.record();
+    ensure!(record.end == End::Limit, "the replay ended with {:?}", record.end);
     drain(&mut world, &lane, &stack, cache.as_ref());
     Ok(Found {
-        answered_ns,
+        answered_ns: record.end_ns,
         took_ns: lane.now(),
-        read: replay.read.take().spread(),
-        write: replay.write.take().spread(),
+        read: Spread::of(&record.reads),
+        write: Spread::of(&record.writes),
     })
 }
 
@@ -118,17 +63,17 @@ pub(super) fn names() -> Vec<String> {
 ///
 /// # Errors
 /// If the trace is too large for the drive.
-pub(super) fn run(trace: &Trace, prices: Prices, wanted: &[String]) -> Result<Vec<String>> {
+pub(super) fn run(trace: Trace, prices: Prices, wanted: &[String]) -> Result<Vec<String>> {
+    let recorded = Replay::new(trace, SPAN * 4096, REPETITIONS)?;
     let mut missed = Vec::new();
     for (times, name) in FASTER.into_iter().zip(names()) {
         if !wanted.contains(&name) {
             continue;
         }
-        let mut requests = trace.schedule(SPAN * 4096, REPETITIONS)?;
-        requests.iter_mut().for_each(|timed| timed.due_ns /= times);
-        let requests: Rc<[Timed]> = requests.into();
-        let [bare, cached] = [replay(&requests, prices, false)?, replay(&requests, prices, true)?];
-        if !tell(&name, &requests, &cached, &bare) {
+        let source = recorded.clone().faster(times);
+        let bare = replay(source.clone(), prices, false)?;
+        let cached = replay(source.clone(), prices, true)?;
+        if !tell(&name, &source, &cached, &bare) {
             missed.push(name);
         }
     }
@@ -136,12 +81,12 @@ pub(super) fn run(trace: &Trace, prices: Prices, wanted: &[String]) -> Result<Ve
 }
 
 /// Prints a row. True: it reached what it must.
-fn tell(name: &str, requests: &[Timed], cached: &Found, bare: &Found) -> bool {
-    let due_ns = requests.last().map_or(0, |timed| timed.due_ns);
+fn tell(name: &str, source: &Replay, cached: &Found, bare: &Found) -> bool {
+    let due_ns = source.last_due_ns();
     println!(
         "\n{name}: {} requests, due within {:.2} s; answered within {:.3} s, bare {:.3} s; durable {:.3} s, \
          bare {:.3} s",
-        requests.len(),
+        source.steps(),
         due_ns as f64 / 1e9,
         cached.answered_ns as f64 / 1e9,
         bare.answered_ns as f64 / 1e9,
@@ -171,27 +116,27 @@ mod tests {
     use super::*;
 
     /// Writes of a block each, so many nanoseconds apart.
-    fn writes(apart_ns: u64) -> Rc<[Timed]> {
-        let one = |number: u64| Timed {
-            due_ns: number * apart_ns,
-            offset: number * 7919 % 4096 * 4096,
-            length: 4096,
-            is_read: false,
+    fn writes(apart_ns: u64) -> Replay {
+        let line = |number: u64| {
+            let (time_ns, sector) = (number * apart_ns, number * 7919 % 4096 * 8);
+            format!("{time_ns} 0 {sector} 8 0\n")
         };
-        (0..4000).map(one).collect()
+        let text: String = (0..4000).map(line).collect();
+        let trace = Trace::parse(text.as_bytes()).expect("a trace");
+        Replay::new(trace, SPAN * 4096, 1).expect("room")
     }
 
     #[test]
     fn a_drive_keeps_up_or_falls_behind_and_lateness_is_from_when_it_was_due() {
         let prices = Prices::default();
-        let slow = replay(&writes(100_000), prices, false).expect("nothing is asked");
+        let slow = replay(writes(100_000), prices, false).expect("nothing is asked");
         assert_eq!((slow.write.quantiles[0], slow.write.max), (43_877, 43_877));
         assert_eq!(slow.answered_ns, 3999 * 100_000 + 43_877);
         // A write takes 15 us of the drive, and one comes every 5.
-        let fast = replay(&writes(5000), prices, false).expect("nothing is asked");
+        let fast = replay(writes(5000), prices, false).expect("nothing is asked");
         assert!((4000 * 15_000..4010 * 15_000).contains(&fast.answered_ns));
         assert!(fast.write.max > 3900 * 10_000);
-        let cached = replay(&writes(5000), prices, true).expect("nothing is asked");
+        let cached = replay(writes(5000), prices, true).expect("nothing is asked");
         assert!(cached.answered_ns < fast.answered_ns / 2, "the buffer takes it as it comes");
         assert!(cached.took_ns > cached.answered_ns, "and writes it out then");
     }

@@ -4,5 +4,6 @@ mod common;
 mod delay;
 mod faults;
 mod plain;
+mod record;
 mod unaligned;
 mod valve;

@@ -1,5 +1,6 @@
 //! `overdrive bench`: the suites of the lab on modelled drives, bare or behind the cache.
 
+mod choice;
 mod output;
 mod prices;
 mod watch;
@@ -13,7 +14,7 @@ use modelled::State;
 use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use suites::{Halt, Plan, Target};
+use suites::{Halt, Plan, Suite, Target};
 
 /// Run a test suite on a modelled drive, in virtual time, bare or behind the cache.
 ///
@@ -34,7 +35,8 @@ use suites::{Halt, Plan, Target};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// What is tested.
-    suite: Suite,
+    #[arg(value_parser = choice::suites())]
+    suite: &'static dyn Suite,
 
     /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow.
     target: String,
@@ -51,20 +53,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// What was done to the drive before (corners, seqfill, qd1).
-    #[arg(long, value_enum, default_value_t = Before::Fresh)]
+    #[arg(long, value_enum, default_value_t = Before::Fresh, help = choice::state_help())]
     state: Before,
 
     /// Leave so many percent of the drive unused, as if it had more spare area.
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     spare: u32,
 
-    /// Work on the first so many bytes only [default: 8 GiB for corners and qd1, else all].
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, help = choice::span_help())]
     span: Option<Size>,
 
-    /// How long the timed parts take [default: corners 5s, qd1 60s, trim 1200s, consistency 2000s].
-    #[arg(long, value_name = "TIME", value_parser = units::time_us)]
+    #[arg(long, value_name = "TIME", value_parser = units::time_us, help = choice::time_help())]
     time: Option<u64>,
 
     #[command(flatten)]
@@ -73,20 +72,6 @@ pub(crate) struct Arguments {
     /// What the cache's work costs: a price list (as in the JSON), or 'measure' to measure it anew.
     #[arg(long, value_name = "FILE", requires = "cache")]
     prices: Option<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Suite {
-    /// Sequential and random, reads and writes, one at a time and many.
-    Corners,
-    /// Random writes over a full drive for 2,000 s: requests answered in each second.
-    Consistency,
-    /// Sequential writes: the drive clean, tortured, trimmed.
-    Trim,
-    /// Sequential writes from the first byte to the last: the rate by position.
-    Seqfill,
-    /// Random requests of 4 KiB one at a time.
-    Qd1,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,26 +89,13 @@ enum Before {
     Trimmed,
 }
 
-impl Suite {
-    fn suite(self) -> suites::Suite {
-        match self {
-            Suite::Corners => suites::Suite::Corners,
-            Suite::Consistency => suites::Suite::Consistency,
-            Suite::Trim => suites::Suite::Trim,
-            Suite::Seqfill => suites::Suite::Seqfill,
-            Suite::Qd1 => suites::Suite::Qd1,
-        }
-    }
-}
-
 impl Arguments {
     fn plan(&self) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let target = Target::parse(&self.target).map_err(|error| usage(error.to_string()))?;
-        let suite = self.suite.suite();
-        let usual = Plan::new(suite, target);
+        let usual = Plan::new(self.suite.profile(), target);
         let plan = Plan {
-            cache: self.cache.map(|memory| self.cache_of(suite.cache(memory))),
+            cache: self.cache.map(|memory| self.cache_of(self.suite.cache(memory))),
             state: match self.state {
                 Before::Fresh => State::Purged,
                 Before::Filled => State::Filled,
@@ -178,7 +150,7 @@ fn failure(plan: &Plan, halt: &Halt) -> Failure {
         Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested so"),
     };
     let message = match halt {
-        Halt::Interrupted => format!("{}: {what}", plan.suite.name()),
+        Halt::Interrupted => format!("{}: {what}", plan.suite.name),
         told => format!("{}: {what}: {told}", plan.target.text),
     };
     Failure::new(exit, message)

@@ -23,7 +23,7 @@ pub(super) fn run(model: &Model) -> Result<Aged, Failure> {
 }
 
 pub(super) fn as_json(aged: &Aged) -> Value {
-    let attributes: Vec<Value> = aged.attributes.iter().map(super::health::modelled).collect();
+    let attributes: Vec<Value> = aged.attributes.iter().map(super::report::modelled).collect();
     json!({
         "overwrites": aged.overwrites,
         "steady": aged.steady,
@@ -64,6 +64,6 @@ pub(super) fn as_text(aged: &Aged, model: &Model) -> String {
         None => line("WA, by theory", "these victims have no closed form".to_owned()),
     }
     text.push('\n');
-    text.push_str(&super::health::table(&aged.attributes));
+    text.push_str(&super::report::table(&aged.attributes));
     text
 }

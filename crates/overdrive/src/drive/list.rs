@@ -2,7 +2,7 @@
 
 use super::columns::{self, Cell, Column, Style};
 use clap::ValueEnum;
-use daemon::control::call_roll;
+use daemon::control::under;
 use devices::{Device, Roots, devices};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
@@ -63,21 +63,6 @@ impl Column<Device> for Heading {
     }
 }
 
-/// Adds the volumes of this user that are served from a device.
-fn add_volumes(devices: &mut [Device]) {
-    for (_, rows) in call_roll(&daemon::runtime_directory()).answered {
-        for row in rows {
-            let path = std::fs::canonicalize(&row.backing).unwrap_or_default();
-            let device = devices.iter_mut().find(|device| {
-                path.strip_prefix("/dev").is_ok_and(|name| name.as_os_str() == device.name.as_str())
-            });
-            if let Some(device) = device {
-                device.uses.push(format!("overdrive:{}", row.name));
-            }
-        }
-    }
-}
-
 fn as_json(device: &Device) -> Value {
     json!({
         "name": device.name,
@@ -99,7 +84,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Failure::new(Exit::Io, message)
     })?;
     found.retain(|device| options.all || device.size_bytes > 0);
-    add_volumes(&mut found);
+    for (name, volume) in under::devices() {
+        if let Some(device) = found.iter_mut().find(|device| device.name == name) {
+            device.uses.push(format!("overdrive:{volume}"));
+        }
+    }
     if options.style.json {
         let drives: Vec<Value> = found.iter().map(as_json).collect();
         daemon::say!("{}", json!({ "schema": "overdrive.drive.list/1", "drives": drives }));

@@ -4,9 +4,10 @@ mod age;
 mod columns;
 mod health;
 mod list;
+mod members;
 mod modelled;
 mod models;
-mod served;
+mod report;
 mod show;
 
 use clap::Subcommand;

@@ -1,23 +1,32 @@
 //! The health of a modelled drive that is served, in the same form as a real one's, and what theory says
 //! of its write amplification.
 
-use super::health::{as_json, as_text};
+use super::report::{as_json, as_text};
 use block::Size;
 use daemon::control::statistics::{Attribute, Flash, Lately, Model};
+use daemon::control::under::Served;
 use daemon::control::words::Row;
 use devices::{Line, Report};
 use drives::{Predicted, predicted};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
+use std::process::ExitCode;
 
 /// What the closed forms are about.
 const ASSUMED: &str = "4 KiB writes, uniformly at random over all of a full drive, in steady state";
 
+/// Prints what a modelled drive says.
+pub(super) fn run(mut served: Served, as_object: bool) -> Result<ExitCode, Failure> {
+    let told = served.stats()?;
+    print(served.row(), told.model.as_ref(), as_object)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Prints what the daemon has told of its drive.
 ///
 /// Errors: it has told of none that has SMART.
-pub(super) fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failure> {
+fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failure> {
     let title = model.map_or(&row.backing, |model| &model.title);
     let flash = model.and_then(|model| Some((model, model.flash.as_ref()?)));
     let report = flash.and_then(|(model, flash)| report(model, flash));

@@ -74,7 +74,7 @@ impl Column<Model> for Heading {
         match self {
             Heading::Name => text(&model.name),
             Heading::Title => text(&model.title),
-            Heading::Kind => text(kind(model)),
+            Heading::Kind => text(show::kind(model)),
             Heading::Capacity => Cell::Size(model.user_bytes()),
             Heading::Interface => text(&model.about.interface),
             Heading::Nand => text(&model.about.nand),
@@ -91,14 +91,6 @@ impl Column<Model> for Heading {
                 Cell::Number(Some(f64::from(model.about.year)).filter(|year| *year > 0.0))
             }
         }
-    }
-}
-
-/// The word for a model's kind.
-pub(super) fn kind(model: &Model) -> &'static str {
-    match model.kind {
-        Kind::Flash(_) => "flash",
-        Kind::Disk(_) => "disk",
     }
 }
 

@@ -1,10 +1,17 @@
 //! One model with all its numbers, each with its source, and what follows from them.
 
-use super::models::kind;
 use block::Size;
 use drives::{Derived, Fact, FlashModel, Kind, Model};
 use serde_json::{Value, json};
 use std::fmt::Write;
+
+/// The word for a model's kind.
+pub(super) fn kind(model: &Model) -> &'static str {
+    match model.kind {
+        Kind::Flash(_) => "flash",
+        Kind::Disk(_) => "disk",
+    }
+}
 
 /// What a list holds of a model.
 pub(super) fn summary(model: &Model) -> Value {

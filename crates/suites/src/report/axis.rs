@@ -2,27 +2,27 @@
 
 /// An axis from `low` to `high`, linear or logarithmic.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Axis {
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) logarithmic: bool,
+pub(crate) struct Axis {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) logarithmic: bool,
 }
 
 impl Axis {
     /// From 0 to a round number not below any of the values.
-    pub(super) fn linear(values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn linear(values: impl Iterator<Item = f64>) -> Axis {
         let most = values.fold(0.0, f64::max).max(1e-9);
         let step = step_of(most);
         Axis { low: 0.0, high: (most / step).ceil() * step, logarithmic: false }
     }
 
     /// From `low` to `high` as they are.
-    pub(super) fn exact(low: f64, high: f64) -> Axis {
+    pub(crate) fn exact(low: f64, high: f64) -> Axis {
         Axis { low, high: high.max(low + 1e-9), logarithmic: false }
     }
 
     /// Whole decades around the values; what is below one counts as one.
-    pub(super) fn decades(values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn decades(values: impl Iterator<Item = f64>) -> Axis {
         let (mut low, mut high) = (f64::MAX, 1.0f64);
         for value in values {
             (low, high) = (low.min(value.max(1.0)), high.max(value));
@@ -33,7 +33,7 @@ impl Axis {
     }
 
     /// Where a value lies between the ends: 0 to 1, for values between them.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         if self.logarithmic {
             let (low, high) = (self.low.log10(), self.high.log10());
             return (value.max(self.low).log10() - low) / (high - low);
@@ -42,7 +42,7 @@ impl Axis {
     }
 
     /// The values that are written beside it.
-    pub(super) fn ticks(&self) -> Vec<f64> {
+    pub(crate) fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let decades = (self.high / self.low).log10().round() as i32;
             // A single decade or two would be bare with powers of ten alone.
@@ -71,7 +71,7 @@ fn step_of(range: f64) -> f64 {
 }
 
 /// A tick's words: `1,400`, `40 k`, `2 M`.
-pub(super) fn word(value: f64) -> String {
+pub(crate) fn word(value: f64) -> String {
     let plain = |value: f64| {
         let text = format!("{value:.2}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()

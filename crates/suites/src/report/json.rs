@@ -8,17 +8,16 @@ use serde_json::{Map, Value, json};
 /// The object. Times are nanoseconds, sizes bytes, MB 10^6 bytes.
 pub fn json(outcome: &Outcome) -> Value {
     let plan = &outcome.plan;
-    let model = &plan.target.model;
     json!({
         "schema": "overdrive.bench/1",
-        "suite": plan.suite.name(),
+        "suite": plan.suite.name,
         "target": plan.target.text,
         "cached": plan.cache.is_some(),
         "complete": outcome.complete,
         "rows": outcome.rows.iter().map(row).collect::<Vec<_>>(),
         "series": outcome.series.iter().map(series).collect::<Vec<_>>(),
-        "time": "virtual",
-        "virtual_ns": outcome.virtual_ns,
+        "time": outcome.time,
+        "virtual_ns": outcome.elapsed_ns,
         "seed": plan.target.options.seed,
         "state": plan.state.name(),
         "span_bytes": plan.span(),
@@ -28,8 +27,8 @@ pub fn json(outcome: &Outcome) -> Value {
         "cache": plan.cache,
         "prices": plan.cache.is_some().then(|| prices::to_json(&plan.prices)),
         "drive": {
-            "model": model.name,
-            "title": model.title,
+            "model": plan.target.model.as_ref().map(|model| &model.name),
+            "title": plan.target.title(),
             "bytes": plan.target.bytes(),
             "at_end": numbers(outcome.drive.iter().copied()),
         },

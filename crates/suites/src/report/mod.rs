@@ -1,10 +1,11 @@
 //! An outcome for people (a table, a page) and for programs (JSON).
 
-mod axis;
+pub(crate) mod axis;
 mod json;
 mod page;
-mod plot;
-mod text;
+pub(crate) mod plot;
+pub(crate) mod plots;
+pub(crate) mod text;
 
 pub use json::json;
 pub use page::page;

@@ -12,7 +12,7 @@ const BOTTOM: f64 = 46.0;
 
 /// How points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// One dot each: scatter is what is to be seen.
     Dots,
     /// Joined.
@@ -20,25 +20,25 @@ pub(super) enum Style {
 }
 
 /// A curve.
-pub(super) struct Curve<'a> {
-    pub(super) name: &'a str,
-    pub(super) points: Vec<(f64, f64)>,
+pub(crate) struct Curve<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// A plot.
-pub(super) struct Plot<'a> {
-    pub(super) title: String,
+pub(crate) struct Plot<'a> {
+    pub(crate) title: String,
     /// What lies along, and its unit.
-    pub(super) along: String,
-    pub(super) up: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) style: Style,
-    pub(super) curves: Vec<Curve<'a>>,
+    pub(crate) along: String,
+    pub(crate) up: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) style: Style,
+    pub(crate) curves: Vec<Curve<'a>>,
 }
 
 /// Text that stands in a page as it is.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -52,7 +52,7 @@ impl Plot<'_> {
     }
 
     /// The plot as an element of a page.
-    pub(super) fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         let title = escaped(&self.title);
         let mut svg = format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n\
@@ -148,7 +148,7 @@ impl Plot<'_> {
 }
 
 /// Bars on a scale of their own, each with its figure.
-pub(super) fn bars(title: &str, unit: &str, bars: &[(String, f64)]) -> String {
+pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, f64)]) -> String {
     const ROW: f64 = 24.0;
     const NAMES: f64 = 270.0;
     let height = TOP + ROW * bars.len() as f64 + 6.0;

@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, Row};
 use std::fmt::Write;
 
 /// A value with as many digits as say something.
-pub(super) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => thousands(value.round() as i64),
         middle if middle >= 10.0 => format!("{value:.1}"),
@@ -25,7 +25,7 @@ fn thousands(value: i64) -> String {
 }
 
 /// A time in the unit that suits it.
-pub(super) fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     match ns {
         long if long >= 1e9 => format!("{:.2} s", long / 1e9),
         middle if middle >= 1e6 => format!("{:.2} ms", middle / 1e6),
@@ -70,12 +70,12 @@ pub(super) fn latencies(row: &Row) -> [String; 5] {
 /// The table, the method above it.
 pub fn text(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
-    let mut text = format!("{} on {}", plan.suite.name(), plan.target.model.title);
+    let mut text = format!("{} on {}", plan.suite.name, plan.target.title());
     match &plan.cache {
         Some(cache) => _ = write!(text, " behind {} of cache", cache.memory),
         None => text.push_str(", bare"),
     }
-    text.push_str(", in virtual time\n");
+    _ = writeln!(text, ", in {} time", outcome.time);
     outcome.method.iter().for_each(|sentence| _ = writeln!(text, "{}", wrapped(sentence)));
     text.push('\n');
     let heads = ["test", "", "", "mean", "p50", "p99", "p99.99", "max", ""];

@@ -4,48 +4,91 @@
 //! random writes over all of them, incompressible, 32 at a time, for 2,000 s; answers a second. More
 //! spare area is imitated by leaving the last addresses alone.
 
-use super::{with_ceiling, writes};
+use super::{SECOND, Suite, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row, Series};
-use crate::plan::Plan;
+use crate::plan::{Plan, Profile};
+use crate::report::axis::Axis;
+use crate::report::plot::{Curve, Plot, Style};
+use crate::report::text::figure;
 use load::Order;
 use modelled::State;
 
 /// From when on drives of that time are taken to be steady, in seconds.
-pub(crate) const STEADY_SECONDS: usize = 1400;
+const STEADY_SECONDS: usize = 1400;
 
-pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    let seconds = plan.time_ns.div_ceil(1_000_000_000) as usize;
-    bed.age(State::Filled, plan.span(), plan.target.options.seed)?;
-    outcome.say(format!(
-        "The drive was purged, {} of it written once in order, then written in random 4 KiB over the \
-         same, 32 at a time, for {seconds} s; {} % of it was never written.",
-        block::Size(plan.span()),
-        plan.spare_percent
-    ));
-    let load = writes(plan, Order::Random, 4096, 32, 1);
-    let record = bed.load("random writes", load)?;
-    let whole = Row::rate("random 4 KiB write, QD32", &record);
-    let partial = whole.partial;
-    outcome.rows.push(with_ceiling(bed, whole));
-    // Whole seconds only: what is answered after the last is the rest of the queue.
-    let mut rates: Vec<f64> = record.by_interval.iter().map(|&count| f64::from(count)).collect();
-    let elapsed = ((record.elapsed_ns() - record.flush_ns) / 1_000_000_000) as usize;
-    rates.truncate(seconds.min(elapsed));
-    for (name, rates) in [
-        ("all seconds", rates.as_slice()),
-        ("from 1,400 s", rates.get(STEADY_SECONDS..).unwrap_or_default()),
-    ] {
-        rows(outcome, name, rates, partial);
+/// See the file's head.
+pub(super) struct Consistency;
+
+static PROFILE: Profile = Profile {
+    name: "consistency",
+    about: "Random writes over a full drive for 2,000 s: requests answered in each second",
+    takes_state: false,
+    time_ns: 2000 * SECOND,
+    span_bytes: None,
+};
+
+impl Suite for Consistency {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
     }
-    outcome.series.push(Series {
-        name: "answers in each second".to_owned(),
-        unit: "IOPS",
-        along: "s",
-        step: 1.0,
-        values: rates,
-    });
-    Ok(())
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let seconds = plan.time_ns.div_ceil(SECOND) as usize;
+        bed.age(State::Filled, plan.span(), plan.target.options.seed)?;
+        outcome.say(format!(
+            "The drive was purged, {} of it written once in order, then written in random 4 KiB over the \
+             same, 32 at a time, for {seconds} s; {} % of it was never written.",
+            block::Size(plan.span()),
+            plan.spare_percent
+        ));
+        let load = writes(plan, Order::Random, 4096, 32, 1);
+        let record = bed.load("random writes", load)?;
+        let whole = Row::rate("random 4 KiB write, QD32", &record);
+        let partial = whole.partial;
+        outcome.rows.push(with_ceiling(bed, whole));
+        // Whole seconds only: what is answered after the last is the rest of the queue.
+        let mut rates: Vec<f64> =
+            record.by_interval.iter().map(|&count| f64::from(count)).collect();
+        let elapsed = ((record.elapsed_ns() - record.flush_ns) / SECOND) as usize;
+        rates.truncate(seconds.min(elapsed));
+        for (name, rates) in [
+            ("all seconds", rates.as_slice()),
+            ("from 1,400 s", rates.get(STEADY_SECONDS..).unwrap_or_default()),
+        ] {
+            rows(outcome, name, rates, partial);
+        }
+        outcome.series.push(Series {
+            name: "answers in each second".to_owned(),
+            unit: "IOPS",
+            along: "s",
+            step: 1.0,
+            values: rates,
+        });
+        Ok(())
+    }
+
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        let value = |test: &str| outcome.row(test).map(|row| row.value);
+        let steady = value("from 1,400 s, mean of a second");
+        let least = value("from 1,400 s, least of a second");
+        let all = value("all seconds, mean of a second");
+        match (steady, least, all) {
+            (Some(steady), Some(least), _) => Some(format!(
+                "From 1,400 s on it answers {} requests a second on average, {} in its slowest second.",
+                figure(steady),
+                figure(least)
+            )),
+            (_, _, Some(all)) => {
+                Some(format!("It answers {} requests a second on average.", figure(all)))
+            }
+            _ => None,
+        }
+    }
+
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        outcome.series.iter().flat_map(curves).collect()
+    }
 }
 
 /// The least, the first percent, the mean and the spread of the seconds.
@@ -69,4 +112,30 @@ fn rows(outcome: &mut Outcome, name: &str, rates: &[f64], partial: bool) {
         let row = Row::plain(format!("{name}, {what} of a second"), "IOPS", value);
         outcome.rows.push(Row { partial, ..row });
     }
+}
+
+/// The whole run and from 1,400 s on, each on a logarithmic and a linear axis.
+fn curves(series: &Series) -> Vec<String> {
+    let end = series.values.len() as f64 * series.step;
+    let ranges = [(0.0, "whole run"), (STEADY_SECONDS as f64, "from 1,400 s")];
+    let mut plots = Vec::new();
+    for (from, range) in ranges.into_iter().filter(|(from, _)| *from < end) {
+        let seen = || series.values.iter().skip((from / series.step) as usize).copied();
+        for y in [Axis::decades(seen()), Axis::linear(seen())] {
+            let scale = if y.logarithmic { "logarithmic" } else { "linear" };
+            let points = series.values.iter().enumerate();
+            let points = points.map(|(index, value)| (index as f64 * series.step, *value));
+            let plot = Plot {
+                title: format!("4 KiB random writes, QD32: {range}, {scale}"),
+                along: "seconds".to_owned(),
+                up: "IOPS".to_owned(),
+                x: Axis::exact(from, end),
+                y,
+                style: Style::Dots,
+                curves: vec![Curve { name: &series.name, points: points.collect() }],
+            };
+            plots.push(plot.svg());
+        }
+    }
+    plots
 }

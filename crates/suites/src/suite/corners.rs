@@ -4,10 +4,10 @@
 //! there, no run is thrown away and none is chosen for being the best. First all reads, then all
 //! writes, so that no write has changed the drive under a read.
 
-use super::{lay_out, reads, with_ceiling, writes};
+use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row};
-use crate::plan::Plan;
+use crate::plan::{Plan, Profile};
 use load::{Load, Order};
 
 /// A corner: its name, the order, bytes of a request, requests under way.
@@ -24,32 +24,49 @@ const CORNERS: [Corner; 7] = [
 ];
 
 /// Nanoseconds between two tests.
-const PAUSE_NS: u64 = 5_000_000_000;
+const PAUSE_NS: u64 = 5 * SECOND;
 
-pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    lay_out(bed, plan, outcome)?;
-    outcome.say(format!(
-        "Each test took {} s; the drive was left alone for 5 s between two.",
-        plan.time_ns as f64 / 1e9
-    ));
-    if bed.is_cached() {
-        outcome.say(
-            "Each read was made twice: cold, with an empty cache, and warm, with other addresses \
-             after the whole span had been read once in order.",
-        );
+/// See the file's head.
+pub(super) struct Corners;
+
+static PROFILE: Profile = Profile {
+    name: "corners",
+    about: "Sequential and random, reads and writes, one at a time and many",
+    takes_state: true,
+    time_ns: 5 * SECOND,
+    span_bytes: Some(8 << 30),
+};
+
+impl Suite for Corners {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
     }
-    for (part, corner) in CORNERS.iter().enumerate() {
-        read(bed, plan, outcome, corner, part as u64)?;
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        outcome.say(format!(
+            "Each test took {} s; the drive was left alone for 5 s between two.",
+            plan.time_ns as f64 / 1e9
+        ));
+        if bed.is_cached() {
+            outcome.say(
+                "Each read was made twice: cold, with an empty cache, and warm, with other addresses \
+                 after the whole span had been read once in order.",
+            );
+        }
+        for (part, corner) in CORNERS.iter().enumerate() {
+            read(bed, plan, outcome, corner, part as u64)?;
+        }
+        bed.empty_cache()?;
+        for (part, (name, order, bytes, depth)) in CORNERS.iter().enumerate() {
+            let load = writes(plan, *order, *bytes, *depth, 100 + part as u64);
+            measure(bed, outcome, format!("write, {name}"), load, None)?;
+            bed.idle(PAUSE_NS)?;
+        }
+        let mixed = writes(plan, Order::Random, 4096, 32, 200);
+        let mixed = Load { reads_percent: 70, ..mixed };
+        measure(bed, outcome, "70 % read, random 4 KiB, QD32".to_owned(), mixed, None)
     }
-    bed.empty_cache()?;
-    for (part, (name, order, bytes, depth)) in CORNERS.iter().enumerate() {
-        let load = writes(plan, *order, *bytes, *depth, 100 + part as u64);
-        measure(bed, outcome, format!("write, {name}"), load, None)?;
-        bed.idle(PAUSE_NS)?;
-    }
-    let mixed = writes(plan, Order::Random, 4096, 32, 200);
-    let mixed = Load { reads_percent: 70, ..mixed };
-    measure(bed, outcome, "70 % read, random 4 KiB, QD32".to_owned(), mixed, None)
 }
 
 fn read(

@@ -4,53 +4,114 @@ mod consistency;
 mod corners;
 mod qd1;
 mod seqfill;
+mod sizes;
 mod trim;
 
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
 use crate::bed::{Bed, Halt, Watch};
 use crate::outcome::{Outcome, Row};
-use crate::plan::{Plan, Suite};
+use crate::plan::{Plan, Profile};
+use crate::report::plots;
+use crate::rig::{Modelled, Rig};
+use block::{CacheSpec, Size, WriteMode};
 use load::{Limit, Load, Order};
 use modelled::State;
+
+/// A suite: what is done to a device, and how it is told. It is one file of this folder, and its line in [`ALL`].
+pub trait Suite: Sync {
+    /// What it is called, and what it does if nothing else is asked for.
+    fn profile(&self) -> &'static Profile;
+
+    /// Does it. Whatever happens, the outcome holds what was measured until then.
+    ///
+    /// # Errors
+    /// Why it is not complete.
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt>;
+
+    /// The cache of so much memory that it puts in front if nothing else is asked for.
+    ///
+    /// A load of our own needs no proof that it flushes, so writes are absorbed from the first on.
+    fn cache(&self, memory: Size) -> CacheSpec {
+        CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() }
+    }
+
+    /// What there is to see, in one sentence; None: how many tests there were.
+    fn verdict(&self, _outcome: &Outcome) -> Option<String> {
+        None
+    }
+
+    /// The page's plots, as SVG elements; by default each row is a bar.
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        plots::rows(outcome)
+    }
+}
+
+/// Every suite.
+pub static ALL: &[&dyn Suite] = &[
+    &corners::Corners,
+    &consistency::Consistency,
+    &trim::Trim,
+    &seqfill::Seqfill,
+    &qd1::Qd1,
+    &sizes::Sizes,
+];
+
+/// The suite of this name.
+pub fn find(name: &str) -> Option<&'static dyn Suite> {
+    ALL.iter().copied().find(|suite| suite.profile().name == name)
+}
 
 const SECOND: u64 = 1_000_000_000;
 /// A drive is left alone so long after it was prepared and between a suite's parts, so that SLC areas
 /// are folded: 15 to 30 s for the drives whose reviews tell.
 const REST_NS: u64 = 60 * SECOND;
 
-/// Runs a suite. Whatever happens, the outcome holds what was measured until then.
+/// Runs a suite on the plan's modelled drive, in virtual time. Whatever happens, the outcome holds what was measured
+/// until then.
 ///
 /// # Errors
 /// Beside the outcome: why it is not complete.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
+    let rig = plan.check().and_then(|()| Modelled::new(&plan.target, plan.prices));
+    match rig {
+        Ok(rig) => run_on(Box::new(rig), plan, watch),
+        Err(what) => (Outcome::new(plan), Err(Halt::Plan(what))),
+    }
+}
+
+/// Runs a suite on a rig, which is what the plan's target names. Whatever happens, the outcome holds what was measured
+/// until then.
+///
+/// # Errors
+/// Beside the outcome: why it is not complete.
+pub fn run_on(
+    rig: Box<dyn Rig>,
+    plan: &Plan,
+    watch: &mut dyn Watch,
+) -> (Outcome, Result<(), Halt>) {
     let mut outcome = Outcome::new(plan);
-    let result = run_into(plan, watch, &mut outcome);
+    let result = run_into(rig, plan, watch, &mut outcome);
     outcome.complete = result.is_ok();
     (outcome, result)
 }
 
-fn run_into(plan: &Plan, watch: &mut dyn Watch, outcome: &mut Outcome) -> Result<(), Halt> {
+fn run_into(
+    rig: Box<dyn Rig>,
+    plan: &Plan,
+    watch: &mut dyn Watch,
+    outcome: &mut Outcome,
+) -> Result<(), Halt> {
     plan.check().map_err(Halt::Plan)?;
-    let mut bed = Bed::new(plan, watch)?;
-    let suite = match plan.suite {
-        Suite::Corners => corners::run,
-        Suite::Consistency => consistency::run,
-        Suite::Trim => trim::run,
-        Suite::Seqfill => seqfill::run,
-        Suite::Qd1 => qd1::run,
-    };
-    let result = suite(&mut bed, plan, outcome);
-    outcome.virtual_ns = bed.now();
+    let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
+    let suite = find(plan.suite.name).ok_or_else(unknown)?;
+    let mut bed = Bed::over(rig, plan, watch)?;
+    let start_ns = bed.now();
+    outcome.time = bed.time();
+    let result = suite.run(&mut bed, plan, outcome);
+    outcome.elapsed_ns = bed.now() - start_ns;
     outcome.counters = bed.cache_counters();
-    if let Some(health) = bed.drive().health() {
-        outcome.drive = vec![
-            ("host_written_bytes", health.host_written_bytes as f64),
-            ("nand_written_bytes", health.nand_written_bytes as f64),
-            ("write_amplification", health.write_amplification),
-            ("worn_percent", health.worn_percent),
-        ];
-    }
+    outcome.drive = bed.health();
     // Stopped in its last part, it is no less interrupted.
     if bed.is_interrupted() { result.and(Err(Halt::Interrupted)) } else { result }
 }
@@ -60,7 +121,7 @@ fn lay_out(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt
     let (all, seed) = (plan.target.bytes() / 4096 * 4096, plan.target.options.seed);
     let span = plan.span();
     bed.age(plan.state, all, seed)?;
-    bed.drive().precondition(|fast| fast.write_sequential(0, span / drives::SLOT_BYTES));
+    bed.fill(span)?;
     bed.idle(REST_NS)?;
     outcome.say(format!(
         "The drive was {}; then its first {} were written once in order, and it was left alone for 60 s.",

@@ -2,10 +2,12 @@
 //! it the same writes 32 at a time, as many as a SATA drive takes: what the drive gives at most, and
 //! what a cache in front of it must not take away.
 
-use super::{REST_NS, lay_out, reads, with_ceiling, writes};
+use super::{REST_NS, SECOND, Suite, lay_out, reads, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row};
-use crate::plan::Plan;
+use crate::plan::{AGE_OFF_MS, Plan, Profile};
+use crate::report::text::{figure, time};
+use block::{CacheSpec, Size, WriteMode};
 use load::Order;
 
 /// The row of writes one at a time.
@@ -15,23 +17,65 @@ pub const QD1_SATURATING: &str = "random 4 KiB write, QD32";
 /// The row of reads one at a time.
 pub const QD1_READ: &str = "random 4 KiB read, QD1";
 
-pub(super) fn run(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    lay_out(bed, plan, outcome)?;
-    outcome.say(format!(
-        "Each test took {} s, and its final flush; the drive was left alone for 60 s between two.",
-        plan.time_ns as f64 / 1e9
-    ));
-    for (part, (test, depth)) in [(QD1_WRITE, 1), (QD1_SATURATING, 32)].into_iter().enumerate() {
-        let load = writes(plan, Order::Random, 4096, depth, part as u64);
-        let record = bed.load(test, load)?;
-        outcome.rows.push(with_ceiling(bed, Row::rate(test, &record)));
-        bed.idle(REST_NS)?;
-        bed.empty_cache()?;
+/// See the file's head.
+pub(super) struct Qd1;
+
+static PROFILE: Profile = Profile {
+    name: "qd1",
+    about: "Random requests of 4 KiB one at a time",
+    takes_state: true,
+    time_ns: 60 * SECOND,
+    span_bytes: Some(8 << 30),
+};
+
+impl Suite for Qd1 {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
     }
-    let load = reads(plan, Order::Random, 4096, 1, 2);
-    let record = bed.load(QD1_READ, load)?;
-    let cold = bed.is_cached().then_some(true);
-    let row = with_ceiling(bed, Row::rate(QD1_READ, &record));
-    outcome.rows.push(Row { cold, ..row });
-    Ok(())
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        outcome.say(format!(
+            "Each test took {} s, and its final flush; the drive was left alone for 60 s between two.",
+            plan.time_ns as f64 / 1e9
+        ));
+        for (part, (test, depth)) in [(QD1_WRITE, 1), (QD1_SATURATING, 32)].into_iter().enumerate()
+        {
+            let load = writes(plan, Order::Random, 4096, depth, part as u64);
+            let record = bed.load(test, load)?;
+            outcome.rows.push(with_ceiling(bed, Row::rate(test, &record)));
+            bed.idle(REST_NS)?;
+            bed.empty_cache()?;
+        }
+        let load = reads(plan, Order::Random, 4096, 1, 2);
+        let record = bed.load(QD1_READ, load)?;
+        let cold = bed.is_cached().then_some(true);
+        let row = with_ceiling(bed, Row::rate(QD1_READ, &record));
+        outcome.rows.push(Row { cold, ..row });
+        Ok(())
+    }
+
+    /// It asks what absorbing can give at most: nothing is written out for its age or for the sake of a flush that
+    /// is never sent, and as much may be dirty as the engine allows.
+    fn cache(&self, memory: Size) -> CacheSpec {
+        CacheSpec {
+            memory,
+            write: WriteMode::BackNow,
+            dirty_bytes: Some(Size(memory.0 / 16 * 15)),
+            dirty_age_ms: AGE_OFF_MS,
+            flush_target_ms: 0,
+            ..CacheSpec::default()
+        }
+    }
+
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        let row = outcome.rows.first()?;
+        let latency = row.latency.as_ref()?;
+        Some(format!(
+            "One at a time: {} writes of 4 KiB a second, {} on average, {} at worst.",
+            figure(row.value),
+            time(latency.mean_ns()),
+            time(latency.max_ns() as f64)
+        ))
+    }
 }

@@ -5,8 +5,8 @@
 //! block once, against the same server without a cache. Both while programs keep every processor busy,
 //! and on the machine as it is.
 
+use super::{Arguments, Hogs};
 use crate::fio::{FioRun, Load, fio_load};
-use crate::guard::{Arguments, Hogs};
 use crate::overdrive::Overdrive;
 use crate::program::Processors;
 use crate::sides::{Pairs, Side, in_turns};

@@ -1,100 +1,13 @@
-//! The health of what lies under a volume that is served: a device, a modelled drive, or the members of
-//! a pool or a stripe.
+//! The health of the members of a pool or a stripe that is served.
 
-use super::health::{as_json, as_text, ask};
-use super::modelled;
-use block::Spec;
-use daemon::control::statistics::Statistics;
-use daemon::control::words::Row;
-use daemon::control::{Daemon, call_roll};
+use super::report::{as_json, as_text, ask};
+use daemon::control::under::Served;
 use devices::Report;
 use serde_json::{Value, json};
-use stack::{Exit, Failure, Plan};
+use stack::{Exit, Failure};
 use std::fmt::Write;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// A volume and the daemon that serves it.
-pub(super) struct Served {
-    daemon: Daemon,
-    row: Row,
-}
-
-/// What is under a volume.
-pub(super) enum Under {
-    /// A device: its path.
-    Device(PathBuf),
-    /// A modelled drive, in the daemon.
-    Model(Served),
-    /// Several files or devices; None is one that is gone.
-    Members(Served, Vec<Option<PathBuf>>),
-}
-
-/// What is under the volume of this name.
-///
-/// Errors: there is none, or what is under it has no health.
-pub(super) fn find(name: &Path) -> Result<Under, Failure> {
-    let text = name.display();
-    let negative = |message: String| Err(Failure::new(Exit::Negative, message));
-    let roll = call_roll(&daemon::runtime_directory());
-    let found = roll.answered.into_iter().find_map(|(daemon, rows)| {
-        let row = rows.into_iter().find(|row| Path::new(&row.name) == name)?;
-        Some(Served { daemon, row })
-    });
-    let Some(served) = found else {
-        if let Some(silent) = roll.silent.first() {
-            return Err(silent.failure());
-        }
-        return negative(format!("{text}: no such device or volume; see 'overdrive drive list'"));
-    };
-    let backing = &served.row.backing;
-    if backing.starts_with("model:") {
-        return Ok(Under::Model(served));
-    }
-    let path_of = |spec| match spec {
-        Spec::File { path, .. } => Some(served.place(&path)),
-        _ => None,
-    };
-    let members = match stack::target(backing, &Plan::default()) {
-        Ok(Spec::Pool { members }) => {
-            members.into_iter().map(|member| member.and_then(path_of)).collect()
-        }
-        Ok(Spec::Stripe { members, .. }) => members.into_iter().map(path_of).collect(),
-        Ok(Spec::File { path, .. }) if is_device(&served.place(&path)) => {
-            return Ok(Under::Device(served.place(&path)));
-        }
-        _ => {
-            return negative(format!(
-                "{text}: its backing {backing} is no device; name the drive that it lies on"
-            ));
-        }
-    };
-    Ok(Under::Members(served, members))
-}
-
-fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
-}
-
-impl Served {
-    /// Where a path of the daemon's leads: it may have been started elsewhere.
-    fn place(&self, path: &Path) -> PathBuf {
-        let directory = std::fs::read_link(format!("/proc/{}/cwd", self.row.pid));
-        directory.unwrap_or_default().join(path)
-    }
-
-    fn stats(&mut self) -> Result<Statistics, Failure> {
-        self.daemon.statistics(&self.row.name)
-    }
-}
-
-/// Prints what a modelled drive says.
-pub(super) fn run_model(mut served: Served, as_object: bool) -> Result<ExitCode, Failure> {
-    let told = served.stats()?;
-    modelled::print(&served.row, told.model.as_ref(), as_object)?;
-    Ok(ExitCode::SUCCESS)
-}
 
 /// A member, and what is known of its health.
 struct Member {
@@ -183,7 +96,7 @@ impl Member {
 
 /// Prints what each member says. The status is 1 if any fails, else that of the first that could not be
 /// asked.
-pub(super) fn run_members(
+pub(super) fn run(
     mut served: Served,
     paths: Vec<Option<PathBuf>>,
     as_object: bool,
@@ -199,8 +112,8 @@ pub(super) fn run_members(
         let list: Vec<Value> = members.iter().map(Member::as_json).collect();
         let object = json!({
             "schema": "overdrive.drive.health-members/1",
-            "volume": served.row.name,
-            "backing": served.row.backing,
+            "volume": served.row().name,
+            "backing": served.row().backing,
             "members": list,
         });
         daemon::say!("{object}");

@@ -6,7 +6,8 @@
 //! server says for how long its guard has stepped aside since. Over a slow backing a cache that is cold may
 //! still help: `cold.rs`.
 
-use crate::cold;
+mod cold;
+
 use crate::fio::{Load, fio_load};
 use crate::overdrive::Overdrive;
 use crate::program::{Passing, Processors, Program, Site, fill, pause_ms};

@@ -1,0 +1,105 @@
+//! What lies under the volumes that are served: devices, modelled drives, members.
+
+use super::client::{Daemon, call_roll};
+use super::statistics::Statistics;
+use super::words::Row;
+use crate::runtime::runtime_directory;
+use block::Spec;
+use stack::{Exit, Failure, Plan, target};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// A volume and the daemon that serves it.
+pub struct Served {
+    daemon: Daemon,
+    row: Row,
+}
+
+/// What is under a volume.
+pub enum Under {
+    /// A device: its path.
+    Device(PathBuf),
+    /// A modelled drive, in the daemon.
+    Model(Served),
+    /// Several files or devices; None is one that is gone.
+    Members(Served, Vec<Option<PathBuf>>),
+}
+
+/// What is under the volume of this name.
+///
+/// # Errors
+/// There is none, or what is under it is no drive.
+pub fn find(name: &Path) -> Result<Under, Failure> {
+    let text = name.display();
+    let negative = |message: String| Err(Failure::new(Exit::Negative, message));
+    let roll = call_roll(&runtime_directory());
+    let found = roll.answered.into_iter().find_map(|(daemon, rows)| {
+        let row = rows.into_iter().find(|row| Path::new(&row.name) == name)?;
+        Some(Served { daemon, row })
+    });
+    let Some(served) = found else {
+        if let Some(silent) = roll.silent.first() {
+            return Err(silent.failure());
+        }
+        return negative(format!("{text}: no such device or volume; see 'overdrive drive list'"));
+    };
+    let backing = &served.row.backing;
+    if backing.starts_with("model:") {
+        return Ok(Under::Model(served));
+    }
+    let path_of = |spec| match spec {
+        Spec::File { path, .. } => Some(served.place(&path)),
+        _ => None,
+    };
+    let members = match target(backing, &Plan::default()) {
+        Ok(Spec::Pool { members }) => {
+            members.into_iter().map(|member| member.and_then(path_of)).collect()
+        }
+        Ok(Spec::Stripe { members, .. }) => members.into_iter().map(path_of).collect(),
+        Ok(Spec::File { path, .. }) if is_device(&served.place(&path)) => {
+            return Ok(Under::Device(served.place(&path)));
+        }
+        _ => {
+            return negative(format!(
+                "{text}: its backing {backing} is no device; name the drive that it lies on"
+            ));
+        }
+    };
+    Ok(Under::Members(served, members))
+}
+
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+impl Served {
+    /// Where a path of the daemon's leads: it may have been started elsewhere.
+    fn place(&self, path: &Path) -> PathBuf {
+        let directory = std::fs::read_link(format!("/proc/{}/cwd", self.row.pid));
+        directory.unwrap_or_default().join(path)
+    }
+
+    /// Its line in the list of volumes.
+    pub fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// Its statistics.
+    ///
+    /// # Errors
+    /// The daemon does not answer.
+    pub fn stats(&mut self) -> Result<Statistics, Failure> {
+        self.daemon.statistics(&self.row.name)
+    }
+}
+
+/// The volumes of this user that are served from a file in /dev: that file's name there, and the volume's.
+pub fn devices() -> Vec<(String, String)> {
+    let rows = call_roll(&runtime_directory()).answered.into_iter().flat_map(|(_, rows)| rows);
+    let named = rows.filter_map(|row| {
+        let path = std::fs::canonicalize(&row.backing).ok()?;
+        let device = path.strip_prefix("/dev").ok()?.to_str()?.to_owned();
+        Some((device, row.name))
+    });
+    named.collect()
+}

@@ -1,0 +1,119 @@
+//! A recorded trace as a source.
+
+use crate::plan::LoadError;
+use crate::source::{Source, Step};
+use block::{Extent, Limits, SECTOR};
+use std::rc::Rc;
+use trace::{Event, Operation, Trace};
+
+/// A trace as a source, again and again on a device of some size.
+///
+/// Every device of the trace gets an equal slice of it, and every repetition an equal part of the slice, so that none
+/// meets what an earlier one has written. Addresses are taken modulo that part; of a request that would reach beyond
+/// it, the start moves. With one device, one repetition and the size that was recorded, addresses stay what they were.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    trace: Rc<Trace>,
+    /// The trace's devices, in order.
+    devices: Rc<[u32]>,
+    repetitions: u64,
+    /// Sectors of a part.
+    part: u64,
+    /// Times are divided by this.
+    faster: u64,
+    repetition: u64,
+    next: usize,
+}
+
+impl Replay {
+    /// The trace, so many times in a row, on a device of `bytes` bytes.
+    ///
+    /// # Errors
+    /// The device is too small for the trace's longest request.
+    pub fn new(trace: Trace, bytes: u64, repetitions: u64) -> Result<Replay, LoadError> {
+        let mut devices: Vec<u32> = trace.events().iter().map(|event| event.device).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let repetitions = repetitions.max(1);
+        let parts = (devices.len() as u64).saturating_mul(repetitions).max(1);
+        let part = bytes / SECTOR / parts / 8 * 8;
+        let longest = trace.events().iter().map(|event| event.sectors).max().unwrap_or(0);
+        if part < u64::from(longest).max(1) {
+            return Err(LoadError::Span { sectors: bytes / SECTOR });
+        }
+        let (trace, devices) = (Rc::new(trace), devices.into());
+        Ok(Replay { trace, devices, repetitions, part, faster: 1, repetition: 0, next: 0 })
+    }
+
+    /// The same, so many times faster than it was recorded.
+    pub fn faster(self, times: u64) -> Replay {
+        Replay { faster: times.max(1), ..self }
+    }
+
+    /// Steps of all repetitions.
+    pub fn steps(&self) -> u64 {
+        (self.trace.events().len() as u64).saturating_mul(self.repetitions)
+    }
+
+    /// When the last step is due, in nanoseconds from the load's start.
+    pub fn last_due_ns(&self) -> u64 {
+        self.due_ns(self.repetitions - 1, self.trace.duration_ns())
+    }
+
+    /// A repetition begins as long after the last event of the one before as events were apart on average.
+    fn due_ns(&self, repetition: u64, from_first_ns: u64) -> u64 {
+        let all_ns = self.trace.duration_ns();
+        let apart_ns = all_ns / (self.trace.events().len() as u64).max(1);
+        let period_ns = all_ns.saturating_add(apart_ns);
+        from_first_ns.saturating_add(period_ns.saturating_mul(repetition)) / self.faster
+    }
+
+    fn place(&self, event: &Event) -> Extent {
+        let device = self.devices.partition_point(|device| *device < event.device) as u64;
+        let within = (event.first % self.part).min(self.part - u64::from(event.sectors));
+        let part = device * self.repetitions + self.repetition;
+        Extent::new(part * self.part + within, event.sectors)
+    }
+}
+
+impl Source for Replay {
+    fn check(&self, limits: &Limits) -> Result<(), LoadError> {
+        let unit = u64::from(limits.block_logical_bytes) / SECTOR;
+        let parts = self.devices.len() as u64 * self.repetitions;
+        if parts * self.part > limits.sectors {
+            return Err(LoadError::Span { sectors: limits.sectors });
+        }
+        for event in self.trace.events().iter().filter(|event| event.sectors > 0) {
+            let is_moved = matches!(event.operation, Operation::Read | Operation::Write { .. });
+            let bytes = u64::from(event.sectors) * SECTOR;
+            let is_large = is_moved && bytes > u64::from(limits.io_max_bytes);
+            let at = self.place(event);
+            let is_aligned =
+                at.first.is_multiple_of(unit) && u64::from(at.count).is_multiple_of(unit);
+            if is_large || !is_aligned {
+                return Err(LoadError::Block { unit: limits.block_logical_bytes });
+            }
+            if limits.read_only && !event.is_read() {
+                return Err(LoadError::ReadOnly);
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Step> {
+        if self.next == self.trace.events().len() {
+            (self.repetition, self.next) = (self.repetition + 1, 0);
+        }
+        if self.repetition >= self.repetitions {
+            return None;
+        }
+        let event = self.trace.events().get(self.next)?;
+        self.next += 1;
+        let first_ns = self.trace.events()[0].time_ns;
+        Some(Step {
+            due_ns: Some(self.due_ns(self.repetition, event.time_ns - first_ns)),
+            operation: event.operation,
+            at: self.place(event),
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The suites as the command line has them: their names, and what their help says.
+
+use block::Size;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use suites::{ALL, Profile, Suite, find};
+
+/// A suite by its name.
+pub(super) fn suites() -> impl TypedValueParser<Value = &'static dyn Suite> {
+    let values = profiles().map(|suite| PossibleValue::new(suite.name).help(suite.about));
+    PossibleValuesParser::new(values).map(|name| find(&name).expect("one of the suites"))
+}
+
+fn profiles() -> impl Iterator<Item = &'static Profile> {
+    ALL.iter().map(|suite| suite.profile())
+}
+
+/// The names of the suites for which something holds.
+fn names(which: impl Fn(&Profile) -> bool) -> String {
+    let names = profiles().filter(|suite| which(suite)).map(|suite| suite.name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn state_help() -> String {
+    format!("What was done to the drive before ({})", names(|suite| suite.takes_state))
+}
+
+pub(super) fn span_help() -> String {
+    let mut sizes: Vec<u64> = profiles().flat_map(|suite| suite.span_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let one = |&bytes: &u64| {
+        format!("{} for {}, ", Size(bytes), names(|suite| suite.span_bytes == Some(bytes)))
+    };
+    let usual: String = sizes.iter().map(one).collect();
+    format!("Work on the first so many bytes only [default: {usual}else all]")
+}
+
+pub(super) fn time_help() -> String {
+    let timed = profiles().filter(|suite| suite.time_ns > 0);
+    let usual = timed.map(|suite| format!("{} {}s", suite.name, suite.time_ns / 1_000_000_000));
+    let usual = usual.collect::<Vec<_>>().join(", ");
+    format!("How long the timed parts take [default: {usual}]")
+}

@@ -1,0 +1,34 @@
+//! What a suite's bed stands on: a device on a lane, and the loop that drives the lane.
+
+mod modelled;
+
+pub use modelled::Modelled;
+
+use block::Stack;
+use drives::Fast;
+
+/// A device to be tested, with the lane that it is used from and the loop that drives that lane.
+pub trait Rig {
+    /// The device. Its lane is the one that this rig drives.
+    fn device(&self) -> &Stack;
+
+    /// Whose time the lane's clock tells: `virtual` or `real`.
+    fn time(&self) -> &'static str;
+
+    /// Lets the lane go on for some thousand steps at most, and until `done`. False: nothing can happen any more.
+    ///
+    /// # Panics
+    /// If the loop itself fails.
+    fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool;
+
+    /// Ages the device by what `work` does to its flash, in no time. False: it cannot be, and nothing was done; then
+    /// the bed really writes.
+    fn age(&mut self, _work: &mut dyn FnMut(&mut Fast)) -> bool {
+        false
+    }
+
+    /// What the device says of itself: names and values.
+    fn health(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}

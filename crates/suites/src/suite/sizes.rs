@@ -1,0 +1,90 @@
+//! Sizes: sequential transfers of 512 bytes to 8 MiB, four under way.
+//!
+//! ATTO's test: it writes and reads a file of 512 MB or 2 GB in order, with each transfer size that is twice the one
+//! before, at a queue depth of 4. Here the span stands for the file, each size is written and then read, and rates
+//! count the final flush, so that a cache which holds the whole span does not pass for a drive of memory's speed.
+
+use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use crate::bed::{Bed, Halt};
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use crate::report::text::figure;
+use block::Size;
+use load::{Load, Order};
+
+/// See the file's head.
+pub(super) struct Sizes;
+
+static PROFILE: Profile = Profile {
+    name: "sizes",
+    about: "Sequential transfers of 512 bytes to 8 MiB, written and read, four under way",
+    takes_state: true,
+    time_ns: 2 * SECOND,
+    span_bytes: Some(2 << 30),
+};
+
+const DEPTH: u32 = 4;
+const LEAST: u64 = 512;
+const MOST: u64 = 8 << 20;
+
+/// Transfer sizes that the device takes: each twice the one before.
+fn sizes(bed: &Bed) -> impl Iterator<Item = u64> + use<> {
+    let limits = bed.top().limits();
+    let least = LEAST.max(limits.block_logical_bytes.into());
+    let most = MOST.min(limits.io_max_bytes.into());
+    std::iter::successors(Some(least), |bytes| Some(bytes * 2))
+        .take_while(move |bytes| *bytes <= most)
+}
+
+impl Suite for Sizes {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        outcome.say(format!(
+            "With each size the span was written in order for {} s, {DEPTH} transfers under way, and then read.",
+            plan.time_ns as f64 / 1e9
+        ));
+        if bed.is_cached() {
+            outcome.say("The cache was emptied between a size's writes and its reads, and before the next size.");
+        }
+        for (part, bytes) in sizes(bed).enumerate() {
+            let order = Order::Sequential;
+            let write = writes(plan, order, bytes as u32, DEPTH, part as u64);
+            measure(bed, outcome, format!("write, {}", Size(bytes)), write, None)?;
+            bed.empty_cache()?;
+            let read = reads(plan, order, bytes as u32, DEPTH, 100 + part as u64);
+            let cold = bed.is_cached().then_some(true);
+            measure(bed, outcome, format!("read, {}", Size(bytes)), read, cold)?;
+            bed.empty_cache()?;
+        }
+        Ok(())
+    }
+
+    /// From which size on each direction reaches nine tenths of its best.
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        let told = |direction: &str| {
+            let rows = || outcome.rows.iter().filter(|row| row.test.starts_with(direction));
+            let best = rows().map(|row| row.value).reduce(f64::max)?;
+            let first = rows().find(|row| row.value >= 0.9 * best)?;
+            let (_, size) = first.test.split_once(", ")?;
+            Some(format!("{} MB/s, nearly so from {size} on", figure(best)))
+        };
+        Some(format!("At best it writes {}; it reads {}.", told("write, ")?, told("read, ")?))
+    }
+}
+
+fn measure(
+    bed: &mut Bed,
+    outcome: &mut Outcome,
+    test: String,
+    load: Load,
+    cold: Option<bool>,
+) -> Result<(), Halt> {
+    let record = bed.load(&test, load)?;
+    let row = with_ceiling(bed, Row::throughput(test, &record));
+    outcome.rows.push(Row { cold, ..row });
+    Ok(())
+}

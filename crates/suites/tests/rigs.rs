@@ -1,0 +1,124 @@
+//! Suites on another rig than a modelled drive in virtual time: memory on a ring's lane, in real time.
+
+use block::{Ram, SECTOR, Size, Stack};
+use lane::Lane;
+use layers::{Recorder, RecorderShared, Recording};
+use std::cell::Cell;
+use suites::{Halt, Outcome, Plan, Rig, Target, find, report};
+use trace::{Event, Operation};
+use uring::Ring;
+
+const BYTES: u64 = 64 << 20;
+/// Rounds of the live loop between two looks at the watch.
+const ROUNDS: u32 = 256;
+
+/// A stack on a live lane.
+struct Live {
+    ring: Ring,
+    device: Stack,
+}
+
+impl Live {
+    /// Memory, and a recorder that holds the first 4,096 requests to it.
+    fn memory() -> (Live, Recording) {
+        let ring = Ring::new(&Lane::new()).expect("io_uring works here");
+        let ram = Stack::new(ring.lane(), Ram::new(BYTES / SECTOR, SECTOR as u32));
+        let (shared, recording) = RecorderShared::new(0, 4096);
+        let device = Stack::new(ring.lane(), Recorder::attach(&shared, ram));
+        (Live { ring, device }, recording)
+    }
+}
+
+impl Rig for Live {
+    fn device(&self) -> &Stack {
+        &self.device
+    }
+
+    fn time(&self) -> &'static str {
+        "real"
+    }
+
+    fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
+        let rounds = Cell::new(0);
+        let enough = || {
+            rounds.set(rounds.get() + 1);
+            done() || rounds.get() > ROUNDS
+        };
+        self.ring.run(enough).expect("the loop runs");
+        true
+    }
+}
+
+fn plan(name: &str, time_ns: u64) -> Plan {
+    let suite = find(name).expect("a suite");
+    let target = Target::of_rig(&format!("ram:{}", Size(BYTES)), BYTES, 3);
+    Plan { time_ns, ..Plan::new(suite.profile(), target) }
+}
+
+fn run(plan: &Plan) -> (Outcome, Vec<Event>) {
+    let (rig, mut recording) = Live::memory();
+    let (outcome, ended) = suites::run_on(Box::new(rig), plan, &mut ());
+    assert_eq!(ended, Ok(()));
+    let mut events = Vec::new();
+    recording.take(&mut events);
+    (outcome, events)
+}
+
+#[test]
+fn a_suite_runs_in_real_time_on_a_stack_of_its_own() {
+    let (outcome, events) = run(&plan("trim", 50_000_000));
+    assert!(outcome.complete && outcome.elapsed_ns > 50_000_000, "{} ns", outcome.elapsed_ns);
+    assert!(outcome.rows.iter().all(|row| row.value > 0.0), "{:?}", outcome.rows);
+    assert_eq!(outcome.series.len(), 3);
+    // The first pass, as the device saw it.
+    let block = (128u32 << 10) / SECTOR as u32;
+    for (event, number) in events.iter().zip(0..BYTES / (128 << 10)) {
+        assert_eq!(event.operation, Operation::Write { fua: false });
+        assert_eq!((event.first, event.sectors), (number * u64::from(block), block));
+    }
+    let told = report::json(&outcome);
+    assert_eq!((&told["time"], &told["target"]), (&"real".into(), &"ram:64 MiB".into()));
+    assert_eq!((&told["drive"]["title"], &told["seed"]), (&"ram:64 MiB".into(), &3.into()));
+    assert!(told["drive"]["model"].is_null());
+    assert!(report::text(&outcome).starts_with("trim on ram:64 MiB, bare, in real time\n"));
+    assert!(report::page(&outcome).contains("A stack in real time"));
+}
+
+#[test]
+fn the_cache_stands_in_front_of_any_rig() {
+    let suite = find("trim").expect("a suite");
+    let cache = Some(suite.cache(Size(16 << 20)));
+    let (outcome, _) = run(&Plan { cache, ..plan("trim", 20_000_000) });
+    assert!(outcome.complete);
+    let counted = |name: &str| {
+        outcome.counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    };
+    assert_eq!(counted("blocks_dirty"), Some(0), "each pass ends with a flush");
+    assert!(counted("changes").is_some_and(|changes| changes > 3 * BYTES / (128 << 10)));
+}
+
+#[test]
+fn a_rig_without_a_short_way_is_aged_by_writing() {
+    let (outcome, events) = run(&plan("consistency", 100_000_000));
+    assert!(outcome.complete && outcome.rows[0].value > 0.0);
+    let block = (64u32 << 10) / SECTOR as u32;
+    let mut filled: Vec<u64> = events
+        .iter()
+        .take((BYTES / (64 << 10)) as usize)
+        .map(|event| {
+            assert_eq!((event.operation, event.sectors), (Operation::Write { fua: false }, block));
+            event.first
+        })
+        .collect();
+    filled.sort_unstable();
+    let wanted: Vec<u64> = (0..BYTES / SECTOR).step_by(block as usize).collect();
+    assert_eq!(filled, wanted, "all of it, once");
+}
+
+#[test]
+fn a_target_without_a_model_needs_its_rig() {
+    let (outcome, ended) = suites::run(&plan("trim", 1), &mut ());
+    assert!(outcome.rows.is_empty());
+    let Err(Halt::Plan(what)) = ended else { panic!("{ended:?}") };
+    assert_eq!(what, "ram:64 MiB: no modelled drive; run it on a rig of its own");
+}

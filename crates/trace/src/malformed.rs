@@ -1,0 +1,22 @@
+//! Why bytes are no trace.
+
+use alloc::string::String;
+use core::fmt;
+
+/// Why bytes are no trace: where, what, and what would do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed(String);
+
+impl Malformed {
+    pub(crate) fn new(what: String) -> Malformed {
+        Malformed(what)
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for Malformed {}

@@ -1,0 +1,23 @@
+//! Which format some bytes are in, and what they hold.
+
+use crate::malformed::Malformed;
+use crate::trace::Trace;
+use crate::{ascii, recording};
+
+impl Trace {
+    /// Reads a trace: a recording of this project, told by its first bytes, or else lines of MQSim's and SSDsim's
+    /// ASCII format (`ns device sector sectors 1|0`, where 1 is a read).
+    ///
+    /// # Errors
+    /// It is none, is damaged, or holds no event.
+    pub fn parse(bytes: &[u8]) -> Result<Trace, Malformed> {
+        let trace = match bytes.starts_with(&recording::MAGIC) {
+            true => recording::read(bytes)?,
+            false => Trace::new(ascii::read(bytes)?, 0, false),
+        };
+        match trace.events().is_empty() {
+            true => Err(Malformed::new("there is no request in it".into())),
+            false => Ok(trace),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The project's own format, version 1. All numbers are little-endian.
+//!
+//! ```text
+//!   file    magic "ODTRACE\n"   version u32   bytes of an event u32   blocks, one after the other
+//!   block   events u32   CRC-32 u32   dropped u64   events, 40 bytes each
+//! ```
+//!
+//! An event's bytes are its words ([`Event::to_words`]). The CRC is over all of the block but itself. `dropped`
+//! counts events that were lost before this block's. Blocks are appended as they fill, so a recording that was cut
+//! off, by a crash say, can be read to its last whole block.
+
+use crate::event::{Event, WORDS};
+use crate::malformed::Malformed;
+use crate::trace::Trace;
+use alloc::format;
+use alloc::vec::Vec;
+use crc32fast::Hasher;
+
+/// What a recording begins with.
+pub const MAGIC: [u8; 8] = *b"ODTRACE\n";
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+/// The most events in a block.
+pub const EVENTS_MAX: usize = 4096;
+
+const HEADER_BYTES: usize = 16;
+const BLOCK_BYTES: usize = 16;
+const EVENT_BYTES: usize = WORDS * 8;
+
+/// Appends a recording's beginning.
+pub fn header(into: &mut Vec<u8>) {
+    into.extend_from_slice(&MAGIC);
+    into.extend_from_slice(&VERSION.to_le_bytes());
+    into.extend_from_slice(&(EVENT_BYTES as u32).to_le_bytes());
+}
+
+/// Appends events, in as many blocks as they need. `dropped` were lost before the first of them.
+pub fn blocks(into: &mut Vec<u8>, events: &[Event], mut dropped: u64) {
+    let mut left = events;
+    while !left.is_empty() || dropped > 0 {
+        let (block, rest) = left.split_at(left.len().min(EVENTS_MAX));
+        put_block(into, block, dropped);
+        (left, dropped) = (rest, 0);
+    }
+}
+
+fn put_block(into: &mut Vec<u8>, events: &[Event], dropped: u64) {
+    let start = into.len();
+    into.extend_from_slice(&(events.len() as u32).to_le_bytes());
+    into.extend_from_slice(&[0; 4]);
+    into.extend_from_slice(&dropped.to_le_bytes());
+    let words = events.iter().flat_map(Event::to_words);
+    words.for_each(|word| into.extend_from_slice(&word.to_le_bytes()));
+    let sum = checksum(&into[start..]);
+    into[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Over a block without the checksum itself.
+fn checksum(block: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&block[..4]);
+    hasher.update(&block[8..]);
+    hasher.finalize()
+}
+
+fn number_at(bytes: &[u8], at: usize) -> u32 {
+    let four = bytes[at..].first_chunk().expect("the caller has looked at the length");
+    u32::from_le_bytes(*four)
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    let eight = bytes[at..].first_chunk().expect("the caller has looked at the length");
+    u64::from_le_bytes(*eight)
+}
+
+/// Reads a recording: the events of all its whole blocks.
+///
+/// # Errors
+/// It is of another version, or a block of it is damaged.
+pub(crate) fn read(bytes: &[u8]) -> Result<Trace, Malformed> {
+    if bytes.len() < HEADER_BYTES {
+        return Err(Malformed::new("it ends inside its header; record it again".into()));
+    }
+    let (version, event_bytes) = (number_at(bytes, 8), number_at(bytes, 12));
+    if (version, event_bytes as usize) != (VERSION, EVENT_BYTES) {
+        return Err(Malformed::new(format!(
+            "it is a recording of version {version} with events of {event_bytes} bytes; this program reads \
+             version {VERSION}"
+        )));
+    }
+    let (mut events, mut dropped, mut left) = (Vec::new(), 0u64, &bytes[HEADER_BYTES..]);
+    let mut number = 0u64;
+    while !left.is_empty() {
+        let Some((block, rest)) = split(left, number)? else { break };
+        dropped = dropped.saturating_add(word_at(block, 8));
+        let (lines, _) = block[BLOCK_BYTES..].as_chunks::<EVENT_BYTES>();
+        for line in lines {
+            let words = core::array::from_fn(|index| word_at(line, index * 8));
+            let event = Event::from_words(words);
+            events.push(event.ok_or_else(|| damaged(number, "holds what is no event"))?);
+        }
+        (left, number) = (rest, number + 1);
+    }
+    Ok(Trace::new(events, dropped, !left.is_empty()))
+}
+
+/// A block and what follows it; None: the bytes end inside it.
+type Split<'a> = Option<(&'a [u8], &'a [u8])>;
+
+fn split(bytes: &[u8], number: u64) -> Result<Split<'_>, Malformed> {
+    if bytes.len() < BLOCK_BYTES {
+        return Ok(None);
+    }
+    let count = number_at(bytes, 0) as usize;
+    if count > EVENTS_MAX {
+        return Err(damaged(number, "claims more events than a block may hold"));
+    }
+    let Some((block, rest)) = bytes.split_at_checked(BLOCK_BYTES + count * EVENT_BYTES) else {
+        return Ok(None);
+    };
+    if checksum(block) != number_at(block, 4) {
+        return Err(damaged(number, "does not have its checksum"));
+    }
+    Ok(Some((block, rest)))
+}
+
+fn damaged(number: u64, what: &str) -> Malformed {
+    Malformed::new(format!("block {number} {what}; the recording is damaged"))
+}
