@@ -40,7 +40,7 @@ impl Spread {
         let region = block >> self.region_shift;
         let mixed = |number: u64| number.wrapping_mul(GOLDEN) >> 32;
         let shard = match self.format {
-            Format::Two => mixed(region) * self.shards >> 32,
+            Format::Two => (mixed(region) * self.shards) >> 32,
             Format::Three => (region ^ mixed(region >> self.row_shift)) & (self.shards - 1),
         };
         shard as usize
@@ -102,7 +102,7 @@ mod tests {
         }
         // As the program before computed it, by hand.
         let before = |region: u64, shards: u64| {
-            ((region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * shards >> 32) as usize
+            (((region.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * shards) >> 32) as usize
         };
         let spread = spread(Format::Two, 3);
         (0..1000).for_each(|region| {

@@ -87,7 +87,7 @@ impl SharedMemory {
     pub fn adopt(file: OwnedFd) -> io::Result<SharedMemory> {
         let (bytes, huge) = check_handed_over(&file)?;
         let memory = map(&file, bytes)?;
-        Ok(SharedMemory { memory, file, huge, used: Vec::from([0..bytes]) })
+        Ok(SharedMemory { memory, file, huge, used: whole(bytes) })
     }
 
     /// Enters the pages that are in use, beside whatever else is done, so that no later access faults. To be
@@ -165,6 +165,11 @@ impl SharedMemory {
         }
         Ok(())
     }
+}
+
+/// The one part that is all of a memory.
+fn whole(bytes: usize) -> Vec<Range<usize>> {
+    std::iter::once(0..bytes).collect()
 }
 
 /// The size of memory that was handed over, and whether it consists of huge pages.
@@ -276,7 +281,7 @@ pub fn shared_memory(
     huge_pages: HugePages,
     progress: &mut dyn FnMut(usize, usize),
 ) -> io::Result<SharedMemory> {
-    shared_memory_of(name, bytes, Vec::from([0..bytes]), huge_pages, progress)
+    shared_memory_of(name, bytes, whole(bytes), huge_pages, progress)
 }
 
 /// The same with pages behind these parts only (ascending, apart). The rest is address space.

@@ -259,7 +259,7 @@ mod tests {
             names(&["epochs/mod.rs", "backing/flush_gate.rs", "epochs/mod.rs"]).unwrap(),
             ["backing/flush_gate.rs", "epochs/mod.rs"]
         );
-        assert_eq!(names(&["epochs", "backing/flush_gate.rs"]).unwrap().len(), 7);
+        assert_eq!(names(&["epochs", "backing/flush_gate.rs"]).unwrap().len(), 9);
         assert!(names(&["epoch"]).is_err());
         assert!(names(&["no_such.rs"]).is_err());
     }
