@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// Asks the stack for an answer here and now, after a [`Client::turn`]. The one gate for requests that
-    /// carry a buffer. None: nothing was done.
+    /// carry a buffer. Of an operation, [`Operation::plain`] may be asked for. None: nothing was done.
     #[inline]
     pub fn ask(&self, request: &Request) -> Option<Result> {
         match self.limits.check(request) {
@@ -122,16 +122,6 @@ impl Client {
             self.turn().await;
             self.session.flushed();
         }
-    }
-
-    /// Asks for an answer to an operation here and now. None: nothing was done, it has to be run.
-    #[inline]
-    pub async fn ask_for(&self, operation: &Operation) -> Option<Result> {
-        if !operation.is_plain() {
-            return None;
-        }
-        self.turn().await;
-        self.ask(&operation.request)
     }
 
     /// Carries out an operation that was let in. Ends, with an error, once the backing has stalled.

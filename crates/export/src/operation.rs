@@ -36,10 +36,10 @@ impl Operation {
         Operation { request, padding, then_flush, is_proof }
     }
 
-    /// Whether it is one request for whole blocks, which a stack may answer at once.
+    /// The request for whole blocks that is all of it, which a stack may answer at once. None: it is more.
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        !self.then_flush && self.padding == Padding::NONE
+    pub fn plain(&self) -> Option<&Request> {
+        (!self.then_flush && self.padding == Padding::NONE).then_some(&self.request)
     }
 
     /// Whether it changes what is stored.

@@ -24,10 +24,11 @@ impl<W: Wire> Receiver<W> {
             |from: Buf| client.operation(Request::Write { at, from, fua }, Padding::NONE, fua);
         let mut is_asked = false;
         if let Some(operation) = self.inbox.window(at.count).map(write)
-            && operation.is_plain()
+            && let Some(request) = operation.plain()
         {
             client.note(&operation).await;
-            if let Some(result) = client.ask_for(&operation).await {
+            client.turn().await;
+            if let Some(result) = client.ask(request) {
                 self.inbox.consume(bytes_of(at));
                 connection.answer(connection.bare(cookie, Wanted::Stored, result)).await;
                 return Ok(());

@@ -296,7 +296,12 @@ impl<W: Wire> Receiver<W> {
 
     /// Answers at once what can be, and makes a task of the rest.
     pub(crate) async fn ask_or_start(&mut self, pending: Pending, operation: Operation) {
-        match self.connection.client.ask_for(&operation).await {
+        let (client, mut answer) = (&self.connection.client, None);
+        if let Some(request) = operation.plain() {
+            client.turn().await;
+            answer = client.ask(request);
+        }
+        match answer {
             Some(result) => {
                 // The window goes first, so that the buffer can be used again.
                 drop(operation);

@@ -83,7 +83,8 @@ impl Drop for Caller {
 impl Caller {
     async fn carry_out(&self, operation: Operation) -> block::Result {
         self.client.note(&operation).await;
-        match self.client.ask_for(&operation).await {
+        let answer = operation.plain().and_then(|request| self.client.ask(request));
+        match answer {
             Some(result) => result,
             None => self.client.run(operation).await,
         }
