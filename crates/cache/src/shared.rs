@@ -290,7 +290,7 @@ impl Shared {
         self.show_closed(epochs);
     }
 
-    /// Shows how many epochs are closed, and since when, to those who do not ask the epochs. Ends the order of
+    /// Shows how many epochs are closed, and since when, to those that do not ask the epochs. Ends the order of
     /// what is closed before what passes, if no setting wants it any more and nothing is closed that was promised
     /// it. In a section of the epochs: nothing can be closed meanwhile. (A flush that closes something because it
     /// had not heard of the change yet finds out when that is done: see `request/flush.rs`.)

@@ -65,7 +65,7 @@ async fn relay(handle: &Handle) {
 }
 
 impl Handle {
-    /// Who else wants the backing.
+    /// What else wants the backing.
     fn foreground(&self, now_ns: u64) -> Foreground {
         let shared = &self.shared;
         let level = self.level();

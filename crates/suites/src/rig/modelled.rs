@@ -8,7 +8,7 @@ use lane::{Prices, World};
 use modelled::{Keep, Shared};
 use std::sync::Arc;
 
-/// Steps of the world between two looks at whoever watches.
+/// Steps of the world between two looks of its watch.
 const STEPS: u32 = 1 << 14;
 
 /// A modelled drive in virtual time.
