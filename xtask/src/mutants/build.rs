@@ -1,6 +1,6 @@
 //! A copy of the workspace with the mutants in it, and what is built from that.
 
-use super::list::{Mutant, PACKAGE, SOURCES};
+use super::list::{Mutant, PACKAGES, SOURCES};
 use super::weave::{self, Woven};
 use crate::cargo;
 use anyhow::{Context, bail, ensure};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// The environment variable that chooses a mutant.
 pub(crate) const CHOICE: &str = "OVERDRIVE_MUTANT";
 
-/// What the copy's crate has beside its own modules.
+/// What the copies of the crates have beside their own modules.
 const ACTIVE: &str = r#"
 #[cfg(not(feature = "laboratory"))]
 extern crate std;
@@ -65,7 +65,7 @@ const UNCHECKED: [&str; 4] = [
 /// A program that is to notice mutants.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// `unit tests`, a test file's name, or `laboratory`.
+    /// `unit tests of` a crate, a test file's name, or `laboratory`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
@@ -97,18 +97,20 @@ struct Copy {
 pub(crate) fn build(mutants: &[Mutant]) -> anyhow::Result<Built> {
     let place = place()?;
     let copy = Copy { tree: place.join("tree"), target: place.join("build") };
-    let library = cargo::root().join(SOURCES).join("lib.rs");
+    let libraries = PACKAGES.map(|package| format!("{SOURCES}{package}/src/lib.rs"));
     let mut own: BTreeSet<PathBuf> =
         mutants.iter().map(|mutant| cargo::root().join(SOURCES).join(&mutant.file)).collect();
-    own.insert(library.clone());
+    own.extend(libraries.iter().map(|library| cargo::root().join(library)));
     copy_tree(cargo::root(), &copy.tree, &own)?;
-    let text = fs::read_to_string(library)? + ACTIVE;
-    write_if_new(&copy.tree.join(SOURCES).join("lib.rs"), text.as_bytes())?;
+    for library in libraries {
+        let text = fs::read_to_string(cargo::root().join(&library))? + ACTIVE;
+        write_if_new(&copy.tree.join(library), text.as_bytes())?;
+    }
     let mut unviable = BTreeSet::new();
     let (untried, planted) = copy.make_viable(mutants, &mut unviable)?;
     let tests = copy.tests()?;
     let laboratory = copy.laboratory()?;
-    let home = copy.tree.join("crates").join(PACKAGE);
+    let home = copy.tree.join(SOURCES).join(PACKAGES[0]);
     Ok(Built { tests, laboratory, home, unviable, untried, planted })
 }
 
@@ -132,7 +134,7 @@ impl Copy {
             let (left_out, ranges) = self.weave(mutants, unviable)?;
             eprintln!("[build] round {round}: {} mutants do not compile so far", unviable.len());
             let mut check = self.cargo("check");
-            check.args(["--package", PACKAGE, "--features", "laboratory"]);
+            check.args(packages());
             let (good, messages) = run(check)?;
             if good {
                 return Ok(left_out);
@@ -193,18 +195,19 @@ impl Copy {
     fn tests(&self) -> anyhow::Result<Vec<Program>> {
         eprintln!("[build] the tests");
         let mut test = self.cargo("test");
-        test.args(["--no-run", "--lib", "--tests", "--package", PACKAGE]);
-        let (good, messages) = run(test.args(["--features", "laboratory"]))?;
+        test.args(["--no-run", "--lib", "--tests"]);
+        let (good, messages) = run(test.args(packages()))?;
         ensure!(good, "the tests with the mutants do not compile:\n{}", rendered(&messages));
         let programs: Vec<Program> = executables(&messages)
             .map(|(target, path)| {
                 let unit = target["kind"][0] == "lib";
                 let name = target["name"].as_str().unwrap_or_default();
-                let name = if unit { "unit tests" } else { name }.to_owned();
+                let name = if unit { format!("unit tests of {name}") } else { name.to_owned() };
                 Program { name, path }
             })
             .collect();
-        ensure!(programs.len() > 1, "cargo names no test programs of '{PACKAGE}'");
+        let enough = programs.len() > PACKAGES.len();
+        ensure!(enough, "cargo names no test programs of {}", PACKAGES.join(" and "));
         Ok(programs)
     }
 
@@ -218,6 +221,12 @@ impl Copy {
         let (_, path) = programs.next().context("cargo names no laboratory")?;
         Ok(Program { name: "laboratory".to_owned(), path })
     }
+}
+
+/// Cargo's arguments that name the crates, as the laboratory has them.
+fn packages() -> impl Iterator<Item = &'static str> {
+    let named = PACKAGES.into_iter().flat_map(|package| ["--package", package]);
+    named.chain(["--features", "cache/laboratory"])
 }
 
 /// Mutants that are not tried, and those of planted bugs.

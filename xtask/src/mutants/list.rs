@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The crate that is mutated.
-pub(crate) const PACKAGE: &str = "cache";
-/// Where its sources are, from the workspace's root.
-pub(crate) const SOURCES: &str = "crates/cache/src/";
+/// The crates that are mutated.
+pub(crate) const PACKAGES: [&str; 2] = ["cache", "policy"];
+/// Where they are, from the workspace's root.
+pub(crate) const SOURCES: &str = "crates/";
 
 /// What kind of change a mutant is, in cargo-mutants' words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
@@ -50,7 +50,7 @@ struct Listed {
 pub(crate) struct Mutant {
     /// Chooses it at run time; 0 is none.
     pub(crate) id: u32,
-    /// From [`SOURCES`] on.
+    /// From [`SOURCES`] on: `cache/src/shard/read.rs`.
     pub(crate) file: String,
     pub(crate) genre: Genre,
     pub(crate) at: Place,
@@ -83,7 +83,10 @@ pub(crate) fn mutants(files: &[String]) -> anyhow::Result<Vec<Mutant>> {
         );
     }
     let mut command = cargo::cargo();
-    command.args(["mutants", "--list", "--json", "--package", PACKAGE]);
+    command.args(["mutants", "--list", "--json"]);
+    for package in PACKAGES {
+        command.args(["--package", package]);
+    }
     for file in files {
         command.args(["--file", &format!("{SOURCES}{file}")]);
     }
@@ -148,7 +151,7 @@ mod tests {
         let source = |_: &str| Ok("fn f() {\n    a + b + c\n}\n".to_owned());
         let mutants = read(list.as_bytes(), &source).expect("a list");
         let keys: Vec<&str> = mutants.iter().map(|mutant| mutant.key.as_str()).collect();
-        let key = "a.rs: replace + with - in f: a + b + c";
+        let key = "cache/src/a.rs: replace + with - in f: a + b + c";
         assert_eq!(keys, [key.to_owned(), format!("{key} #2")]);
         assert_eq!(mutants[1].title(), "crates/cache/src/a.rs:2:11: replace + with - in f");
     }

@@ -23,57 +23,70 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use trial::{End, Trial};
 
-/// What belongs together, as files of the engine.
-const GROUPS: [(&str, &[&str]); 4] = [
+/// What belongs together, as files of the engine and its policy.
+const GROUPS: [(&str, &[&str]); 5] = [
     (
         "epochs",
         &[
-            "epochs/mod.rs",
-            "request/flush.rs",
-            "backing/flush_gate.rs",
-            "writeback/mod.rs",
-            "writeback/worker.rs",
-            "writeback/flusher.rs",
-            "writeback/commit.rs",
-            "backing/health.rs",
-            "backing/retry.rs",
+            "cache/src/epochs/mod.rs",
+            "cache/src/request/flush.rs",
+            "cache/src/backing/flush_gate.rs",
+            "cache/src/writeback/mod.rs",
+            "cache/src/writeback/worker.rs",
+            "cache/src/writeback/flusher.rs",
+            "cache/src/writeback/commit.rs",
+            "cache/src/backing/health.rs",
+            "cache/src/backing/retry.rs",
         ],
     ),
     (
         "write-back",
         &[
-            "request/write.rs",
-            "request/write_through.rs",
-            "shard/write.rs",
-            "shard/writeback.rs",
-            "shard/early_writeback.rs",
-            "shard/write_through.rs",
-            "shard/zero_ranges.rs",
-            "shard/write_through_queue.rs",
+            "cache/src/request/write.rs",
+            "cache/src/request/write_through.rs",
+            "cache/src/shard/write.rs",
+            "cache/src/shard/writeback.rs",
+            "cache/src/shard/early_writeback.rs",
+            "cache/src/shard/write_through.rs",
+            "cache/src/shard/zero_ranges.rs",
+            "cache/src/shard/write_through_queue.rs",
         ],
     ),
     (
         "pacing",
         &[
-            "writeback/estimator.rs",
-            "dirty/limits.rs",
-            "dirty/level.rs",
-            "dirty/throttle.rs",
-            "operator/reconfigure.rs",
+            "cache/src/writeback/estimator.rs",
+            "cache/src/dirty/limits.rs",
+            "cache/src/dirty/level.rs",
+            "cache/src/dirty/throttle.rs",
+            "cache/src/operator/reconfigure.rs",
         ],
     ),
     (
         "recovery",
         &[
-            "recovery/mod.rs",
-            "shard/rebuild.rs",
-            "arena/superblock/mod.rs",
-            "arena/mod.rs",
-            "operator/discard_dirty.rs",
-            "shard/discard_dirty.rs",
-            "operator/rescue/mod.rs",
-            "operator/rescue/items.rs",
-            "operator/rescue/mapfile.rs",
+            "cache/src/recovery/mod.rs",
+            "cache/src/geometry.rs",
+            "cache/src/spread.rs",
+            "cache/src/arena/layout.rs",
+            "cache/src/shard/rebuild.rs",
+            "cache/src/arena/superblock/mod.rs",
+            "cache/src/arena/mod.rs",
+            "cache/src/operator/discard_dirty.rs",
+            "cache/src/shard/discard_dirty.rs",
+            "cache/src/operator/rescue/mod.rs",
+            "cache/src/operator/rescue/items.rs",
+            "cache/src/operator/rescue/mapfile.rs",
+        ],
+    ),
+    (
+        "policy",
+        &[
+            "policy/src/admission.rs",
+            "policy/src/lists.rs",
+            "policy/src/lru.rs",
+            "policy/src/policy.rs",
+            "policy/src/sieve.rs",
         ],
     ),
 ];
@@ -83,7 +96,7 @@ const SHARE: f64 = 0.95;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these: epochs, write-back, pacing, recovery, or files of crates/cache/src. Several with commas.
+    /// Only these: epochs, write-back, pacing, recovery, policy, or files below crates/, as cache/src/shard/read.rs. Several with commas.
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     only: Vec<String>,
     /// How long the laboratory looks at a mutant that all other tests have passed.
@@ -140,8 +153,8 @@ fn files(only: &[String]) -> anyhow::Result<Vec<String>> {
                 let path = crate::cargo::root().join(list::SOURCES).join(name);
                 ensure!(
                     name.ends_with(".rs") && path.is_file(),
-                    "--only {name}: neither a group (epochs, write-back, pacing, recovery) nor a file \
-                     of {}",
+                    "--only {name}: neither a group (epochs, write-back, pacing, recovery, policy) nor a \
+                     file below {}",
                     list::SOURCES
                 );
                 files.push(name.clone());
@@ -256,10 +269,15 @@ mod tests {
             assert!(crate::cargo::root().join(list::SOURCES).join(file).is_file(), "{file}");
         }
         assert_eq!(
-            names(&["epochs/mod.rs", "backing/flush_gate.rs", "epochs/mod.rs"]).unwrap(),
-            ["backing/flush_gate.rs", "epochs/mod.rs"]
+            names(&[
+                "cache/src/epochs/mod.rs",
+                "cache/src/backing/flush_gate.rs",
+                "cache/src/epochs/mod.rs"
+            ])
+            .unwrap(),
+            ["cache/src/backing/flush_gate.rs", "cache/src/epochs/mod.rs"]
         );
-        assert_eq!(names(&["epochs", "backing/flush_gate.rs"]).unwrap().len(), 9);
+        assert_eq!(names(&["epochs", "cache/src/backing/flush_gate.rs"]).unwrap().len(), 9);
         assert!(names(&["epoch"]).is_err());
         assert!(names(&["no_such.rs"]).is_err());
     }
