@@ -66,7 +66,7 @@ fn locks() {
 /// Parts of an arena that are not in use stay without huge pages: others need them.
 fn locks_huge() {
     const HUGE: usize = 2 << 20;
-    let used = Vec::from([0..HUGE]);
+    let used = std::iter::once(0..HUGE).collect();
     let had = shared_memory_of("test", 16 * HUGE, used, HugePages::Require, &mut |_, _| ());
     let (Ok(shared), Ok(())) = (had, lock_process()) else {
         println!("skipped: there are no huge pages, or nothing may be locked");
