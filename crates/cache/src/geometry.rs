@@ -115,6 +115,12 @@ impl Geometry {
         fits.then_some(Geometry { slots, slots_spare, ..*self })
     }
 
+    /// Whether a shard has slots for a few regions, where there are several: with less it forgets a hot
+    /// region while others are empty.
+    pub fn has_roomy_shards(&self) -> bool {
+        self.shards == 1 || self.slots_per_shard() >= SHARD_SLOTS_LEAST / 4
+    }
+
     pub(crate) fn slots_per_shard(&self) -> u32 {
         self.slots / self.shards
     }
@@ -151,5 +157,22 @@ impl Geometry {
     /// Places for pending ranges, in all shards together.
     pub(crate) fn ranges_max(&self) -> u32 {
         self.shards * self.extents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_roomy_until_an_arena_has_shrunk_too_far() {
+        let of = |mebibytes: u64| Geometry::for_memory(mebibytes << 20).with_spare(1 << 36);
+        for mebibytes in [1, 64, 255, 256, 1000, 1024, 100_000] {
+            assert!(of(mebibytes).has_roomy_shards(), "{mebibytes} MiB");
+        }
+        let shrunk = |from: u64, to: u64| of(from).resized(of(to).slots).expect("less");
+        assert!(shrunk(4096, 1024).has_roomy_shards());
+        assert!(!shrunk(4096, 512).has_roomy_shards());
+        assert!(shrunk(128, 1).has_roomy_shards(), "the only one");
     }
 }

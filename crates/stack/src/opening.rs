@@ -98,7 +98,10 @@ impl<'a> Opening<'a> {
         };
         check_same_size(&left, found.sectors * SECTOR, path)?;
         let wanted = may_be_dirty(spec).map(|cache| geometry_for(cache, found.sectors * SECTOR));
-        if let Some(geometry) = wanted.and_then(|wanted| found.resized(wanted.slots)) {
+        let resized = wanted.and_then(|wanted| found.resized(wanted.slots));
+        let is_good =
+            |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
+        if let Some(geometry) = resized.filter(is_good) {
             memory.set_used(Arena::used(&geometry, found.grain));
             let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
             let backed = self.back(&memory, slots_added);
