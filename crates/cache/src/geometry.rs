@@ -22,12 +22,10 @@ impl Format {
     }
 }
 
-/// The least slots of a shard, where there are several: 128 MiB, 32 regions of 4 MiB.
-const SHARD_SLOTS_LEAST: u32 = 1 << 15;
-/// What a shard can address.
+/// The least slots of a shard, where there are several: eight regions of 4 MiB.
+const SHARD_SLOTS_LEAST: u32 = 8 * 1024;
+/// What a shard can address: 15 GiB.
 const SHARD_SLOTS_MAX: u32 = 4_000_000;
-/// Lanes rarely meet in one of so many shards.
-const SHARDS_ENOUGH: u32 = 64;
 /// Spare slots come in so many a shard: their headers fill whole pages then.
 const SPARE_STEP: u32 = 256;
 const SLOTS_LEAST: u32 = 64;
@@ -84,12 +82,11 @@ impl Geometry {
     };
 
     /// The geometry for this much memory. How many shards it has follows from the memory alone: the
-    /// next process may have another number of threads, and takes over the same arena.
+    /// next process may have another number of threads, and takes over the same arena. It has as few as
+    /// can address the slots: pending zeros of neighbouring regions merge only within a shard.
     pub fn for_memory(bytes: u64) -> Geometry {
         let slots = slots_in(bytes);
-        let least = slots.div_ceil(SHARD_SLOTS_MAX).next_power_of_two();
-        let wanted = (slots / SHARD_SLOTS_LEAST).clamp(1, SHARDS_ENOUGH);
-        let shards = (1 << wanted.ilog2()).max(least);
+        let shards = slots.div_ceil(SHARD_SLOTS_MAX).next_power_of_two();
         Geometry {
             slots: slots - slots % shards,
             shards,
@@ -113,6 +110,12 @@ impl Geometry {
         let slots_spare = self.slots_max().checked_sub(slots)?;
         let fits = slots > 0 && (self.format != Format::Two || slots_spare == 0);
         fits.then_some(Geometry { slots, slots_spare, ..*self })
+    }
+
+    /// Whether a shard has slots for a few regions, where there are several: with less it forgets a hot
+    /// region while others are empty.
+    pub fn has_roomy_shards(&self) -> bool {
+        self.shards == 1 || self.slots_per_shard() >= SHARD_SLOTS_LEAST
     }
 
     pub(crate) fn slots_per_shard(&self) -> u32 {
@@ -151,5 +154,26 @@ impl Geometry {
     /// Places for pending ranges, in all shards together.
     pub(crate) fn ranges_max(&self) -> u32 {
         self.shards * self.extents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_roomy_until_an_arena_has_shrunk_too_far() {
+        let of = |mebibytes: u64| Geometry::for_memory(mebibytes << 20).with_spare(1 << 36);
+        for mebibytes in [1, 64, 255, 1024, 100_000] {
+            assert!(of(mebibytes).has_roomy_shards(), "{mebibytes} MiB");
+        }
+        assert_eq!(
+            [1, 15_000, 16_000, 100_000].map(|mebibytes| of(mebibytes).shards),
+            [1, 1, 2, 8]
+        );
+        let shrunk = |from: u64, to: u64| of(from).resized(of(to).slots).expect("less");
+        assert!(shrunk(100_000, 256).has_roomy_shards());
+        assert!(!shrunk(100_000, 255).has_roomy_shards());
+        assert!(shrunk(128, 1).has_roomy_shards(), "the only one");
     }
 }

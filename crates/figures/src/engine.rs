@@ -47,7 +47,8 @@ const BLOCK: usize = 4096;
 
 impl Bed {
     fn new(gib: u64, huge: HugePages) -> Result<Bed> {
-        let geometry = Geometry::for_memory(gib << 30);
+        // Several, for threads that work on different ones.
+        let geometry = Geometry { shards: 8, extents: 512, ..Geometry::for_memory(gib << 30) };
         let bytes = Arena::bytes(&geometry, 512);
         let pages = reserve_huge_pages(bytes)?;
         let arena = shared_memory("figures", bytes, huge, &mut |_, _| ())

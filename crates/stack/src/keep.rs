@@ -44,10 +44,8 @@ pub(crate) struct Left {
 /// An arena that is taken over.
 pub(crate) struct FoundArena {
     pub(crate) memory: SharedMemory,
-    /// As it is used from now on.
+    /// As it is used from now on; there is memory behind it.
     pub(crate) geometry: Geometry,
-    /// Slots that had no memory before.
-    pub(crate) slots_added: u32,
 }
 
 fn trouble(what: &str, path: &Path, error: &io::Error) -> Failure {

@@ -111,12 +111,20 @@ impl<'a> Opening<'a> {
         };
         check_same_size(&left, found.sectors * SECTOR, path)?;
         let wanted = may_be_dirty(spec).map(|cache| geometry_for(cache, found.sectors * SECTOR));
-        if let Some(geometry) = wanted.and_then(|wanted| found.resized(wanted.slots)) {
+        let resized = wanted.and_then(|wanted| found.resized(wanted.slots));
+        let is_good =
+            |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
+        if let Some(geometry) = resized.filter(is_good) {
             memory.set_used(Arena::used(&geometry, found.grain));
             let slots_added = geometry.slots.saturating_sub(found.geometry.slots);
-            left.found = Some(FoundArena { memory, geometry, slots_added });
-            self.left = Some(left);
-            return Ok(());
+            let backed = self.back(&memory, slots_added);
+            // Where there are too few huge pages, ordinary ones do: in an arena of its own.
+            if backed.is_ok() || !memory.has_huge_pages() {
+                backed.map_err(|error| memory_failure(&error))?;
+                left.found = Some(FoundArena { memory, geometry });
+                self.left = Some(left);
+                return Ok(());
+            }
         }
         let blocks = keep::settle(left, &found, &memory, path)?;
         self.notes.push(format!(
@@ -126,6 +134,14 @@ impl<'a> Opening<'a> {
             Size(blocks * 4096)
         ));
         Ok(())
+    }
+
+    /// Puts memory behind slots that had none before.
+    fn back(&mut self, memory: &SharedMemory, slots: u32) -> std::io::Result<()> {
+        match slots as usize * BLOCK_BYTES {
+            0 => Ok(()),
+            bytes => memory.back(bytes, self.progress),
+        }
     }
 
     /// Opens a stack from its bottom to its top.
@@ -236,11 +252,6 @@ impl<'a> Opening<'a> {
         if let Some(left) = self.left.take() {
             let fence = left.fence(&path)?;
             let found = left.found.expect("what is left has been looked at");
-            if found.slots_added > 0 {
-                let bytes = found.slots_added as usize * BLOCK_BYTES;
-                let backed = found.memory.back(bytes, self.progress);
-                backed.map_err(|error| memory_failure(&error))?;
-            }
             self.keeper = Some(left.keeper);
             return Ok((found.memory, found.geometry, Some(fence)));
         }

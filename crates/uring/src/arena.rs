@@ -145,8 +145,15 @@ impl SharedMemory {
     /// As [`shared_memory_of`].
     pub fn back(&self, bytes: usize, progress: &mut dyn FnMut(usize, usize)) -> io::Result<()> {
         let text = fs::read_to_string("/proc/meminfo")?;
-        available::enough(&text, bytes).map_err(out_of_memory)?;
-        Ok(populate(&self.memory, &self.used, Advice::LinuxPopulateWrite, progress)?)
+        let enough = if self.huge { huge_pages_free } else { available::enough };
+        enough(&text, bytes).map_err(out_of_memory)?;
+        populate(&self.memory, &self.used, Advice::LinuxPopulateWrite, progress).map_err(|errno| {
+            match errno {
+                // What the kernel says where the pool of huge pages is empty.
+                Errno::FAULT => out_of_memory("there are not enough huge pages".to_owned()),
+                _ => errno.into(),
+            }
+        })
     }
 
     /// Gives all pages that nothing in use touches back to the system.
@@ -351,6 +358,24 @@ mod tests {
         let mut seen = [0; 5];
         second.memory().read(12345, &mut seen);
         assert_eq!(&seen, b"hello");
+        Ok(())
+    }
+
+    #[test]
+    fn more_huge_pages_than_there_are_are_refused_in_words() -> io::Result<()> {
+        let text = fs::read_to_string("/proc/meminfo")?;
+        let (all, used) = (HUGE << 12, std::iter::once(0..HUGE).collect());
+        let had = shared_memory_of("test", all, used, HugePages::Require, &mut |_, _| ());
+        let (Ok(mut shared), Err(_)) = (had, huge_pages_free(&text, all)) else {
+            println!("skipped: there are none, or thousands");
+            return Ok(());
+        };
+        shared.set_used(std::iter::once(0..all).collect());
+        for bytes in [all, 0] {
+            let refused = shared.back(bytes, &mut |_, _| ()).expect_err("more than there are");
+            assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+            assert!(refused.to_string().contains("huge pages"), "{refused}");
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MlockAllFlags};
+use rustix::mm::{Advice, MlockAllFlags, MlockFlags};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::io;
@@ -62,20 +62,47 @@ pub fn may_lock_all() -> bool {
     capable == Some(true) || getrlimit(Resource::Memlock).current.is_none()
 }
 
-/// A mapping that is code, constants, data, heap or stack: its range, and whether it is written.
-fn needed(line: &str) -> Option<(usize, usize, bool)> {
+/// A mapping of this process, as /proc/self/smaps shows it.
+#[derive(PartialEq, Debug)]
+struct Mapping {
+    from: usize,
+    bytes: usize,
+    is_writable: bool,
+    /// It is code, constants, data, heap or stack.
+    is_ours: bool,
+    /// It consists of huge pages of the system's pool.
+    is_huge: bool,
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.split_ascii_whitespace();
-    let (range, rights) = (words.next()?, words.next()?);
-    let path = words.nth(3)?;
-    let is_ours = path.starts_with('/') || path == "[heap]" || path == "[stack]";
-    // What is shared with others is populated by what maps it.
-    if !is_ours || !rights.starts_with('r') || !rights.ends_with('p') {
-        return None;
-    }
-    let (from, to) = range.split_once('-')?;
+    let (from, to) = words.next()?.split_once('-')?;
+    let rights = words.next()?;
+    let path = words.nth(3).unwrap_or_default();
     let from = usize::from_str_radix(from, 16).ok()?;
     let to = usize::from_str_radix(to, 16).ok()?;
-    Some((from, to.checked_sub(from)?, rights.as_bytes().get(1) == Some(&b'w')))
+    let is_named = path.starts_with('/') || path == "[heap]" || path == "[stack]";
+    Some(Mapping {
+        from,
+        bytes: to.checked_sub(from)?,
+        is_writable: rights.as_bytes().get(1) == Some(&b'w'),
+        // What is shared with others is populated by what maps it.
+        is_ours: is_named && rights.starts_with('r') && rights.ends_with('p'),
+        is_huge: false,
+    })
+}
+
+fn mappings(smaps: &str) -> Vec<Mapping> {
+    let mut found: Vec<Mapping> = Vec::new();
+    for line in smaps.lines() {
+        match (line.strip_prefix("VmFlags:"), found.last_mut()) {
+            (Some(flags), Some(last)) => {
+                last.is_huge = flags.split_ascii_whitespace().any(|flag| flag == "ht");
+            }
+            _ => found.extend(mapping(line)),
+        }
+    }
+    found
 }
 
 /// Keeps every page that this process has, or will have, in memory from the moment it is first
@@ -91,14 +118,23 @@ pub fn lock_process() -> io::Result<()> {
     if !may_lock_all() {
         return Err(cannot_lock("the process", Errno::NOMEM));
     }
-    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    let flags = MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     rustix::mm::mlockall(flags).map_err(|errno| cannot_lock("the process", errno))?;
-    let maps = fs::read_to_string("/proc/self/maps")?;
-    for (from, length, writable) in maps.lines().filter_map(needed) {
-        let advice = if writable { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
-        let at = std::ptr::with_exposed_provenance_mut(from);
-        // SAFETY: populating changes no contents, and a range that has gone meanwhile is an error.
-        let _ = unsafe { rustix::mm::madvise(at, length, advice) };
+    let smaps = fs::read_to_string("/proc/self/smaps")?;
+    // Not by mlockall either: it puts a page behind every huge one, also of parts that are not in use,
+    // until the system's pool is empty. Huge pages are never swapped out.
+    for mapping in mappings(&smaps).into_iter().filter(|mapping| !mapping.is_huge) {
+        let at = std::ptr::with_exposed_provenance_mut(mapping.from);
+        // SAFETY: locking changes no contents, and a range that has gone meanwhile is an error.
+        let _ = unsafe { rustix::mm::mlock_with(at, mapping.bytes, MlockFlags::ONFAULT) };
+        if mapping.is_ours {
+            let advice = match mapping.is_writable {
+                true => Advice::LinuxPopulateWrite,
+                false => Advice::LinuxPopulateRead,
+            };
+            // SAFETY: populating changes no contents, and a range that has gone meanwhile is an error.
+            let _ = unsafe { rustix::mm::madvise(at, mapping.bytes, advice) };
+        }
     }
     Ok(())
 }
@@ -109,19 +145,35 @@ mod tests {
 
     #[test]
     fn what_is_needed_is_found_among_the_mappings() {
+        let found = |line: &str| {
+            let found = mapping(line).expect("a mapping");
+            (found.from, found.bytes, found.is_writable, found.is_ours)
+        };
         let code = "00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/dbus daemon";
-        assert_eq!(needed(code), Some((0x40_0000, 0x5_2000, false)));
+        assert_eq!(found(code), (0x40_0000, 0x5_2000, false, true));
         let heap = "00e03000-00e24000 rw-p 00000000 00:00 0           [heap]";
-        assert_eq!(needed(heap), Some((0xe0_3000, 0x2_1000, true)));
+        assert_eq!(found(heap), (0xe0_3000, 0x2_1000, true, true));
         for other in [
             "35b1a21000-35b1a22000 rw-p 00000000 00:00 0",
-            "f2c6ff8c000-7f2c7078c000 rw-s 00000000 00:01 986  /memfd:arena (deleted)",
+            "f2c6ff8c000-ff2c7078c000 rw-s 00000000 00:01 986  /memfd:arena (deleted)",
             "7fffb2d48000-7fffb2d49000 r-xp 00000000 00:00 0           [vdso]",
-            "7f00-7e00 r--p 00000000 08:02 1 /bin/odd",
-            "garbage",
         ] {
-            assert_eq!(needed(other), None, "{other}");
+            assert!(!found(other).3, "{other}");
         }
+        for none in ["7f00-7e00 r--p 00000000 08:02 1 /bin/odd", "Rss:  4 kB", "garbage", ""] {
+            assert_eq!(mapping(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn mappings_of_huge_pages_are_told_from_others() {
+        let smaps = "1000-2000 rw-s 00000000 00:11 7   /memfd:arena (deleted)\n\
+                     Size:  4 kB\nVmFlags: rd wr sh nr ht \n\
+                     3000-5000 rw-s 00000000 00:01 8   /memfd:arena (deleted)\n\
+                     Size:  8 kB\nVmFlags: rd wr sh nr \n";
+        let found = mappings(smaps);
+        let told: Vec<_> = found.iter().map(|one| (one.from, one.bytes, one.is_huge)).collect();
+        assert_eq!(told, [(0x1000, 0x1000, true), (0x3000, 0x2000, false)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use uring::{HugePages, SharedMemory, faults, lock_process, shared_memory};
+use uring::{HugePages, SharedMemory, faults, lock_process, shared_memory, shared_memory_of};
 
 /// Which part the child plays; unset: this is no child.
 const PART: &str = "OVERDRIVE_TEST_PAGES_PART";
@@ -63,6 +63,19 @@ fn locks() {
     }
 }
 
+/// Parts of an arena that are not in use stay without huge pages: others need them.
+fn locks_huge() {
+    const HUGE: usize = 2 << 20;
+    let used = std::iter::once(0..HUGE).collect();
+    let had = shared_memory_of("test", 16 * HUGE, used, HugePages::Require, &mut |_, _| ());
+    let (Ok(shared), Ok(())) = (had, lock_process()) else {
+        println!("skipped: there are no huge pages, or nothing may be locked");
+        return;
+    };
+    let blocks = rustix::fs::fstat(shared.file()).expect("its size").st_blocks;
+    assert_eq!(blocks * 512, HUGE as i64, "bytes behind 2 MiB in use");
+}
+
 /// Without the capability and with a limit: both say how to have more.
 fn is_refused() {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -86,6 +99,7 @@ fn child() {
     match std::env::var(PART).as_deref() {
         Ok("adopts") => adopts(),
         Ok("locks") => locks(),
+        Ok("locks_huge") => locks_huge(),
         Ok("is_refused") => is_refused(),
         _ => (),
     }
@@ -123,6 +137,11 @@ fn a_gibibyte_is_taken_over_at_once_and_never_faults() {
 #[test]
 fn memory_is_locked_where_that_is_allowed() {
     play("locks", Stdio::null(), &[]);
+}
+
+#[test]
+fn what_is_not_in_use_takes_no_huge_pages() {
+    play("locks_huge", Stdio::null(), &[]);
 }
 
 #[test]
