@@ -118,25 +118,46 @@ pub fn lock_process() -> io::Result<()> {
     if !may_lock_all() {
         return Err(cannot_lock("the process", Errno::NOMEM));
     }
-    let flags = MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-    rustix::mm::mlockall(flags).map_err(|errno| cannot_lock("the process", errno))?;
     let smaps = fs::read_to_string("/proc/self/smaps")?;
-    // Not by mlockall either: it puts a page behind every huge one, also of parts that are not in use,
-    // until the system's pool is empty. Huge pages are never swapped out.
-    for mapping in mappings(&smaps).into_iter().filter(|mapping| !mapping.is_huge) {
+    let mappings = mappings(&smaps);
+    let (now, later) = (MlockAllFlags::CURRENT, MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+    let locked = match mappings.iter().any(|mapping| mapping.is_huge) {
+        false => rustix::mm::mlockall(now | later),
+        // That puts a page behind every huge one, also of parts that are not in use, until the system's
+        // pool is empty. Huge pages are never swapped out: they need no lock.
+        true => lock_small(&mappings).and_then(|()| rustix::mm::mlockall(later)),
+    };
+    locked.map_err(|errno| cannot_lock("the process", errno))?;
+    mappings.iter().filter(|mapping| mapping.is_ours).for_each(read_in);
+    Ok(())
+}
+
+/// Locks all mappings but those of huge pages.
+fn lock_small(mappings: &[Mapping]) -> Result<(), Errno> {
+    // In a user namespace a process may seem to be allowed what it is not.
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    let mut bytes = 0;
+    for mapping in mappings.iter().filter(|mapping| !mapping.is_huge) {
+        bytes += mapping.bytes as u64;
         let at = std::ptr::with_exposed_provenance_mut(mapping.from);
         // SAFETY: locking changes no contents, and a range that has gone meanwhile is an error.
-        let _ = unsafe { rustix::mm::mlock_with(at, mapping.bytes, MlockFlags::ONFAULT) };
-        if mapping.is_ours {
-            let advice = match mapping.is_writable {
-                true => Advice::LinuxPopulateWrite,
-                false => Advice::LinuxPopulateRead,
-            };
-            // SAFETY: populating changes no contents, and a range that has gone meanwhile is an error.
-            let _ = unsafe { rustix::mm::madvise(at, mapping.bytes, advice) };
+        let locked = unsafe { rustix::mm::mlock_with(at, mapping.bytes, MlockFlags::ONFAULT) };
+        match locked {
+            Err(errno) if bytes > limit => return Err(errno),
+            _ => {}
         }
     }
     Ok(())
+}
+
+fn read_in(mapping: &Mapping) {
+    let advice = match mapping.is_writable {
+        true => Advice::LinuxPopulateWrite,
+        false => Advice::LinuxPopulateRead,
+    };
+    let at = std::ptr::with_exposed_provenance_mut(mapping.from);
+    // SAFETY: populating changes no contents, and a range that has gone meanwhile is an error.
+    let _ = unsafe { rustix::mm::madvise(at, mapping.bytes, advice) };
 }
 
 #[cfg(test)]
