@@ -74,6 +74,14 @@ struct Mapping {
     is_huge: bool,
 }
 
+impl Mapping {
+    /// Whether it is to be locked, and can be: one page is shown to every process that is the kernel's (vsyscall, in
+    /// the upper half of the addresses).
+    fn is_lockable(&self) -> bool {
+        !self.is_huge && isize::try_from(self.from).is_ok()
+    }
+}
+
 fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.split_ascii_whitespace();
     let (from, to) = words.next()?.split_once('-')?;
@@ -137,7 +145,7 @@ fn lock_small(mappings: &[Mapping]) -> Result<(), Errno> {
     // In a user namespace a process may seem to be allowed what it is not.
     let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
     let mut bytes = 0;
-    for mapping in mappings.iter().filter(|mapping| !mapping.is_huge) {
+    for mapping in mappings.iter().filter(|mapping| mapping.is_lockable()) {
         bytes += mapping.bytes as u64;
         let at = std::ptr::with_exposed_provenance_mut(mapping.from);
         // SAFETY: locking changes no contents, and a range that has gone meanwhile is an error.
@@ -172,6 +180,9 @@ mod tests {
         };
         let code = "00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/dbus daemon";
         assert_eq!(found(code), (0x40_0000, 0x5_2000, false, true));
+        let kernel = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0          [vsyscall]";
+        assert!(mapping(code).is_some_and(|mapping| mapping.is_lockable()));
+        assert!(mapping(kernel).is_some_and(|mapping| !mapping.is_lockable()));
         let heap = "00e03000-00e24000 rw-p 00000000 00:00 0           [heap]";
         assert_eq!(found(heap), (0xe0_3000, 0x2_1000, true, true));
         for other in [
