@@ -113,13 +113,15 @@ pub enum Bug {
     StatusBelowFirst,
     /// C15: recovery starts while the old owner's writes are still under way.
     SkipFence,
+    /// C15: only the first ring of a process holds the fence.
+    FenceFirstRing,
     /// C15: a second process takes the memory while the first one still runs.
     TwoOwners,
 }
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 54] = [
+    pub const ALL: [Bug; 55] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -173,6 +175,7 @@ impl Bug {
         Bug::EarlyUnderRange,
         Bug::StatusBelowFirst,
         Bug::SkipFence,
+        Bug::FenceFirstRing,
         Bug::TwoOwners,
     ];
 }

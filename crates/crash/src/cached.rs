@@ -2,7 +2,7 @@
 
 use crate::midway;
 use crate::setup::Setup;
-use crate::subject::{self, Admission, Changing, Connection, Discarding, Process, Subject};
+use crate::subject::{self, Admission, Changing, Connection, Discarding, Fence, Process, Subject};
 use block::{Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Changes, Geometry, Settings, Shared};
@@ -113,8 +113,12 @@ impl Subject for Engine {
         true
     }
 
-    fn fences(&self) -> bool {
-        self.bug != Some(Bug::SkipFence)
+    fn fence(&self) -> Fence {
+        match self.bug {
+            Some(Bug::SkipFence) => Fence::None,
+            Some(Bug::FenceFirstRing) => Fence::FirstRing,
+            _ => Fence::EveryRing,
+        }
     }
 
     fn waits_for_owner(&self) -> bool {

@@ -26,7 +26,12 @@ impl Disk {
 
     /// The disk as `lane` sees it.
     pub fn on(&self, lane: &Lane) -> DiskLane {
-        DiskLane { disk: self.clone(), lane: lane.clone() }
+        self.on_ring(lane, 0)
+    }
+
+    /// The disk as `lane` sees it, which has this ring of its process.
+    pub(crate) fn on_ring(&self, lane: &Lane, ring: u32) -> DiskLane {
+        DiskLane { disk: self.clone(), lane: lane.clone(), ring }
     }
 
     /// What it can do.
@@ -46,6 +51,7 @@ impl Disk {
 pub struct DiskLane {
     disk: Disk,
     lane: Lane,
+    ring: u32,
 }
 
 fn answer(request: &Request, fails: bool) -> Result {
@@ -70,7 +76,7 @@ impl Block for DiskLane {
             if !state.model.instant {
                 return None;
             }
-            let flight = state.send(request, 0);
+            let flight = state.send(request, self.ring, 0);
             state.serve_read(request, flight.fails, None);
             state.apply(flight, request, true);
             state.complete(flight, request);
@@ -88,7 +94,7 @@ impl Block for DiskLane {
         // middle of that decision (`midway.rs`) finds nothing sent.
         self.lane.rest().await;
         let now = self.lane.now();
-        let flight = self.disk.with(|state| state.send(&request, now));
+        let flight = self.disk.with(|state| state.send(&request, self.ring, now));
         for second in [false, true] {
             self.lane.sleep_until(flight.instants[usize::from(second)]).await;
             self.disk.with(|state| {

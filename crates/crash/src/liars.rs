@@ -5,7 +5,7 @@
 
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
-use crate::subject::{Admission, Process, Subject, note_admission};
+use crate::subject::{Admission, Fence, Process, Subject, note_admission};
 use block::{Block, Buf, Extent, Limits, Memory, Request, Result, Stack};
 use lane::{Lane, Lock};
 use std::sync::Arc;
@@ -99,8 +99,8 @@ impl Subject for Liar {
         Ok(Box::new(Lying { lie: self.0, shared: Arc::new(memory) }))
     }
 
-    fn fences(&self) -> bool {
-        self.0 != Lie::SkipFence
+    fn fence(&self) -> Fence {
+        if self.0 == Lie::SkipFence { Fence::None } else { Fence::EveryRing }
     }
 }
 

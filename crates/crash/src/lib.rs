@@ -67,5 +67,5 @@ pub use liars::{Liar, Lie};
 pub use model::{Fault, Faults, Model};
 pub use setup::{EngineSetup, Limits, Mix, Scale, Setup};
 pub use stamp::{FIRST, GRAIN, INITIAL, Operation, Wrong, ZERO, decode, encode, fill};
-pub use subject::{Bare, Changing, Connection, Discarding, Process, Subject};
+pub use subject::{Bare, Changing, Connection, Discarding, Fence, Process, Subject};
 pub use tally::Tally;

@@ -45,9 +45,9 @@ impl Life {
         let process = process.map_err(|error| Finding::new("refused", error))?;
         let process: Rc<dyn Process> = Rc::from(process);
         let bytes = setup.bytes.then(|| UnalignedShared::new(disk.limits()));
-        let attach = |_| {
+        let attach = |ring| {
             let lane = world.lane();
-            let below = Stack::new(&lane, disk.on(&lane));
+            let below = Stack::new(&lane, disk.on_ring(&lane, ring));
             let mut stack = process.attach(&lane, below);
             if let Some(shared) = &bytes {
                 stack = Stack::new(&lane, Unaligned::attach(shared, stack));

@@ -11,6 +11,28 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// Whose I/O is over before the next process starts (C15).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fence {
+    /// That of every ring of the one before.
+    EveryRing,
+    /// That of its first ring.
+    FirstRing,
+    /// Nothing need be over.
+    None,
+}
+
+impl Fence {
+    /// Whether what was sent by this ring never arrives later.
+    pub(crate) fn holds(self, ring: u32) -> bool {
+        match self {
+            Fence::EveryRing => true,
+            Fence::FirstRing => ring == 0,
+            Fence::None => false,
+        }
+    }
+}
+
 /// A thing to be tried.
 pub trait Subject: Sync {
     /// This thread is about to try it.
@@ -35,9 +57,9 @@ pub trait Subject: Sync {
         false
     }
 
-    /// Whether the next process keeps what a dead one had sent from arriving late.
-    fn fences(&self) -> bool {
-        true
+    /// What of a dead process the next one waits for, so that nothing of it arrives late.
+    fn fence(&self) -> Fence {
+        Fence::EveryRing
     }
 
     /// Whether the next process waits until the one before it is gone.

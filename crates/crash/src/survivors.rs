@@ -6,6 +6,7 @@
 
 use crate::disk::{Moving, State, UNIT_BYTES};
 use crate::stamp;
+use crate::subject::Fence;
 use lane::Random;
 
 /// One unit that a power cut can leave in more than one way.
@@ -266,8 +267,8 @@ pub(crate) fn landings(disk: &State) -> u32 {
 }
 
 /// The disk as the next process finds it: of the writes in flight those land whose bit is set in
-/// `landed`. With `fenced` the others never will; without, they may land at any later time.
-pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fenced: bool) {
+/// `landed`. The others never will where the fence holds them; else they may land at any later time.
+pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fence) {
     into.copy_contents(from);
     let unit_sectors = into.model.unit_sectors;
     let mut bit = 0;
@@ -281,7 +282,7 @@ pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fenced: bo
         }
         // What has taken effect is in the disk's cache, and no process will hear of it any more.
         into.complete_applied(moving.change);
-        if !applied && !fenced {
+        if !applied && !fence.holds(moving.ring) {
             into.late.push(moving.clone());
         }
     }

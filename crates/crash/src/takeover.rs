@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::life::{Life, Watched};
 use crate::pending::Pending;
 use crate::run::Run;
-use crate::subject::Subject;
+use crate::subject::{Fence, Subject};
 use crate::trace;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,11 +33,10 @@ impl Run {
             self.life.end();
             self.disk.with(State::orphan);
         }
-        let fence = self.land_late();
-        if subject.fences() {
-            while !fence.get() {
-                self.world.step();
-            }
+        let over = self.land_late();
+        let fence = subject.fence();
+        while !over.get() && (fence == Fence::EveryRing || self.is_awaited(fence)) {
+            self.world.step();
         }
         self.setup.restarted(&mut self.random);
         self.book.borrow_mut().taken_over(&self.setup.engine);
@@ -60,6 +59,11 @@ impl Run {
     pub(crate) fn go_on(&mut self, again: &[Pending]) {
         self.setup.operations = (self.setup.operations / 2).max(4);
         self.send_clients(again);
+    }
+
+    /// Whether anything of the killed process has not arrived for which this fence waits.
+    fn is_awaited(&self, fence: Fence) -> bool {
+        self.disk.with(|disk| disk.late.iter().any(|moving| fence.holds(moving.ring)))
     }
 
     /// What the killed process had in flight arrives bit by bit; true: all of it has.

@@ -23,7 +23,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The keys beside the volumes.
-const TOP: [&str; 4] = ["nbd", "insecure_tcp", "poll", "volume"];
+const TOP: [&str; 5] = ["nbd", "insecure_tcp", "threads", "poll", "volume"];
 /// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
 const VOLUME: [&str; 7] = ["nbd", "raw", "read_only", "buffered", "delay", "faults", "holder"];
 
@@ -90,6 +90,8 @@ impl ConfigVolume {
 pub struct Config {
     /// Where volumes without an address of their own are served.
     pub nbd: Option<Place>,
+    /// Threads that serve clients.
+    pub threads: Option<usize>,
     /// Look for work without sleeping until there was none for so long.
     pub poll: Option<Duration>,
     /// The volumes, in the order of their names.
@@ -145,6 +147,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     top.check_keys(&TOP)?;
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = top.place("nbd", insecure_tcp)?;
+    let threads = top.text("threads", crate::parse_threads)?;
     let poll = top.text("poll", units::time_us)?.map(Duration::from_micros);
     let nothing =
         || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
@@ -159,7 +162,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     if volumes.is_empty() {
         return Err(nothing());
     }
-    Ok(Config { nbd, poll, volumes })
+    Ok(Config { nbd, threads, poll, volumes })
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -283,6 +286,7 @@ mod tests {
     fn a_whole_file_is_understood() {
         let text = r#"
             nbd = "unix:/run/overdrive/nbd.sock"
+            threads = 3
             poll = "20ms"
             [volume.db]
             backing = "/dev/sdb"
@@ -299,7 +303,7 @@ mod tests {
             holder = false
         "#;
         let config = parse(text).expect("a good file");
-        assert_eq!(config.poll, Some(Duration::from_millis(20)));
+        assert_eq!((config.threads, config.poll), (Some(3), Some(Duration::from_millis(20))));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));

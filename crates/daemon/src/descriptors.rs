@@ -3,8 +3,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stack::{Exit, Failure};
 
-/// The kernel counts the ring's table of registered files against the limit, whole.
-const RING: u64 = 256;
+/// What a lane has open. The kernel counts its ring's table of registered files against the limit, whole.
+const LANE: u64 = 256 + 4;
 /// What a daemon has open beside its volumes and clients.
 const DAEMON: u64 = 32;
 /// What a volume has open: its backing, its memory, its fence, its holder.
@@ -13,18 +13,18 @@ const VOLUME: u64 = 8;
 const LISTENER: u64 = 128;
 
 /// What a daemon needs at least, and what it needs for as many clients as it would take.
-fn needed(volumes: u64, listeners: u64) -> (u64, u64) {
-    let least = RING + DAEMON + VOLUME * volumes + listeners;
+fn needed(volumes: u64, listeners: u64, threads: u64) -> (u64, u64) {
+    let least = LANE * threads + DAEMON + VOLUME * volumes + listeners;
     (least, least + LISTENER * listeners)
 }
 
-/// Sees to it that a daemon of so many volumes and listeners may have enough files open: the limit in force
-/// is raised as far as that takes, if the system allows it.
+/// Sees to it that a daemon of so many volumes, listeners and threads may have enough files open: the limit in
+/// force is raised as far as that takes, if the system allows it.
 ///
 /// # Errors
 /// Exit status 4 where not even the volumes could be opened: the limit, what is needed, and how to get it.
-pub fn allow_descriptors(volumes: usize, listeners: usize) -> Result<(), Failure> {
-    let (least, wanted) = needed(volumes as u64, listeners as u64);
+pub fn allow_descriptors(volumes: usize, listeners: usize, threads: usize) -> Result<(), Failure> {
+    let (least, wanted) = needed(volumes as u64, listeners as u64, threads as u64);
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
     if limit.current.is_some_and(|current| current < wanted) {
@@ -36,7 +36,7 @@ pub fn allow_descriptors(volumes: usize, listeners: usize) -> Result<(), Failure
         Some(current) if current < least => {
             let message = format!(
                 "this process may have {current} files open (RLIMIT_NOFILE), and needs {least} for \
-                 this: allow more with ulimit -n 1024 in its shell, or LimitNOFILE= in its systemd \
+                 this: allow more with ulimit -n 4096 in its shell, or LimitNOFILE= in its systemd \
                  unit"
             );
             Err(Failure::new(Exit::Permission, message))
@@ -51,8 +51,9 @@ mod tests {
 
     #[test]
     fn a_usual_limit_does_for_a_volume_and_all_its_clients() {
-        let (least, wanted) = needed(1, 1);
-        assert!(least < 300 && wanted < 1024, "{least}, {wanted}");
-        assert!(needed(100, 100).1 > 10_000);
+        let (least, wanted) = needed(1, 1, 1);
+        assert!(least < 310 && wanted < 1024, "{least}, {wanted}");
+        assert!(needed(100, 100, 1).1 > 10_000);
+        assert!(needed(1, 1, 8).0 > 2048);
     }
 }

@@ -22,6 +22,7 @@ mod runtime;
 mod serve;
 mod setting;
 pub mod settings;
+mod threads;
 pub mod units;
 
 pub use descriptors::allow_descriptors;
@@ -31,3 +32,4 @@ pub use runtime::{runtime_directory, sweep};
 pub use serve::{
     Captive, DaemonPlan, Listening, Planned, Ready, Served, ServedVolume, open, serve,
 };
+pub use threads::{THREADS_MAX, parse_threads, threads_default};

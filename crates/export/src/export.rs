@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// One block device, under a name.
+#[derive(Clone)]
 pub struct Export {
     /// What clients ask for. A front may bound its length.
     pub name: String,

@@ -220,6 +220,17 @@ impl Lane {
 
     /// Sleeps until the lane's clock reads `deadline_ns` or more.
     pub fn sleep_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
+        self.sleep(deadline_ns, false)
+    }
+
+    /// Sleeps until the lane's clock reads `deadline_ns` or more, and the lane has something else to do: one that
+    /// sleeps is not woken for this. The kernel has such timers, too, under the same name (Linux,
+    /// include/linux/timer.h, `TIMER_DEFERRABLE`). A simulated world moves no clock for it.
+    pub fn sleep_deferrable_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
+        self.sleep(deadline_ns, true)
+    }
+
+    fn sleep(&self, deadline_ns: u64, is_deferrable: bool) -> impl Future<Output = ()> + use<> {
         let lane = self.clone();
         let mut set = None;
         std::future::poll_fn(move |context| {
@@ -229,7 +240,7 @@ impl Lane {
             let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
             // Another task than before: the future has been moved to one of its own.
             if set.replace(task) != Some(task) {
-                lane.0.timers.borrow_mut().add(deadline_ns, task);
+                lane.0.timers.borrow_mut().add(deadline_ns, is_deferrable, task);
             }
             Poll::Pending
         })
@@ -270,7 +281,7 @@ impl Lane {
         !self.0.ready.borrow().is_empty() || self.0.mailbox.has_mail()
     }
 
-    /// The earliest deadline that a task sleeps for.
+    /// The earliest deadline that a task sleeps for, deferrable ones left out.
     pub fn next_deadline(&self) -> Option<u64> {
         self.0.timers.borrow().next()
     }

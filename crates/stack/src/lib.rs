@@ -4,7 +4,7 @@
 //! ```text
 //!   "disk.img", "ram:1G"   --target-->   Spec   --Volume::open-->   shared halves, opened once
 //!                                                     |                   |
-//!                                   keep.rs: what an earlier life left    Volume::attach(&ring):
+//!                                   keep.rs: what an earlier life left    SharedHalves::attach(&ring):
 //!                                   opening.rs: bottom to top             a Stack for a lane
 //! ```
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod model;
 mod opening;
 mod pools;
 mod sampled;
+mod shared;
 mod target;
 mod volume;
 
@@ -26,5 +27,6 @@ pub use half::Attached;
 pub use keep::Keep;
 pub use opening::{OpenFlags, SCRATCH, check_dirty};
 pub use pools::create_pool;
+pub use shared::SharedHalves;
 pub use target::{Plan, target};
 pub use volume::Volume;

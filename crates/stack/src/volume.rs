@@ -1,36 +1,30 @@
-//! A volume: a spec, opened. Its halves are shared by lanes; each lane attaches its own handles.
+//! A volume: a spec, opened.
 
-use crate::counted::{Counted, Counts};
+use crate::counted::Counts;
 use crate::failure::{Exit, Failure};
 use crate::half::{Attached, Half};
 use crate::keep::Keep;
 use crate::opening::{OpenFlags, Opening};
-use crate::sampled::Sampled;
-use block::{Size, Spec, Stack, WriteMode};
+use crate::shared::SharedHalves;
+use block::{Size, Spec, WriteMode};
 use cache::Shared;
 use holder::Keeper;
-use lane::TASKS_MAX;
-use layers::{Unaligned, UnalignedShared, Valve, ValveShared};
+use layers::ValveShared;
 use pool::PoolShared;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::RefCell;
 use std::sync::Arc;
-use uring::{Fence, FileVolume, Ring, SharedMemory};
+use uring::{FileVolume, Ring, SharedMemory};
 
-/// An open volume.
+/// An open volume, on the thread that looks after it.
 pub struct Volume {
-    half: Half,
+    halves: Arc<SharedHalves>,
     spec: Spec,
     notes: Vec<String>,
-    valve: Arc<ValveShared>,
-    unaligned: Arc<UnalignedShared>,
     keep: Option<Keep>,
     name: String,
     read_only: bool,
     keeper: RefCell<Option<Keeper>>,
-    /// Taken while it was served, because its memory is kept only since then.
-    late_fence: RefCell<Option<Fence>>,
-    counts: Arc<Counts>,
 }
 
 impl Volume {
@@ -52,18 +46,23 @@ impl Volume {
         let half = opening.open(&spec)?;
         let Opening { keeper, notes, .. } = opening;
         Ok(Volume {
-            unaligned: UnalignedShared::new(&half.limits()),
-            half,
+            halves: Arc::new(SharedHalves::new(half)),
             spec,
             notes,
-            valve: ValveShared::new(),
             keep: flags.keep,
             name: flags.name,
             read_only: flags.read_only,
             keeper: RefCell::new(keeper),
-            late_fence: RefCell::new(None),
-            counts: Arc::default(),
         })
+    }
+
+    /// What its lanes share, to be attached to on any thread.
+    pub fn halves(&self) -> &Arc<SharedHalves> {
+        &self.halves
+    }
+
+    fn half(&self) -> &Half {
+        self.halves.half()
     }
 
     /// The stack as data.
@@ -73,7 +72,7 @@ impl Volume {
 
     /// Whether clients' changes are refused.
     pub fn is_read_only(&self) -> bool {
-        self.read_only || self.half.limits().read_only
+        self.read_only || self.half().limits().read_only
     }
 
     /// What an operator should know: fall-backs that were taken.
@@ -83,17 +82,17 @@ impl Volume {
 
     /// The shared half of the cache, if there is one.
     pub fn cache(&self) -> Option<&Arc<Shared>> {
-        self.half.cache().map(|cache| &cache.shared)
+        self.half().cache().map(|cache| &cache.shared)
     }
 
     /// What was asked of the backing, where there is no cache: with one that counts it itself.
     pub fn counts(&self) -> Option<&Counts> {
-        self.cache().is_none().then_some(&*self.counts)
+        self.cache().is_none().then_some(self.halves.counts())
     }
 
     /// The modelled drive at the bottom, if it is one.
     pub fn model(&self) -> Option<&Arc<modelled::Shared>> {
-        self.half.model()
+        self.half().model()
     }
 
     /// Whether the cache lies in huge pages; None without a cache.
@@ -103,27 +102,27 @@ impl Volume {
 
     /// What has become of the backing while it was served: None if all is well, else a sentence.
     pub fn damage(&self) -> Option<String> {
-        self.half.files().find_map(|file| damage_of(file))
+        self.half().files().find_map(|file| damage_of(file))
     }
 
     /// The identities of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
-        self.half.files().map(|file| file.key()).collect()
+        self.half().files().map(|file| file.key()).collect()
     }
 
     /// The shared half of the pool, if there is one.
     pub fn pool(&self) -> Option<&Arc<PoolShared>> {
-        self.half.pool()
+        self.half().pool()
     }
 
     /// What holds changes while a snapshot is taken.
     pub fn valve(&self) -> &Arc<ValveShared> {
-        &self.valve
+        self.halves.valve()
     }
 
     /// The memory of the cache, to hand to a rescue of what is dirty in it.
     pub fn memory(&self) -> Option<&SharedMemory> {
-        self.half.cache().map(|cache| &cache.memory)
+        self.half().cache().map(|cache| &cache.memory)
     }
 
     /// Whether the memory is kept should this process die.
@@ -134,8 +133,8 @@ impl Volume {
     /// Whether everything outlives another program in this process's place: what is dirty is kept by a
     /// holder that lives, or never is there; and the backing is not memory of this process.
     pub fn outlives_exec(&self) -> bool {
-        if self.half.file().is_none() {
-            return matches!(self.half, Half::Null(_));
+        if self.half().file().is_none() {
+            return matches!(self.half(), Half::Null(_));
         }
         let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
         match (&*self.keeper.borrow(), self.cache()) {
@@ -157,7 +156,7 @@ impl Volume {
 
     /// Starts another holder in the place of one that has died.
     pub fn keep_again(&self) -> Result<(), Failure> {
-        let again = match (&self.keep, self.half.file(), self.memory()) {
+        let again = match (&self.keep, self.half().file(), self.memory()) {
             (Some(keep), Some(file), Some(memory)) => keep.start(&self.name, file, memory)?,
             _ => return Ok(()),
         };
@@ -169,20 +168,20 @@ impl Volume {
     /// it may be kept at all. False: that is so already, or it may not.
     ///
     /// # Errors
-    /// No holder could be started, or the ring cannot hold the fence.
-    pub fn keep_from_now(&self, ring: &Ring) -> Result<bool, Failure> {
-        let (Some(keep), Some(file), Some(memory)) = (&self.keep, self.half.file(), self.memory())
+    /// No holder could be started, or nothing shows when this process's I/O is over.
+    pub fn keep_from_now(&self) -> Result<bool, Failure> {
+        let (Some(keep), Some(file), Some(memory)) =
+            (&self.keep, self.half().file(), self.memory())
         else {
             return Ok(false);
         };
         if self.keeper.borrow().is_some() || file.limits().read_only {
             return Ok(false);
         }
-        // It stays also if no holder can be started: the ring has it until its end.
-        if self.late_fence.borrow().is_none() {
-            let fence = crate::keep::fence(memory.file(), file.path())?;
-            ring.hold(&fence).map_err(broken)?;
-            *self.late_fence.borrow_mut() = Some(fence);
+        if !self.halves.is_fenced() {
+            let message = "its memory cannot be fenced (is /proc mounted?), so that nothing could take \
+                           it over: serve it with --no-holder, or with --write back from the start";
+            return Err(Failure::new(Exit::Usage, message));
         }
         *self.keeper.borrow_mut() = Some(keep.start(&self.name, file, memory)?);
         Ok(true)
@@ -204,31 +203,11 @@ impl Volume {
     /// The volume as the ring's lane uses it.
     ///
     /// # Errors
-    /// If the ring cannot hold the fence of the volume's memory, or its lane serves too many volumes already.
+    /// Those of [`SharedHalves::attach`].
     pub fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
-        let tasks = self.cache().map_or(0, |shared| shared.tasks_a_lane());
-        if ring.lane().tasks() + tasks + TASKS_FREE > TASKS_MAX {
-            return Err(Failure::new(Exit::Usage, TOO_MANY));
-        }
-        if let Some(fence) = self.half.cache().and_then(|cache| cache.fence.as_ref()) {
-            ring.hold(fence).map_err(broken)?;
-        }
-        let Attached { stack, cache } = self.half.attach(ring);
-        let mut stack = Stack::new(ring.lane(), Valve::attach(&self.valve, stack));
-        stack = match self.cache() {
-            Some(shared) => Stack::new(ring.lane(), Sampled::new(shared, stack)),
-            None => Stack::new(ring.lane(), Counted::new(&self.counts, stack)),
-        };
-        stack = Stack::new(ring.lane(), Unaligned::attach(&self.unaligned, stack));
-        Ok(Attached { stack, cache })
+        self.halves.attach(ring)
     }
 }
-
-/// Tasks of a lane that are left to connections and requests, of whatever volume.
-const TASKS_FREE: usize = 512;
-
-const TOO_MANY: &str =
-    "serve: these are too many volumes for one daemon: serve some by another one";
 
 /// The longest name, in bytes: what a holder keeps. The protocol would allow 4096.
 const NAME_BYTES_MAX: usize = 255;
@@ -252,10 +231,6 @@ fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(())
-}
-
-fn broken(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("io_uring: {error}"))
 }
 
 fn damage_of(file: &FileVolume) -> Option<String> {

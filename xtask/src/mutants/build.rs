@@ -16,10 +16,8 @@ pub(crate) const CHOICE: &str = "OVERDRIVE_MUTANT";
 
 /// What the copies of the crates have beside their own modules.
 const ACTIVE: &str = r#"
-#[cfg(not(feature = "laboratory"))]
-extern crate std;
-
 pub(crate) mod mutant {
+    extern crate std;
     use core::sync::atomic::{AtomicU32, Ordering};
 
     static ACTIVE: AtomicU32 = AtomicU32::new(u32::MAX);

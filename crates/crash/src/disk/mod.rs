@@ -45,6 +45,8 @@ pub(crate) struct Moving {
     applied: u32,
     fails: bool,
     fua: bool,
+    /// By which of its process's rings it was sent.
+    pub(crate) ring: u32,
 }
 
 impl Moving {
@@ -92,6 +94,13 @@ pub(crate) struct Sent {
     pub(crate) count: u32,
     /// Where its stamps are in [`State::sent_stamps`].
     pub(crate) at: usize,
+}
+
+/// How a change is sent.
+struct Moves {
+    number: u32,
+    ring: u32,
+    fails: bool,
 }
 
 /// How an operation goes, decided when it is sent.
@@ -205,8 +214,8 @@ impl State {
         self.numbers = from.numbers;
     }
 
-    /// Plans how a request goes. A change moves from here on.
-    pub(crate) fn send(&mut self, request: &Request, now: u64) -> Flight {
+    /// Plans how a request of this ring goes. A change moves from here on.
+    pub(crate) fn send(&mut self, request: &Request, ring: u32, now: u64) -> Flight {
         let (kind, counted, fault) = match request {
             Request::Read { .. } => (0, &mut self.reads, self.faults.read),
             Request::Flush => (2, &mut self.flushes, self.faults.flush),
@@ -225,7 +234,7 @@ impl State {
             instants[held..].iter_mut().for_each(|instant| *instant += self.faults.hang_ns);
         }
         if request.is_change() {
-            self.send_change(request, number, fails);
+            self.send_change(request, Moves { number, ring, fails });
         }
         if !self.model.instant {
             let at = request.extent().unwrap_or(block::Extent::new(0, 0));
@@ -263,7 +272,7 @@ impl State {
         [first, second, second + self.random.below(part)]
     }
 
-    fn send_change(&mut self, request: &Request, number: u32, fails: bool) {
+    fn send_change(&mut self, request: &Request, Moves { number, ring, fails }: Moves) {
         let (first, count) = self.model.stamps_of(request.extent().expect("a change has a place"));
         let mut stamps = Vec::new();
         let fua = match request {
@@ -280,8 +289,17 @@ impl State {
             self.sent.push(Sent { first, count, at: self.sent_stamps.len() });
             self.sent_stamps.extend_from_slice(&stamps);
         }
-        let mut moving =
-            Moving { change: number, first, count, stamps, rotation: 0, applied: 0, fails, fua };
+        let mut moving = Moving {
+            change: number,
+            first,
+            count,
+            stamps,
+            rotation: 0,
+            applied: 0,
+            fails,
+            fua,
+            ring,
+        };
         let block = self.model.block_sectors();
         if self.exclusive && self.moving.iter().any(|other| other.shares_block(&moving, block)) {
             self.crowded = Some(moving.first);

@@ -300,11 +300,11 @@ impl<'a> Laboratory<'a> {
         landed: u32,
         damaged: bool,
     ) -> Result<(), Finding> {
-        let fenced = self.subject.fences();
+        let fence = self.subject.fence();
         let recovery = self.recovery.as_mut().expect("set up with the history");
         run.disk.with(|from| {
             recovery.disk(|into| {
-                after_kill(from, into, landed, fenced);
+                after_kill(from, into, landed, fence);
                 into.errors = from.errors;
             });
         });
@@ -362,9 +362,9 @@ impl<'a> Laboratory<'a> {
         let seed = run.random.next_u64();
         let setup = run.setup.afterwards(seed, run.depth + 1 == DEPTH_MAX);
         let mut disk = State::new(setup.model.clone(), setup.faults, seed);
-        let fenced = self.subject.fences();
+        let fence = self.subject.fence();
         run.disk.with(|from| {
-            after_kill(from, &mut disk, landed, fenced);
+            after_kill(from, &mut disk, landed, fence);
             disk.errors = from.errors;
         });
         let arena = Memory::heap(run.arena.bytes());

@@ -2,6 +2,7 @@
 
 use super::inherited::leave;
 use super::{Ending, Front};
+use crate::serve::Lanes;
 use export::Export;
 use std::cell::RefCell;
 use std::io;
@@ -42,10 +43,10 @@ impl Fleet {
     }
 
     /// Begins to serve, each front what it was added for.
-    pub(crate) fn open(&self, export: impl Fn(&str) -> Option<Export>) {
+    pub(crate) fn open(&self, lanes: &Rc<Lanes>, export: impl Fn(&str) -> Option<Export>) {
         for berth in self.0.borrow().iter() {
             let exports = berth.exports.iter().filter_map(|name| export(name)).collect();
-            berth.front.clone().open(exports);
+            berth.front.clone().open(exports, lanes);
         }
     }
 

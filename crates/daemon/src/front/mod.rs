@@ -13,6 +13,7 @@ mod fleet;
 mod inherited;
 mod nbd;
 
+use crate::serve::Lanes;
 use export::Export;
 use std::future::Future;
 use std::pin::Pin;
@@ -44,8 +45,9 @@ pub(crate) trait Front {
     /// Where clients find the export of this name, as they are told.
     fn address(&self, export: &str) -> String;
 
-    /// Begins to serve these.
-    fn open(self: Rc<Self>, exports: Vec<Export>);
+    /// Begins to serve these: exports of the home lane, which the front is on. The other lanes have exports of the
+    /// same names, and take jobs of the front.
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>);
 
     /// Takes an export off the list: new clients do not find it.
     fn remove(&self, export: &str);

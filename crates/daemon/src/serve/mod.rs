@@ -1,7 +1,7 @@
 //! The daemon: volumes, where they are served, and its life from the first socket to the last flush.
 //!
 //! ```text
-//!   volumes --Site::new--> sites --export--> fleet of fronts --> clients
+//!   volumes --Site::new--> sites --export--> fleet of fronts --> clients, spread over the lanes
 //!                            |
 //!                       control socket     signals, the captive command
 //!                            +------ ending -----+
@@ -11,13 +11,16 @@
 
 mod captive;
 mod clients;
+mod lanes;
 mod power;
+mod pressure;
 mod sensor;
 mod site;
 mod sites;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod watch;
 
 use crate::control::Control;
@@ -28,6 +31,7 @@ use cache::Counters;
 use captive::{Which, either};
 use export::Budget;
 use lane::Lane;
+use pressure::Threads;
 use stack::{Exit, Failure, OpenFlags, Volume};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -38,6 +42,7 @@ use uring::{File, Listener, Ring};
 use watch::Watch;
 
 pub use captive::Captive;
+pub(crate) use lanes::{Lanes, Seat};
 pub(crate) use site::Site;
 pub(crate) use sites::Sites;
 pub(crate) use stats::of as statistics;
@@ -74,6 +79,8 @@ pub struct DaemonPlan {
     pub run: Option<String>,
     /// The runtime directory, for the control socket.
     pub runtime: PathBuf,
+    /// Threads that serve clients, at least one: each has a lane and a ring of its own.
+    pub threads: usize,
     /// Look for work without sleeping until there was none for so long.
     pub poll: Option<Duration>,
     /// Say nothing but errors.
@@ -155,26 +162,30 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         (Some(program), None) => Ok(program.clone()),
         _ => Err("a daemon with a captive command ends with that; it is not upgraded".to_owned()),
     };
+    let threads = Threads::default();
     let mut sites = Vec::new();
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
         let address = fleet.address(&name);
-        sites.push(Site::new(&name, &backing, address, volume, &ring)?);
+        let served = clients::Served::new(&name, &volume, &threads, plan.quiet);
+        sites.push(Site::new(&name, &backing, address, volume, served, &ring)?);
     }
+    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
+    let lanes = Lanes::start(plan.threads, &served, plan.poll, &threads)?;
+    drop(served);
     let addresses: Vec<String> = sites.iter().map(|site| site.address.clone()).collect();
-    let sites = Sites::new(sites, fleet, program);
+    let sites = Sites::new(sites, fleet, lanes.clone(), program);
     let child = start_captive(plan.run.as_deref(), &addresses, &plan.listeners)?;
     (plan.ready)(&addresses);
     let _ = holder::notify_ready();
     let start_ns = lane.now();
-    let scene =
-        Scene { ring: ring.clone(), sites: sites.clone(), control, signals, quiet: plan.quiet };
+    let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
     let captive = ring.block_on(scene.play(child)).map_err(broken)?;
     let volumes = sites.served();
     if let Some(failure) = sites.failure() {
         return Err(failure);
     }
-    let poll_spent_ns = ring.poll_spent_ns();
+    let poll_spent_ns = ring.poll_spent_ns() + lanes.poll_spent_ns();
     Ok(Served { captive, volumes, served_ns: lane.now() - start_ns, poll_spent_ns })
 }
 
@@ -197,7 +208,6 @@ struct Scene {
     sites: Rc<Sites>,
     control: Listener,
     signals: File,
-    quiet: bool,
 }
 
 impl Scene {
@@ -205,7 +215,11 @@ impl Scene {
     async fn play(self, child: Option<Child>) -> Option<Captive> {
         let lane = self.ring.lane().clone();
         let fleet = &self.sites.fleet;
-        fleet.open(|name| self.sites.find(name).ok().map(|site| clients::export(&site)));
+        let export = |name: &str| {
+            let site = self.sites.find(name).ok()?;
+            Some(site.served.export(&site.attached))
+        };
+        fleet.open(&self.sites.lanes, export);
         Control::open(&self.ring, &self.sites, self.control.file().clone());
         for site in self.sites.all() {
             if let Some(memory) = site.volume.memory() {
@@ -213,7 +227,7 @@ impl Scene {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &site).start();
-            sensor::start(&self.ring, &site, self.quiet);
+            sensor::start(&lane, &site.served);
         }
         let captive = self.wait(child).await;
         // What ends the wait asks for one of the two.
@@ -232,6 +246,7 @@ impl Scene {
             }
         }
         fleet.end(lane.now() + GOODBYE_NS).await;
+        self.sites.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = uring::shutdown(self.control.file());
         // The workers and the watches hear of it and end: a task that stays would keep its ring alive.
         lane.rest().await;
@@ -263,7 +278,7 @@ impl Scene {
     async fn upgrade(&self) {
         let lane = self.ring.lane().clone();
         for site in self.sites.all() {
-            site.stop.ask();
+            site.served.stop.ask();
         }
         let fleet = &self.sites.fleet;
         fleet.end(lane.now() + GOODBYE_NS).await;

@@ -1,9 +1,9 @@
 //! A volume that is served, and what an operator can do with it.
 
+use super::clients::Served;
 use crate::control::words::{Row, State};
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
-use export::Stop;
 use lane::Event;
 use stack::SCRATCH;
 use stack::{Attached, Volume};
@@ -25,14 +25,12 @@ pub(crate) struct Site {
     pub(crate) attached: Attached,
     /// Where clients find it; empty: nowhere.
     pub(crate) address: String,
-    /// Ends the clients of this volume.
-    pub(crate) stop: Arc<Stop>,
+    /// What every lane that serves it has.
+    pub(crate) served: Served,
+    /// Of the home lane.
     pub(crate) ring: Ring,
-    clients: Cell<u64>,
     /// Its memory is kept by a holder from now on.
     pub(crate) kept: Event,
-    /// A client has come or gone.
-    pub(crate) changed: Event,
     /// It is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
@@ -57,20 +55,19 @@ impl Site {
         backing: &str,
         address: String,
         volume: Volume,
+        served: Served,
         ring: &Ring,
     ) -> Result<Rc<Site>, Failure> {
-        let attached = volume.attach(ring)?;
+        let attached = served.attach(ring)?;
         Ok(Rc::new(Site {
             name: name.to_owned(),
             backing: backing.to_owned(),
             volume,
             attached,
             address,
-            stop: Arc::new(Stop::new()),
+            served,
             ring: ring.clone(),
-            clients: Cell::new(0),
             kept: Event::new(),
-            changed: Event::new(),
             ended: Event::new(),
             has_ended: Cell::new(false),
             paused: Cell::new(None),
@@ -82,20 +79,17 @@ impl Site {
         self.volume.cache()
     }
 
-    /// A client has come (1) or gone (-1).
-    pub(crate) fn count_client(&self, difference: i64) {
-        self.clients.set(self.clients.get().saturating_add_signed(difference));
-        self.changed.notify();
-    }
-
     pub(crate) fn clients(&self) -> u64 {
-        self.clients.get()
+        self.served.clients.count()
     }
 
     /// It is no longer served: the tasks that look after it may end.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
         self.ended.notify();
+        if let Some(sensor) = &self.served.sensor {
+            sensor.end();
+        }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -114,7 +108,7 @@ impl Site {
     pub(crate) fn state(&self) -> State {
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
         match () {
-            () if self.stop.is_asked() => State::Ending,
+            () if self.served.stop.is_asked() => State::Ending,
             () if self.is_stalled() => State::Stalled,
             () if failed => State::Failed,
             () if self.volume.valve().is_closed() => State::Frozen,
@@ -135,7 +129,7 @@ impl Site {
             memory_bytes: slots * BLOCK,
             write: shared.map_or(WriteMode::None, |shared| shared.write_mode()).word().to_owned(),
             dirty_bytes: dirty * BLOCK,
-            clients: self.clients.get(),
+            clients: self.clients(),
             uri: self.address.clone(),
             pid: std::process::id(),
             keys: self.volume.keys(),
@@ -259,7 +253,7 @@ impl Site {
 
     /// What a volume has that absorbs writes, and one that was not started to do so lacks.
     fn begin_to_keep(&self, notes: &mut Vec<String>) -> Result<(), Failure> {
-        if !self.volume.keep_from_now(&self.ring)? {
+        if !self.volume.keep_from_now()? {
             return Ok(());
         }
         self.kept.notify();
@@ -317,7 +311,8 @@ impl Site {
         stack
     }
 
-    pub(crate) fn show(&self) -> serde_json::Value {
+    /// What it is and how it is set, served by so many threads.
+    pub(crate) fn show(&self, threads: usize) -> serde_json::Value {
         let settings = self.shared().map(|shared| {
             let (settings, geometry) = (shared.settings(), shared.geometry());
             serde_json::json!({
@@ -341,6 +336,7 @@ impl Site {
             "cache": settings,
             "notes": self.volume.notes(),
             "kept": self.volume.is_kept(),
+            "threads": threads,
         })
     }
 

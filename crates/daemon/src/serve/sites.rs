@@ -2,6 +2,7 @@
 
 use super::ServedVolume;
 use super::captive::{Which, either};
+use super::lanes::Lanes;
 use super::site::Site;
 use crate::front::{Ending, Fleet};
 use lane::Event;
@@ -24,6 +25,8 @@ pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
     /// How clients reach them.
     pub(crate) fleet: Fleet,
+    /// On which threads.
+    pub(crate) lanes: Rc<Lanes>,
     ending: Cell<Option<Ending>>,
     /// The end was asked for.
     pub(crate) asked: Event,
@@ -37,11 +40,13 @@ impl Sites {
     pub(crate) fn new(
         list: Vec<Rc<Site>>,
         fleet: Fleet,
+        lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
     ) -> Rc<Sites> {
         Rc::new(Sites {
             list: RefCell::new(list),
             fleet,
+            lanes,
             ending: Cell::new(None),
             asked: Event::new(),
             program,
@@ -119,8 +124,10 @@ impl Sites {
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);
-        // The crew and the watch hear of it and end, and with them their hold on the backing.
-        site.ring.lane().rest().await;
+        // The workers and the watch hear of it and end, and with them their hold on the backing.
+        let lane = site.ring.lane();
+        self.lanes.forget(lane, name).await;
+        lane.rest().await;
         if result.is_err() {
             self.leave_to_holder(site);
         }
@@ -155,13 +162,14 @@ impl Sites {
     /// Disconnects a volume's clients, and writes everything out.
     pub(crate) async fn close(&self, site: &Rc<Site>) -> Result<(), Failure> {
         let lane = site.ring.lane().clone();
-        site.stop.ask();
+        site.served.stop.ask();
         site.volume.valve().refuse();
         let deadline_ns = lane.now() + END_NS;
         while site.clients() > 0 && lane.now() < deadline_ns {
-            let seen = site.changed.seen();
+            let changed = &site.served.clients.changed;
+            let seen = changed.seen();
             if site.clients() > 0 {
-                either(site.changed.after(seen), lane.sleep_until(deadline_ns)).await;
+                either(changed.after(seen), lane.sleep_until(deadline_ns)).await;
             }
         }
         // A task of its own: a backing that does not answer must not keep us, and what was begun

@@ -5,8 +5,11 @@ use crate::front::{Front, Gone};
 use block::{CacheSpec, Extent, Padding, Request, Size};
 use export::{Bounds, Client, Export, Operation, Stop};
 use lane::Event;
+use lanes::Job;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Serves requests of its own process.
 #[derive(Default)]
@@ -23,7 +26,7 @@ impl Front for Direct {
         format!("direct:{export}")
     }
 
-    fn open(self: Rc<Self>, exports: Vec<Export>) {
+    fn open(self: Rc<Self>, exports: Vec<Export>, _lanes: &Rc<Lanes>) {
         *self.exports.borrow_mut() = exports;
     }
 
@@ -161,16 +164,22 @@ fn volume(name: &str) -> Volume {
     Volume::open(spec, flags, &mut |_, _| ()).expect("memory alone")
 }
 
-#[test]
-fn another_front_plugs_in_without_a_word_to_the_fleet() {
-    let ring = Ring::new(&Lane::new()).expect("io_uring");
-    let (front, fleet) = (Rc::new(Direct::default()), Fleet::default());
-    let names = ["one", "two"].map(str::to_owned);
-    fleet.add(front.clone(), &names);
+/// Volumes of two names, served on so many threads.
+fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites> {
+    let threads = Threads::default();
     let sites = names.iter().map(|name| {
-        Site::new(name, "ram:8M", fleet.address(name), volume(name), &ring).expect("it attaches")
+        let volume = volume(name);
+        let served = clients::Served::new(name, &volume, &threads, true);
+        Site::new(name, "ram:8M", fleet.address(name), volume, served, ring).expect("it attaches")
     });
-    let sites = Sites::new(sites.collect(), fleet, Err("a test".to_owned()));
+    let sites: Vec<_> = sites.collect();
+    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
+    let lanes = Lanes::start(count, &served, None, &threads).expect("threads are to be had");
+    Sites::new(sites, fleet, lanes, Err("a test".to_owned()))
+}
+
+/// Plays the life of a daemon beside which `acting` acts, and which that ends.
+fn play(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'static) {
     let runtime = tempfile::tempdir().expect("room");
     // No signal comes.
     let (signals, _other_end) = UnixStream::pair().expect("a pair");
@@ -179,9 +188,7 @@ fn another_front_plugs_in_without_a_word_to_the_fleet() {
         sites: sites.clone(),
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
         signals: Arc::new(signals.into()),
-        quiet: true,
     };
-    let acting = act(front.clone(), sites.clone());
     let lane = ring.lane().clone();
     let captive = ring.block_on(async move {
         let playing = scene.play(None);
@@ -190,8 +197,92 @@ fn another_front_plugs_in_without_a_word_to_the_fleet() {
         playing.await
     });
     assert!(captive.expect("the ring is well").is_none());
-    assert_eq!((front.callers.get(), front.endings.take()), (0, vec![Ending::Stop]));
     assert!(sites.failure().is_none());
+}
+
+#[test]
+fn another_front_plugs_in_without_a_word_to_the_fleet() {
+    let ring = Ring::new(&Lane::new()).expect("io_uring");
+    let (front, fleet) = (Rc::new(Direct::default()), Fleet::default());
+    let names = ["one", "two"].map(str::to_owned);
+    fleet.add(front.clone(), &names);
+    let sites = sites(&ring, fleet, &names, 1);
+    play(&ring, &sites, act(front.clone(), sites.clone()));
+    assert_eq!((front.callers.get(), front.endings.take()), (0, vec![Ending::Stop]));
     let served: Vec<_> = sites.served().into_iter().map(|served| served.uri).collect();
     assert_eq!(served, ["direct:one", "direct:two"]);
+}
+
+/// What a job reports.
+type Report = Arc<(AtomicU64, Event)>;
+
+async fn wait_for(report: &Report, count: u64) {
+    loop {
+        let seen = report.1.seen();
+        if report.0.load(Ordering::SeqCst) == count {
+            return;
+        }
+        report.1.after(seen).await;
+    }
+}
+
+/// A client on a further lane: it finds what was written on the lane before, and writes a number of its own.
+fn client_of(number: u8, report: &Report) -> Job {
+    let report = report.clone();
+    Box::new(move |local| {
+        let export = local.exports(&["one".to_owned()]).pop().expect("it is served here");
+        let stop = Arc::new(Stop::new());
+        let bounds =
+            Bounds { in_flight_max: 4, in_flight_bytes_max: 1 << 20, budget: Arc::default() };
+        let client = Client::new(&export, export.limits(1 << 20), &stop, bounds);
+        let caller = Caller { front: Rc::default(), client };
+        caller.front.callers.set(1);
+        let acting = async move {
+            caller.flush().await;
+            let found = caller.transfer(|at, into| Request::Read { at, into }).await;
+            assert_eq!(found, [number - 1; 4096]);
+            caller.write(number).await;
+            drop(caller);
+            report.0.fetch_add(1, Ordering::SeqCst);
+            report.1.notify();
+        };
+        local.ring.lane().spawn(acting).expect("a slot is free");
+    })
+}
+
+#[test]
+fn clients_on_several_lanes_meet_in_one_volume() {
+    let ring = Ring::new(&Lane::new()).expect("io_uring");
+    let (front, fleet) = (Rc::new(Direct::default()), Fleet::default());
+    let names = ["one", "two"].map(str::to_owned);
+    fleet.add(front.clone(), &names);
+    let sites = sites(&ring, fleet, &names, 3);
+    let acting = sites.clone();
+    play(&ring, &sites, async move {
+        let lanes = &acting.lanes;
+        // One connection on each lane, then a second one on the first that loses its own.
+        let mut seats: Vec<_> = (0..3).map(|_| lanes.seat()).collect();
+        let is_home: Vec<_> = seats.iter().map(|seat| seat.elsewhere().is_none()).collect();
+        assert_eq!(is_home, [true, false, false]);
+        drop(seats.remove(0));
+        assert!(lanes.seat().elsewhere().is_none());
+        let report = Report::default();
+        for number in 1..=2 {
+            let lane = seats[usize::from(number) - 1].elsewhere().expect("looked before");
+            lane.post(client_of(number, &report));
+            wait_for(&report, number.into()).await;
+        }
+        let site = acting.find("one").expect("it is served");
+        let shared = site.shared().expect("a cache").clone();
+        assert_eq!((site.clients(), shared.dirty_blocks()), (0, 1));
+        drop(site);
+        // Written out, and off every lane: nothing else has a handle of it.
+        acting.detach("one").await.expect("all is written out");
+        assert_eq!(shared.dirty_blocks(), 0);
+        let lane = acting.find("two").expect("it is served").ring.lane().clone();
+        while Arc::strong_count(&shared) > 1 {
+            lane.sleep_until(lane.now() + 1_000_000).await;
+        }
+        acting.end(Ending::Stop);
+    });
 }

@@ -74,7 +74,7 @@ impl Watch {
         let lane = self.ring.lane();
         loop {
             let (seen, kept) = (self.site.ended.seen(), self.site.kept.seen());
-            let is_over = || self.site.has_ended() || self.site.stop.is_asked();
+            let is_over = || self.site.has_ended() || self.site.served.stop.is_asked();
             if is_over() {
                 return;
             }

@@ -53,6 +53,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     insecure_tcp: bool,
 
+    /// Threads that serve clients, each with a ring of its own: one for each two processors unless this says
+    /// otherwise, 8 at most.
+    #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
+    threads: Option<usize>,
+
     /// Do not sleep until there was no request for so long (50 ms at most): answers sooner, and
     /// takes a processor meanwhile.
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "20ms",
@@ -86,7 +91,7 @@ impl Arguments {
             None => Place::Unix(daemon::runtime_directory().join(file_name(&name))),
         };
         let volume = ConfigVolume { nbd: Some(nbd), ..ConfigVolume::new(&name, backing) };
-        Ok(Config { nbd: None, poll: None, volumes: vec![volume] })
+        Ok(Config { nbd: None, threads: None, poll: None, volumes: vec![volume] })
     }
 
     /// The volumes that are meant, each with what the command line says of it.
@@ -226,7 +231,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let poll = arguments.poll(&config)?;
     let quiet = arguments.quiet;
     let listeners = listeners(&config);
-    daemon::allow_descriptors(config.volumes.len(), listeners.len())?;
+    let threads = arguments.threads.or(config.threads).unwrap_or_else(daemon::threads_default);
+    daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout is its own.
@@ -242,6 +248,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         listeners,
         run: arguments.run,
         runtime: daemon::runtime_directory(),
+        threads,
         poll,
         quiet,
         program: program(),
@@ -330,8 +337,10 @@ mod tests {
         let mut others = long(Arguments::augment_args(Command::new("serve")));
         others.retain(|long| !of_volumes.contains(long));
         others.sort();
-        let (obeyed, refused) =
-            (["config", "json", "poll", "quiet", "run"], ["insecure-tcp", "name", "nbd"]);
+        let (obeyed, refused) = (
+            ["config", "json", "poll", "quiet", "run", "threads"],
+            ["insecure-tcp", "name", "nbd"],
+        );
         let mut known = [&obeyed[..], &refused].concat();
         known.sort_unstable();
         assert_eq!(others, known);

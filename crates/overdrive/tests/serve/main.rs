@@ -40,4 +40,5 @@ mod remote;
 mod rescue;
 mod settings;
 mod silence;
+mod threads;
 mod upgrade;

@@ -4,12 +4,13 @@ mod place;
 mod wire;
 
 use super::{Ending, Front, Gone, Inherited};
+use crate::serve::{Lanes, Seat};
 use ::nbd::{Exports, Options, Places};
 use block::Kind;
 use export::{Budget, Export};
 use lane::first;
 use stack::Failure;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
@@ -32,6 +33,8 @@ pub(crate) struct Nbd {
     place: Place,
     listener: Listener,
     exports: RefCell<Rc<Exports>>,
+    /// Once it is open.
+    lanes: OnceCell<Rc<Lanes>>,
     options: Options,
     refused: Cell<u64>,
     refused_said_ns: Cell<Option<u64>>,
@@ -56,6 +59,7 @@ impl Nbd {
             place: place.clone(),
             listener: place.listen(runtime, inherited)?,
             exports: RefCell::default(),
+            lanes: OnceCell::new(),
             options: Options { places, budget, ..Options::default() },
             refused: Cell::new(0),
             refused_said_ns: Cell::new(None),
@@ -82,20 +86,21 @@ impl Nbd {
         }
     }
 
+    /// Serves a connection on the lane that serves the fewest.
     fn serve(&self, socket: OwnedFd) {
         let place = self.options.places.take();
         let Some(place) = place.filter(|_| !self.options.stop.is_asked()) else {
             return self.refuse();
         };
-        let lane = self.ring.lane().clone();
-        let wire = Socket::new(&self.ring, Arc::new(socket));
-        let serving = ::nbd::serve(lane, wire, self.exports.borrow().clone(), self.options.clone());
-        let served = async move {
-            serving.await;
-            drop(place);
-        };
-        // On a full lane it is dropped, which closes the connection.
-        let _ = self.ring.lane().spawn(served);
+        let seat = self.lanes.get().expect("it is open").seat();
+        let (elsewhere, options) = (seat.elsewhere(), self.options.clone());
+        let connection = Connection { socket, options, place, seat };
+        let exports = self.exports.borrow().clone();
+        let Some(lane) = elsewhere else { return connection.serve(&self.ring, exports) };
+        let names: Vec<String> = exports.all().iter().map(|export| export.name.clone()).collect();
+        lane.post(Box::new(move |local| {
+            connection.serve(&local.ring, Rc::new(Exports::new(local.exports(&names))));
+        }));
     }
 
     /// Says so, but not a thousand times a second.
@@ -113,12 +118,36 @@ impl Nbd {
     }
 }
 
+/// A connection that is to be served, on whatever lane.
+struct Connection {
+    socket: OwnedFd,
+    options: Options,
+    place: ::nbd::Place,
+    seat: Seat,
+}
+
+impl Connection {
+    /// Serves it on the lane of this ring.
+    fn serve(self, ring: &Ring, exports: Rc<Exports>) {
+        let Connection { socket, options, place, seat } = self;
+        let wire = Socket::new(ring, Arc::new(socket));
+        let serving = ::nbd::serve(ring.lane().clone(), wire, exports, options);
+        let served = async move {
+            serving.await;
+            drop((place, seat));
+        };
+        // On a full lane it is dropped, which closes the connection.
+        let _ = ring.lane().spawn(served);
+    }
+}
+
 impl Front for Nbd {
     fn address(&self, export: &str) -> String {
         self.place.uri(export, &self.listener)
     }
 
-    fn open(self: Rc<Self>, exports: Vec<Export>) {
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        let _ = self.lanes.set(lanes.clone());
         *self.exports.borrow_mut() = Rc::new(Exports::new(exports));
         let lane = self.ring.lane().clone();
         lane.spawn(async move { self.accept().await }).expect("a fresh lane has room");

@@ -1,0 +1,102 @@
+//! The thread of a further lane.
+
+use super::broken;
+use super::clients::Served;
+use super::lanes::{Ended, Local, Remote};
+use super::pressure::Threads;
+use super::sensor;
+use lane::Lane;
+use stack::{Exit, Failure};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use uring::Ring;
+
+/// How long the tasks of a lane may take to end after its clients and volumes have, in nanoseconds.
+const FAREWELL_NS: u64 = 5_000_000_000;
+/// Between two looks whether they have.
+const PAUSE_NS: u64 = 5_000_000;
+
+/// A thread to be started: what it serves, and by what others reach it.
+pub(super) struct Thread {
+    pub(super) served: Vec<Served>,
+    pub(super) poll: Option<Duration>,
+    pub(super) threads: Threads,
+    pub(super) remote: Arc<Remote>,
+    pub(super) ended: Arc<Ended>,
+}
+
+impl Thread {
+    /// Starts it, and waits until it serves.
+    ///
+    /// # Errors
+    /// It cannot be started; its ring cannot be had, or a volume not be attached to it.
+    pub(super) fn start(self, number: usize) -> Result<(), Failure> {
+        let (ready, hears) = channel();
+        let thread = std::thread::Builder::new().name(format!("lane-{number}"));
+        let started = thread.spawn(move || {
+            let ended = self.ended.clone();
+            let result = self.run(&ready);
+            ended.note();
+            if let Err(failure) = result
+                && let Err(unheard) = ready.send(Err(failure))
+            {
+                fail(&unheard.0);
+            }
+        });
+        started.map_err(|error| {
+            Failure::new(Exit::Io, format!("--threads: a thread cannot be started: {error}"))
+        })?;
+        let gone = Failure::new(Exit::Io, "--threads: a thread has ended");
+        hears.recv().unwrap_or(Err(gone))
+    }
+
+    /// Serves until the inbox is closed and everything has ended.
+    fn run(self, ready: &Sender<Result<(), Failure>>) -> Result<(), Failure> {
+        let lane = Lane::new();
+        let ring = Ring::new(&lane).map_err(broken)?;
+        ring.set_poll(self.poll);
+        self.threads.join();
+        let mut exports = Vec::new();
+        for served in &self.served {
+            let attached = served.attach(&ring)?;
+            exports.push(served.export(&attached));
+            sensor::start(&lane, served);
+        }
+        drop(self.served);
+        let _ = ready.send(Ok(()));
+        let local = Local { ring: ring.clone(), exports: RefCell::new(exports) };
+        let remote = self.remote.clone();
+        let serving = async move {
+            while let Some(job) = remote.jobs.next().await {
+                job(&local);
+            }
+            let lane = local.ring.lane().clone();
+            drop(local);
+            farewell(&lane).await;
+        };
+        let result = ring.block_on(serving).map_err(broken);
+        lane.abandon();
+        self.remote.poll_spent_ns.store(ring.poll_spent_ns(), Ordering::Relaxed);
+        result
+    }
+}
+
+/// Waits until no other task is left, or long enough.
+async fn farewell(lane: &Lane) {
+    let deadline_ns = lane.now() + FAREWELL_NS;
+    while lane.tasks() > 1 && lane.now() < deadline_ns {
+        lane.sleep_until(lane.now() + PAUSE_NS).await;
+    }
+}
+
+/// A lane whose ring has failed serves nobody any more, and what it has in flight is unknown. The process ends as
+/// when it is killed: what is dirty stays kept.
+fn fail(failure: &Result<(), Failure>) -> ! {
+    if let Err(failure) = failure {
+        crate::tell!("overdrive: {failure}");
+    }
+    std::process::exit(Exit::Io as i32)
+}

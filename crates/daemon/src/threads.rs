@@ -1,0 +1,48 @@
+//! How many threads serve clients.
+
+use std::thread::available_parallelism;
+
+/// The most that can be asked for.
+pub const THREADS_MAX: usize = 64;
+/// The most that are taken where nothing is said.
+const DEFAULT_MAX: usize = 8;
+/// Clients need processors, too: one thread for so many.
+const PROCESSORS_A_THREAD: usize = 2;
+
+/// How many threads a daemon has that is told nothing: one for each two processors that it may use, by affinity and
+/// by the quota of its cgroup (cpu.max), at most 8.
+pub fn threads_default() -> usize {
+    of_processors(available_parallelism().map_or(1, usize::from))
+}
+
+fn of_processors(processors: usize) -> usize {
+    (processors / PROCESSORS_A_THREAD).clamp(1, DEFAULT_MAX)
+}
+
+/// Reads a number of threads, 1 to 64.
+///
+/// # Errors
+/// What would be right.
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=THREADS_MAX).contains(number));
+    number.ok_or_else(|| format!("'{text}': write a number of threads, 1 to {THREADS_MAX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_for_two_processors_and_eight_at_most() {
+        let found = [1, 2, 3, 4, 16, 128].map(of_processors);
+        assert_eq!(found, [1, 1, 1, 2, 8, 8]);
+    }
+
+    #[test]
+    fn numbers_out_of_bounds_are_refused() {
+        assert_eq!((parse_threads("1"), parse_threads("64")), (Ok(1), Ok(64)));
+        for bad in ["0", "65", "-1", "two", ""] {
+            assert!(parse_threads(bad).is_err_and(|why| why.contains("1 to 64")), "{bad}");
+        }
+    }
+}

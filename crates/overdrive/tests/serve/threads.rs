@@ -1,0 +1,87 @@
+//! Several threads: each serves some of the connections, and all meet in one volume.
+
+use crate::common::{Server, have_libnbd, image, place, python, run, serve};
+use std::collections::BTreeMap;
+
+/// Arguments: URI, connections, rounds, a number of its own, where to leave what the volume must hold. Each round, one connection writes a block, and every other one reads what it has written, once that was answered.
+const MEETING: &str = r#"
+import nbd, random, struct, sys
+uri, count, rounds, number = sys.argv[1], *map(int, sys.argv[2:5])
+random.seed(number)
+connections = []
+for _ in range(count):
+    h = nbd.NBD(); h.connect_uri(uri); connections.append(h)
+connections[0].flush()
+blocks = {}
+for turn in range(rounds):
+    writer = random.choice(connections)
+    block = random.randrange(512)
+    if random.random() < 0.1:
+        writer.zero(4096, block * 4096)
+        blocks[block] = bytes(4096)
+    else:
+        blocks[block] = struct.pack("<QQ", number, turn) * 256
+        writer.pwrite(blocks[block], block * 4096)
+    if random.random() < 0.05: random.choice(connections).flush()
+    reader = random.choice(connections)
+    for at in (block, random.choice(list(blocks))):
+        if reader.pread(4096, at * 4096) != blocks[at]:
+            sys.exit(f"turn {turn}: block {at} is not what another connection has written")
+for h in connections:
+    for at, wanted in blocks.items():
+        if h.pread(4096, at * 4096) != wanted: sys.exit(f"block {at} at the end")
+open(sys.argv[5], "wb").write(b"".join(blocks.get(at, bytes(4096)) for at in range(512)))
+"#;
+
+/// What every lane of the server has run, in nanoseconds, by the name of its thread.
+fn ran_ns(server: &Server) -> BTreeMap<String, u64> {
+    let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
+    let read = |task: std::fs::DirEntry| {
+        let text = |name: &str| std::fs::read_to_string(task.path().join(name)).ok();
+        let ran = text("schedstat")?.split_ascii_whitespace().next()?.parse().ok()?;
+        Some((text("comm")?.trim().to_owned(), ran))
+    };
+    let all = std::fs::read_dir(tasks).expect("it runs").filter_map(|task| read(task.ok()?));
+    // The kernel's own workers have other names.
+    all.filter(|(name, _)| name == "overdrive" || name.starts_with("lane-")).collect()
+}
+
+#[test]
+fn connections_on_several_threads_see_each_others_writes_and_lose_none() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let wanted = place.path().join("wanted");
+    let wanted = wanted.to_str().expect("plain");
+    for (number, (threads, writeback)) in
+        [(3, "back-now"), (2, "back"), (4, "through")].into_iter().enumerate()
+    {
+        // Of zeros, each time.
+        let image = image(&place, 2);
+        let (threads, number) = (threads.to_string(), number.to_string());
+        let options = ["--threads", &threads, "--memory", "1M", "--write", writeback];
+        let server = Server::start(&image, &options);
+        let shown = server.volume(&["show", "--json"]).json("overdrive.volume/1");
+        assert_eq!(shown["threads"].to_string(), threads);
+        python(MEETING, &[&server.uri, "6", "600", &number, wanted]).well();
+        let ran = ran_ns(&server);
+        assert_eq!(ran.len().to_string(), threads, "{ran:?}");
+        assert!(ran.values().all(|ran| *ran > 1_000_000), "a thread has served nothing: {ran:?}");
+        // What is dirty outlives the process, and the next one has another number of threads.
+        let home = server.kill();
+        let server = Server::start_in(&home, &image, &["--memory", "1M", "--threads", "1"]);
+        run("nbdcopy", &[&server.uri, &format!("{wanted}.read")]).well();
+        run("cmp", &[wanted, &format!("{wanted}.read")]).well();
+        server.end().well();
+        run("cmp", &[wanted, image.to_str().expect("plain")]).well();
+    }
+}
+
+#[test]
+fn numbers_of_threads_are_checked() {
+    for (number, words) in [("0", "1 to 64"), ("65", "1 to 64"), ("many", "1 to 64")] {
+        serve("ram:1M", &["--threads", number, "--run", "true"]).refused(2, &[words]);
+    }
+    serve("ram:1M", &["--memory", "1M", "--threads", "9", "--run", "true"]).well();
+}
