@@ -273,3 +273,44 @@ impl Health {
         self.has_failed() || self.is_flush_first()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Geometry;
+    use alloc::sync::Arc;
+    use block::{Kind, Memory};
+
+    const ERROR: Error = Error::new(Kind::Io, "test");
+
+    fn failed() -> (Health, Epochs) {
+        let geometry = Geometry { slots: 8, region_blocks: 8, ..Geometry::default() };
+        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
+        let health = Health::new(Arena::over(memory, &geometry, 16));
+        let mut epochs = Epochs::new(1, 0, 0);
+        health.tainted.store(true, Ordering::SeqCst);
+        health.fail(&mut epochs, ERROR);
+        (health, epochs)
+    }
+
+    #[test]
+    fn what_is_tainted_when_the_error_is_cleared_is_to_be_written_again_once() {
+        let (health, mut epochs) = failed();
+        assert!(health.has_failed() && !health.take_rewrite());
+        assert!(health.clear(&mut epochs) && !health.has_failed());
+        assert!(health.take_rewrite(), "it was tainted");
+        assert!(!health.take_rewrite(), "it is told once");
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_written_again() {
+        let (health, mut epochs) = failed();
+        health.give_up();
+        assert!(health.clear(&mut epochs) && !health.take_rewrite());
+        health.tainted.store(true, Ordering::SeqCst);
+        health.fail(&mut epochs, ERROR);
+        assert!(health.clear(&mut epochs));
+        health.give_up();
+        assert!(!health.take_rewrite());
+    }
+}

@@ -228,6 +228,8 @@ fn numbers_wrap_and_are_not_before_themselves() {
                 assert!(is_before(one, after(near), bits), "{one} before {near} later");
                 assert!(!is_before(after(near), one, bits));
             }
+            // As far as can be: neither is before the other.
+            assert!(!is_before(one, after(half), bits));
         }
     }
 }
