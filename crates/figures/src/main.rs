@@ -25,6 +25,7 @@ mod server;
 mod sides;
 mod slow;
 mod suites;
+mod threads;
 mod trace;
 mod virtual_time;
 mod write;
@@ -62,6 +63,8 @@ enum Figure {
     Guard(guard::Arguments),
     /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
     Server(server::Arguments),
+    /// Hits with several threads against one, a pipelining client for each.
+    Threads(threads::Arguments),
     /// `serve --poll` against without: one at a time, by fio and by a client that never sleeps.
     Poll(poll::Arguments),
     /// A slow backing under a zipf load, against the same server without a cache and against what
@@ -91,6 +94,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
+        Figure::Threads(arguments) => threads::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
         Figure::Saturate(arguments) => saturate::run(&arguments),
