@@ -17,6 +17,7 @@ pub mod control;
 mod descriptors;
 mod draft;
 mod front;
+mod lanes;
 mod rescue;
 mod runtime;
 mod serve;

@@ -2,7 +2,7 @@
 
 use super::inherited::leave;
 use super::{Ending, Front};
-use crate::serve::Lanes;
+use crate::lanes::Lanes;
 use export::Export;
 use std::cell::RefCell;
 use std::io;

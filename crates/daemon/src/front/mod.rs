@@ -13,7 +13,7 @@ mod fleet;
 mod inherited;
 mod nbd;
 
-use crate::serve::Lanes;
+use crate::lanes::Lanes;
 use export::Export;
 use std::future::Future;
 use std::pin::Pin;

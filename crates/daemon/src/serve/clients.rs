@@ -1,15 +1,7 @@
-//! A volume as its clients meet it, on whatever lane and by whatever front they come.
+//! The clients of a volume, on all lanes.
 
-use super::pressure::Threads;
-use super::sensor::Sensor;
-use cache::Shared;
-use export::{Export, Session, Stop};
 use lane::Event;
-use stack::{Attached, Failure, SharedHalves, Volume};
-use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use uring::Ring;
 
 /// How many clients a volume has, on all lanes.
 #[derive(Default)]
@@ -23,84 +15,14 @@ impl Clients {
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
-}
 
-/// What every lane needs to serve a volume.
-#[derive(Clone)]
-pub(crate) struct Served {
-    name: String,
-    halves: Arc<SharedHalves>,
-    read_only: bool,
-    /// Ends the clients of this volume.
-    pub(crate) stop: Arc<Stop>,
-    pub(crate) clients: Arc<Clients>,
-    /// Has the guard of its cache decide, if it has one.
-    pub(crate) sensor: Option<Arc<Sensor>>,
-}
-
-impl Served {
-    /// A volume that these threads serve.
-    pub(crate) fn new(name: &str, volume: &Volume, threads: &Threads, quiet: bool) -> Served {
-        let clients = Arc::default();
-        let sensor = |shared| Arc::new(Sensor::new(name, shared, &clients, threads, quiet));
-        Served {
-            name: name.to_owned(),
-            halves: volume.halves().clone(),
-            read_only: volume.is_read_only(),
-            stop: Arc::default(),
-            sensor: volume.cache().map(sensor),
-            clients,
-        }
+    pub(super) fn come(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify();
     }
 
-    pub(crate) fn cache(&self) -> Option<&Arc<Shared>> {
-        self.halves.cache()
-    }
-
-    /// Its stack on the lane of this ring.
-    ///
-    /// # Errors
-    /// Those of [`SharedHalves::attach`].
-    pub(crate) fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
-        self.halves.attach(ring)
-    }
-
-    /// What fronts serve of it on the lane to which it was attached.
-    pub(crate) fn export(&self, attached: &Attached) -> Export {
-        let mut export = Export::new(&self.name, attached.stack.clone());
-        export.read_only = self.read_only;
-        export.stop = Some(self.stop.clone());
-        let (clients, shared) = (self.clients.clone(), self.cache().cloned());
-        export.session = Rc::new(move || Box::new(Watched::new(&clients, shared.as_ref())));
-        export
-    }
-}
-
-/// A client of a volume, for its count and for C11.
-struct Watched {
-    clients: Arc<Clients>,
-    client: Option<cache::Client>,
-}
-
-impl Watched {
-    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>) -> Watched {
-        clients.count.fetch_add(1, Ordering::SeqCst);
-        clients.changed.notify();
-        Watched { clients: clients.clone(), client: shared.map(|shared| shared.client()) }
-    }
-}
-
-impl Session for Watched {
-    fn flushed(&self) {
-        if let Some(client) = &self.client {
-            client.flushed();
-        }
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.clients.count.fetch_sub(1, Ordering::SeqCst);
-        self.clients.changed.notify();
+    pub(super) fn gone(&self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        self.changed.notify();
     }
 }

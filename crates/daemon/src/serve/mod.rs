@@ -11,20 +11,20 @@
 
 mod captive;
 mod clients;
-mod lanes;
 mod power;
 mod pressure;
 mod sensor;
+mod served;
 mod site;
 mod sites;
 mod stats;
 #[cfg(test)]
 mod tests;
-mod thread;
 mod watch;
 
 use crate::control::Control;
 use crate::front::{Ending, Fleet, Inherited, Nbd, Place, find_inherited};
+use crate::lanes::{Lanes, Setup, broken};
 use crate::runtime::control_socket;
 use block::Spec;
 use cache::Counters;
@@ -42,7 +42,6 @@ use uring::{File, Listener, Ring};
 use watch::Watch;
 
 pub use captive::Captive;
-pub(crate) use lanes::{Lanes, Seat};
 pub(crate) use site::Site;
 pub(crate) use sites::Sites;
 pub(crate) use stats::of as statistics;
@@ -131,10 +130,6 @@ pub fn open(
     Volume::open(spec, flags, progress)
 }
 
-fn broken(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("io_uring: {error}; see overdrive doctor"))
-}
-
 /// Serves volumes until the captive command ends, a signal (SIGINT, SIGTERM) or an operator asks to
 /// stop; then drains and flushes them. An upgrade does not return: it executes the program anew.
 ///
@@ -167,12 +162,11 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
         let address = fleet.address(&name);
-        let served = clients::Served::new(&name, &volume, &threads, plan.quiet);
+        let served = served::Served::new(&name, &volume, &threads, plan.quiet);
         sites.push(Site::new(&name, &backing, address, volume, served, &ring)?);
     }
-    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
-    let lanes = Lanes::start(plan.threads, &served, plan.poll, &threads)?;
-    drop(served);
+    threads.join();
+    let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
     let addresses: Vec<String> = sites.iter().map(|site| site.address.clone()).collect();
     let sites = Sites::new(sites, fleet, lanes.clone(), program);
     let child = start_captive(plan.run.as_deref(), &addresses, &plan.listeners)?;
@@ -187,6 +181,16 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     }
     let poll_spent_ns = ring.poll_spent_ns() + lanes.poll_spent_ns();
     Ok(Served { captive, volumes, served_ns: lane.now() - start_ns, poll_spent_ns })
+}
+
+/// What each further lane begins with: it serves these volumes, and its thread joins the others.
+fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
+    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
+    let threads = threads.clone();
+    Arc::new(move |ring| {
+        threads.join();
+        served.iter().map(|served| served.start_on(ring)).collect()
+    })
 }
 
 fn start_captive(
@@ -227,7 +231,7 @@ impl Scene {
                 drop(memory.warm());
             }
             Watch::new(&self.ring, &site).start();
-            sensor::start(&lane, &site.served);
+            site.served.sense(&lane);
         }
         let captive = self.wait(child).await;
         // What ends the wait asks for one of the two.

@@ -5,7 +5,7 @@
 //! an idle client sleeps.
 
 use super::captive::either;
-use super::clients::{Clients, Served};
+use super::clients::Clients;
 use super::pressure::{Senses, Threads};
 use cache::{Aside, Shared, Standing};
 use lane::{Event, Lane};
@@ -138,9 +138,8 @@ impl Sensor {
 }
 
 /// Starts the lane's part of a volume's sensor. It ends with [`Sensor::end`].
-pub(crate) fn start(lane: &Lane, served: &Served) {
-    let Some(sensor) = served.sensor.clone() else { return };
-    let own = lane.clone();
+pub(crate) fn start(lane: &Lane, sensor: &Arc<Sensor>) {
+    let (own, sensor) = (lane.clone(), sensor.clone());
     let sensing = async move { sensor.sense(&own).await };
     lane.spawn(sensing).expect("a fresh lane has room");
 }

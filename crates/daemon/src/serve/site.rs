@@ -1,6 +1,6 @@
 //! A volume that is served, and what an operator can do with it.
 
-use super::clients::Served;
+use super::served::Served;
 use crate::control::words::{Row, State};
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};

@@ -2,9 +2,9 @@
 
 use super::ServedVolume;
 use super::captive::{Which, either};
-use super::lanes::Lanes;
 use super::site::Site;
 use crate::front::{Ending, Fleet};
+use crate::lanes::Lanes;
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};

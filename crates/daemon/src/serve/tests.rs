@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::front::{Front, Gone};
+use crate::lanes::Job;
 use block::{CacheSpec, Extent, Padding, Request, Size};
 use export::{Bounds, Client, Export, Operation, Stop};
 use lane::Event;
-use lanes::Job;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::os::unix::net::UnixStream;
@@ -169,12 +169,12 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
     let threads = Threads::default();
     let sites = names.iter().map(|name| {
         let volume = volume(name);
-        let served = clients::Served::new(name, &volume, &threads, true);
+        let served = served::Served::new(name, &volume, &threads, true);
         Site::new(name, "ram:8M", fleet.address(name), volume, served, ring).expect("it attaches")
     });
     let sites: Vec<_> = sites.collect();
-    let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
-    let lanes = Lanes::start(count, &served, None, &threads).expect("threads are to be had");
+    threads.join();
+    let lanes = Lanes::start(count, &setup(&sites, &threads), None).expect("threads are to be had");
     Sites::new(sites, fleet, lanes, Err("a test".to_owned()))
 }
 

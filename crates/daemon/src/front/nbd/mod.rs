@@ -4,7 +4,7 @@ mod place;
 mod wire;
 
 use super::{Ending, Front, Gone, Inherited};
-use crate::serve::{Lanes, Seat};
+use crate::lanes::{Lanes, Seat};
 use ::nbd::{Exports, Options, Places};
 use block::Kind;
 use export::{Budget, Export};

@@ -8,55 +8,27 @@
 //!          +------------- a job in its inbox ------------------>  serves the connection
 //! ```
 //!
-//! Threads share what volumes share ([`Served`]), and nothing else: every stack, connection and buffer stays on
-//! the lane where it was made.
+//! Threads share what volumes share, and nothing else: every stack, connection and buffer stays on the lane where
+//! it was made.
 
-use super::captive::either;
-use super::clients::Served;
-use super::pressure::Threads;
-use super::thread::Thread;
-use export::Export;
-use lane::{Event, Inbox, Lane, Refused};
-use stack::Failure;
-use std::cell::RefCell;
+mod local;
+mod thread;
+
+use lane::{Event, Lane, Refused, first};
+use local::{Ended, Remote};
+use stack::{Exit, Failure};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use uring::Ring;
+use thread::Thread;
 
-/// Jobs that wait for a lane at most.
-const JOBS_MAX: usize = 256;
+pub(crate) use local::Job;
+pub(crate) use thread::Setup;
 
-/// Something to be done on a further lane.
-pub(crate) type Job = Box<dyn FnOnce(&Local) + Send>;
-
-/// What a further lane has.
-pub(crate) struct Local {
-    pub(crate) ring: Ring,
-    pub(super) exports: RefCell<Vec<Export>>,
-}
-
-impl Local {
-    /// The exports of these names, as this lane serves them.
-    pub(crate) fn exports(&self, names: &[String]) -> Vec<Export> {
-        let exports = self.exports.borrow();
-        exports.iter().filter(|export| names.contains(&export.name)).cloned().collect()
-    }
-
-    fn forget(&self, name: &str) {
-        let mut exports = self.exports.borrow_mut();
-        let forgotten: Vec<Export> = exports.extract_if(.., |export| export.name == name).collect();
-        drop(exports);
-        // Outside the borrow: the last handle of a stack may go with it.
-        drop(forgotten);
-    }
-}
-
-/// What threads know of a further lane.
-pub(super) struct Remote {
-    pub(super) jobs: Inbox<Job>,
-    pub(super) poll_spent_ns: AtomicU64,
+/// The failure of a ring.
+pub(crate) fn broken(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("io_uring: {error}; see overdrive doctor"))
 }
 
 /// A lane, and how many connections it serves.
@@ -125,20 +97,6 @@ impl Drop for PartLeft {
     }
 }
 
-/// Threads that have ended.
-#[derive(Default)]
-pub(super) struct Ended {
-    count: AtomicUsize,
-    event: Event,
-}
-
-impl Ended {
-    pub(super) fn note(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        self.event.notify();
-    }
-}
-
 /// The lanes on which a daemon serves clients.
 pub(crate) struct Lanes {
     /// Home is the first.
@@ -147,25 +105,21 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Serves these volumes on so many threads, this one included. They join `threads`.
+    /// Serves on so many threads, this one included; each of the others is set up by this first.
     ///
     /// # Errors
-    /// A thread or its ring cannot be had, or a volume not be attached to it.
+    /// A thread or its ring cannot be had, or it cannot be set up.
     pub(crate) fn start(
         count: usize,
-        served: &[Served],
+        setup: &Arc<Setup>,
         poll: Option<Duration>,
-        threads: &Threads,
     ) -> Result<Rc<Lanes>, Failure> {
-        threads.join();
         let berth = |remote| Arc::new(Berth { connections: AtomicUsize::new(0), remote });
         let mut lanes = Lanes { berths: vec![berth(None)], ended: Arc::default() };
         for number in 1..count {
-            let jobs = Inbox::new(JOBS_MAX);
-            let remote = Arc::new(Remote { jobs, poll_spent_ns: AtomicU64::new(0) });
-            let ended = lanes.ended.clone();
-            let (served, threads) = (served.to_vec(), threads.clone());
-            Thread { served, poll, threads, remote: remote.clone(), ended }.start(number)?;
+            let remote = Arc::new(Remote::default());
+            let (setup, ended) = (setup.clone(), lanes.ended.clone());
+            Thread { setup, poll, remote: remote.clone(), ended }.start(number)?;
             lanes.berths.push(berth(Some(remote)));
         }
         Ok(Rc::new(lanes))
@@ -223,7 +177,7 @@ impl Lanes {
             if ended + 1 == self.threads() || lane.now() >= deadline_ns {
                 return;
             }
-            either(self.ended.event.after(seen), lane.sleep_until(deadline_ns)).await;
+            first(self.ended.event.after(seen), lane.sleep_until(deadline_ns)).await;
         }
     }
 

@@ -1,13 +1,10 @@
 //! The thread of a further lane.
 
 use super::broken;
-use super::clients::Served;
-use super::lanes::{Ended, Local, Remote};
-use super::pressure::Threads;
-use super::sensor;
+use super::local::{Ended, Local, Remote};
+use export::Export;
 use lane::Lane;
 use stack::{Exit, Failure};
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -19,11 +16,13 @@ const FAREWELL_NS: u64 = 5_000_000_000;
 /// Between two looks whether they have.
 const PAUSE_NS: u64 = 5_000_000;
 
+/// Makes on a lane what it serves, before anything else runs there.
+pub(crate) type Setup = dyn Fn(&Ring) -> Result<Vec<Export>, Failure> + Send + Sync;
+
 /// A thread to be started: what it serves, and by what others reach it.
 pub(super) struct Thread {
-    pub(super) served: Vec<Served>,
+    pub(super) setup: Arc<Setup>,
     pub(super) poll: Option<Duration>,
-    pub(super) threads: Threads,
     pub(super) remote: Arc<Remote>,
     pub(super) ended: Arc<Ended>,
 }
@@ -32,7 +31,7 @@ impl Thread {
     /// Starts it, and waits until it serves.
     ///
     /// # Errors
-    /// It cannot be started; its ring cannot be had, or a volume not be attached to it.
+    /// It cannot be started; its ring cannot be had, or it cannot be set up.
     pub(super) fn start(self, number: usize) -> Result<(), Failure> {
         let (ready, hears) = channel();
         let thread = std::thread::Builder::new().name(format!("lane-{number}"));
@@ -58,16 +57,9 @@ impl Thread {
         let lane = Lane::new();
         let ring = Ring::new(&lane).map_err(broken)?;
         ring.set_poll(self.poll);
-        self.threads.join();
-        let mut exports = Vec::new();
-        for served in &self.served {
-            let attached = served.attach(&ring)?;
-            exports.push(served.export(&attached));
-            sensor::start(&lane, served);
-        }
-        drop(self.served);
+        let local = Local::new(&ring, (self.setup)(&ring)?);
+        drop(self.setup);
         let _ = ready.send(Ok(()));
-        let local = Local { ring: ring.clone(), exports: RefCell::new(exports) };
         let remote = self.remote.clone();
         let serving = async move {
             while let Some(job) = remote.jobs.next().await {
@@ -92,7 +84,7 @@ async fn farewell(lane: &Lane) {
     }
 }
 
-/// A lane whose ring has failed serves nobody any more, and what it has in flight is unknown. The process ends as
+/// A lane whose ring has failed serves no client any more, and what it has in flight is unknown. The process ends as
 /// when it is killed: what is dirty stays kept.
 fn fail(failure: &Result<(), Failure>) -> ! {
     if let Err(failure) = failure {

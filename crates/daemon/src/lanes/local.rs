@@ -1,0 +1,66 @@
+//! What a further lane has, and how other threads reach it.
+
+use export::Export;
+use lane::{Event, Inbox};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use uring::Ring;
+
+/// Jobs that wait for a lane at most.
+const JOBS_MAX: usize = 256;
+
+/// Something to be done on a further lane.
+pub(crate) type Job = Box<dyn FnOnce(&Local) + Send>;
+
+/// What a further lane has.
+pub(crate) struct Local {
+    pub(crate) ring: Ring,
+    exports: RefCell<Vec<Export>>,
+}
+
+impl Local {
+    pub(super) fn new(ring: &Ring, exports: Vec<Export>) -> Local {
+        Local { ring: ring.clone(), exports: RefCell::new(exports) }
+    }
+
+    /// The exports of these names, as this lane serves them.
+    pub(crate) fn exports(&self, names: &[String]) -> Vec<Export> {
+        let exports = self.exports.borrow();
+        exports.iter().filter(|export| names.contains(&export.name)).cloned().collect()
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        let mut exports = self.exports.borrow_mut();
+        let forgotten: Vec<Export> = exports.extract_if(.., |export| export.name == name).collect();
+        drop(exports);
+        // Outside the borrow: the last handle of a stack may go with it.
+        drop(forgotten);
+    }
+}
+
+/// What threads know of a further lane.
+pub(super) struct Remote {
+    pub(super) jobs: Inbox<Job>,
+    /// Spent in looking for work, once the lane has ended.
+    pub(super) poll_spent_ns: AtomicU64,
+}
+
+impl Default for Remote {
+    fn default() -> Remote {
+        Remote { jobs: Inbox::new(JOBS_MAX), poll_spent_ns: AtomicU64::new(0) }
+    }
+}
+
+/// Threads that have ended.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) count: AtomicUsize,
+    pub(super) event: Event,
+}
+
+impl Ended {
+    pub(super) fn note(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.event.notify();
+    }
+}

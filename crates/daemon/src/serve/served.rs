@@ -1,0 +1,110 @@
+//! A volume as its clients meet it, on whatever lane and by whatever front they come.
+
+use super::clients::Clients;
+use super::pressure::Threads;
+use super::sensor::{self, Sensor};
+use cache::Shared;
+use export::{Export, Session, Stop};
+use lane::Lane;
+use stack::{Attached, Failure, SharedHalves, Volume};
+use std::rc::Rc;
+use std::sync::Arc;
+use uring::Ring;
+
+/// What every lane needs to serve a volume.
+#[derive(Clone)]
+pub(crate) struct Served {
+    name: String,
+    halves: Arc<SharedHalves>,
+    read_only: bool,
+    /// Ends the clients of this volume.
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) clients: Arc<Clients>,
+    /// Has the guard of its cache decide, if it has one.
+    pub(crate) sensor: Option<Arc<Sensor>>,
+}
+
+impl Served {
+    /// A volume that these threads serve.
+    pub(crate) fn new(name: &str, volume: &Volume, threads: &Threads, quiet: bool) -> Served {
+        let clients = Arc::default();
+        let sensor = |shared| Arc::new(Sensor::new(name, shared, &clients, threads, quiet));
+        Served {
+            name: name.to_owned(),
+            halves: volume.halves().clone(),
+            read_only: volume.is_read_only(),
+            stop: Arc::default(),
+            sensor: volume.cache().map(sensor),
+            clients,
+        }
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Arc<Shared>> {
+        self.halves.cache()
+    }
+
+    /// Its stack on the lane of this ring.
+    ///
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
+    pub(crate) fn attach(&self, ring: &Ring) -> Result<Attached, Failure> {
+        self.halves.attach(ring)
+    }
+
+    /// What fronts serve of it on the lane to which it was attached.
+    pub(crate) fn export(&self, attached: &Attached) -> Export {
+        let mut export = Export::new(&self.name, attached.stack.clone());
+        export.read_only = self.read_only;
+        export.stop = Some(self.stop.clone());
+        let (clients, shared) = (self.clients.clone(), self.cache().cloned());
+        export.session = Rc::new(move || Box::new(Watched::new(&clients, shared.as_ref())));
+        export
+    }
+}
+
+/// On further lanes, and at home.
+impl Served {
+    /// Attaches it to the lane of this ring, has its guard judged there, too, and returns what fronts serve.
+    ///
+    /// # Errors
+    /// Those of [`SharedHalves::attach`].
+    pub(crate) fn start_on(&self, ring: &Ring) -> Result<Export, Failure> {
+        let attached = self.attach(ring)?;
+        self.sense(ring.lane());
+        Ok(self.export(&attached))
+    }
+
+    /// Has its guard judged on this lane, too.
+    pub(crate) fn sense(&self, lane: &Lane) {
+        if let Some(sensor) = &self.sensor {
+            sensor::start(lane, sensor);
+        }
+    }
+}
+
+/// A client of a volume, for its count and for C11.
+struct Watched {
+    clients: Arc<Clients>,
+    client: Option<cache::Client>,
+}
+
+impl Watched {
+    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>) -> Watched {
+        clients.come();
+        Watched { clients: clients.clone(), client: shared.map(|shared| shared.client()) }
+    }
+}
+
+impl Session for Watched {
+    fn flushed(&self) {
+        if let Some(client) = &self.client {
+            client.flushed();
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.clients.gone();
+    }
+}
