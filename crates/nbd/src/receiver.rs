@@ -314,12 +314,14 @@ impl<W: Wire> Receiver<W> {
     /// Makes a task of an operation.
     pub(crate) async fn start(&mut self, pending: Pending, operation: Operation) {
         let connection = self.connection.clone();
-        let running = async move {
-            let result = connection.client.run(operation).await;
+        let mut running = connection.client.run(operation);
+        let task = async move {
+            // Where it is: to await it itself would make room for it twice.
+            let result = (&mut running).await;
             connection.finish(pending, result);
             connection.work.notify();
         };
-        self.connection.client.launch(running).await;
+        self.connection.client.launch(task).await;
     }
 
     /// Waits until everything that was let in is answered, then lets the sender go. The engine's
