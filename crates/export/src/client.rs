@@ -238,6 +238,10 @@ impl Client {
     /// requests in flight.
     #[inline]
     pub fn answered(&self, requests: usize, buffers: &mut Vec<Buffer>) {
+        if requests == 0 {
+            debug_assert!(buffers.is_empty(), "a buffer belongs to a request");
+            return;
+        }
         let bytes = buffers.iter().map(Buffer::bytes).sum();
         self.give(requests, bytes);
         let mut pool = self.pool.borrow_mut();

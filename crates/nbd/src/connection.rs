@@ -3,7 +3,7 @@
 use crate::action::Features;
 use crate::codec::*;
 use crate::options::Options;
-use crate::outbox::{Header, Outbox};
+use crate::outbox::{HEADER_BYTES_MAX, Header, Outbox};
 use crate::places::Places;
 use crate::rest::Rest;
 use crate::status;
@@ -194,7 +194,9 @@ impl<W: Wire> Connection<W> {
 
     /// Puts a reply that consists of its header, as soon as there is room for it.
     pub(crate) async fn answer(&self, header: Header) {
-        self.outbox_room(crate::outbox::HEADER_BYTES_MAX).await;
+        if !self.outbox.borrow().has_room(HEADER_BYTES_MAX) {
+            self.outbox_room(HEADER_BYTES_MAX).await;
+        }
         self.outbox.borrow_mut().put(&header, None);
     }
 

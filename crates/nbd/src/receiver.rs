@@ -120,11 +120,16 @@ impl<W: Wire> Receiver<W> {
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {
-                self.serve_run().await;
+                // Most have no reads before them, and to await nothing costs more than a look.
+                if !self.run.is_empty() {
+                    self.serve_run().await;
+                }
                 self.serve(&header, action).await?;
             }
         }
-        self.serve_run().await;
+        if !self.run.is_empty() {
+            self.serve_run().await;
+        }
         Ok(())
     }
 
