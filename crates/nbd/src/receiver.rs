@@ -12,6 +12,7 @@ use crate::wire::Wire;
 use block::{Advice, Extent, Padding, Request, Result};
 use export::{Deadline, Operation};
 use lane::first;
+use std::pin::pin;
 use std::rc::Rc;
 
 struct Mark {
@@ -73,7 +74,7 @@ impl<W: Wire> Receiver<W> {
         loop {
             self.inbox.consume(self.inbox.available());
             let connection = self.connection.clone();
-            let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
+            let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
             if !received.is_ok_and(|count| count > 0) {
                 return;
             }
@@ -86,7 +87,7 @@ impl<W: Wire> Receiver<W> {
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
             connection.rest.await_from(connection.client.lane().now());
         }
-        let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
+        let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
         self.arrived(received)
     }
 
