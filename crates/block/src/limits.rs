@@ -32,7 +32,7 @@ pub enum Discard {
 pub struct Limits {
     /// Size in sectors of 512 bytes.
     pub sectors: u64,
-    /// The smallest request and its alignment, in bytes.
+    /// The smallest request and its alignment, in bytes; a power of two.
     pub block_logical_bytes: u32,
     /// What the device does not tear, in bytes: the unit of atomicity.
     pub block_physical_bytes: u32,
@@ -88,34 +88,48 @@ impl Limits {
     /// # Errors
     /// `Invalid` (empty, misaligned, too large, a buffer of another length), `OutOfRange`, or
     /// `ReadOnly`.
+    #[inline]
     pub fn check(&self, request: &Request) -> Result {
-        if self.read_only && request.is_change() {
-            return Err(Error::new(Kind::ReadOnly, "change a read-only volume"));
+        match self.refusal(request) {
+            None => Ok(()),
+            Some(kind) => Err(Error::new(kind, doing(kind, request))),
         }
-        let Some(at) = request.extent() else {
-            return Ok(());
-        };
-        let doing = match request {
-            Request::Read { .. } => "read",
-            Request::Write { .. } => "write",
-            Request::Discard { .. } => "discard",
-            Request::Advise { .. } => "advise",
-            Request::Zero { .. } | Request::Flush => "write zeroes",
-        };
-        let unit = u64::from(self.block_logical_bytes) / crate::SECTOR;
-        if at.count == 0 || at.first % unit != 0 || u64::from(at.count) % unit != 0 {
-            return Err(Error::new(Kind::Invalid, doing));
+    }
+
+    /// Why a request is not taken. None: it is.
+    #[inline]
+    fn refusal(&self, request: &Request) -> Option<Kind> {
+        if self.read_only && request.is_change() {
+            return Some(Kind::ReadOnly);
+        }
+        let at = request.extent()?;
+        let unit = u64::from(self.block_sectors());
+        if at.count == 0 || (at.first | u64::from(at.count)) & (unit - 1) != 0 {
+            return Some(Kind::Invalid);
         }
         if at.first > self.sectors || u64::from(at.count) > self.sectors - at.first {
-            return Err(Error::new(Kind::OutOfRange, doing));
+            return Some(Kind::OutOfRange);
         }
         if let Request::Read { into: buf, .. } | Request::Write { from: buf, .. } = request {
             let bytes = u64::from(at.count) * crate::SECTOR;
             if buf.sectors() != at.count || bytes > u64::from(self.io_max_bytes) {
-                return Err(Error::new(Kind::Invalid, doing));
+                return Some(Kind::Invalid);
             }
         }
-        Ok(())
+        None
+    }
+}
+
+/// What is told of a request that is refused.
+#[cold]
+fn doing(kind: Kind, request: &Request) -> &'static str {
+    match request {
+        _ if kind == Kind::ReadOnly => "change a read-only volume",
+        Request::Read { .. } => "read",
+        Request::Write { .. } => "write",
+        Request::Discard { .. } => "discard",
+        Request::Advise { .. } => "advise",
+        Request::Zero { .. } | Request::Flush => "write zeroes",
     }
 }
 

@@ -5,6 +5,7 @@ use crate::counting::counting;
 use crate::export::Export;
 use crate::operation::Operation;
 use crate::pool::{Buffer, Pool, occupied};
+use crate::running::Running;
 use crate::session::Session;
 use crate::stop::Stop;
 use block::{Extent, Kind, Limits, Padding, Request, Result, Stack, Stretch};
@@ -119,27 +120,21 @@ impl Client {
     #[inline]
     pub async fn note(&self, operation: &Operation) {
         if operation.is_proof {
-            self.turn().await;
-            self.session.flushed();
+            self.note_flush().await;
         }
+    }
+
+    async fn note_flush(&self) {
+        self.turn().await;
+        self.session.flushed();
     }
 
     /// Carries out an operation that was let in. Ends, with an error, once the backing has stalled.
     ///
     /// # Errors
     /// What the stack answers.
-    pub async fn run(&self, operation: Operation) -> Result {
-        let Operation { request, padding, then_flush, .. } = operation;
-        let stack = &self.counting;
-        match padding {
-            Padding::NONE => stack.run_unless_stalled(request),
-            padding => stack.run_padded_unless_stalled(request, padding),
-        }
-        .await?;
-        if then_flush {
-            return stack.run_unless_stalled(Request::Flush).await;
-        }
-        Ok(())
+    pub fn run(&self, operation: Operation) -> Running {
+        Running::new(&self.counting, operation)
     }
 
     /// What is known of the contents, for a request that was let in.
@@ -150,12 +145,20 @@ impl Client {
         self.counting.status_unless_stalled(at).await
     }
 
-    /// Starts a task for one of its requests; on a lane without a free task slot the caller does it itself.
-    pub async fn launch(&self, task: impl Future<Output = ()> + 'static) {
-        if self.lane.tasks() < TASKS_MAX {
+    /// Starts a task for one of its requests. On a lane without a free task slot the caller does it itself,
+    /// by awaiting what is returned.
+    pub fn launch(&self, task: impl Future<Output = ()> + 'static) -> impl Future<Output = ()> {
+        // The task moves into the lane's memory at once: the caller's future does not carry its size.
+        let own = if self.lane.tasks() < TASKS_MAX {
             self.lane.spawn(task).expect("a task slot was free");
+            None
         } else {
-            task.await;
+            Some(self.lane.pin(task))
+        };
+        async move {
+            if let Some(task) = own {
+                task.await;
+            }
         }
     }
 
@@ -233,7 +236,12 @@ impl Client {
     /// So many requests that were let in have been answered, and these buffers are free; they are taken
     /// from the list. To be called when the client has got the answers: one that takes none keeps its own
     /// requests in flight.
+    #[inline]
     pub fn answered(&self, requests: usize, buffers: &mut Vec<Buffer>) {
+        if requests == 0 {
+            debug_assert!(buffers.is_empty(), "a buffer belongs to a request");
+            return;
+        }
         let bytes = buffers.iter().map(Buffer::bytes).sum();
         self.give(requests, bytes);
         let mut pool = self.pool.borrow_mut();

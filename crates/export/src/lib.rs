@@ -22,6 +22,7 @@ mod counting;
 mod export;
 mod operation;
 mod pool;
+mod running;
 mod session;
 mod stop;
 
@@ -30,5 +31,6 @@ pub use client::{Bounds, Client};
 pub use export::Export;
 pub use operation::Operation;
 pub use pool::Buffer;
+pub use running::Running;
 pub use session::{Session, Unwatched};
 pub use stop::{Deadline, Stop};

@@ -82,7 +82,7 @@ pub(crate) fn understand(header: &RequestHeader, limits: &Limits, features: Feat
 }
 
 fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
-    if is_part(header, limits) {
+    if limits.unaligned && is_part(header, limits) {
         return accept_part(header, limits);
     }
     let fua = header.flags & NBD_CMD_FLAG_FUA != 0;
@@ -115,11 +115,11 @@ fn accept(header: &RequestHeader, limits: &Limits) -> Result<Action, Kind> {
     }
 }
 
-/// Whether a request begins or ends inside a block, and the stack takes such.
+/// Whether a request begins or ends inside a block.
 #[inline]
 fn is_part(header: &RequestHeader, limits: &Limits) -> bool {
     let mask = u64::from(limits.block_logical_bytes) - 1;
-    (header.offset | u64::from(header.length)) & mask != 0 && limits.unaligned
+    (header.offset | u64::from(header.length)) & mask != 0
 }
 
 /// Decides what such a request is.
@@ -177,8 +177,7 @@ fn transfer(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
 #[inline]
 fn inside(header: &RequestHeader, limits: &Limits) -> Result<Extent, Kind> {
     let at = extent(header)?;
-    let unit = limits.block_logical_bytes;
-    if !header.offset.is_multiple_of(u64::from(unit)) || !header.length.is_multiple_of(unit) {
+    if is_part(header, limits) {
         return Err(Kind::Invalid);
     }
     if at.first > limits.sectors || u64::from(at.count) > limits.sectors - at.first {

@@ -3,7 +3,7 @@
 use crate::action::Features;
 use crate::codec::*;
 use crate::options::Options;
-use crate::outbox::{Header, Outbox};
+use crate::outbox::{HEADER_BYTES_MAX, Header, Outbox};
 use crate::places::Places;
 use crate::rest::Rest;
 use crate::status;
@@ -14,7 +14,7 @@ use lane::Event;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::ops::Range;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -194,7 +194,9 @@ impl<W: Wire> Connection<W> {
 
     /// Puts a reply that consists of its header, as soon as there is room for it.
     pub(crate) async fn answer(&self, header: Header) {
-        self.outbox_room(crate::outbox::HEADER_BYTES_MAX).await;
+        if !self.outbox.borrow().has_room(HEADER_BYTES_MAX) {
+            self.outbox_room(HEADER_BYTES_MAX).await;
+        }
         self.outbox.borrow_mut().put(&header, None);
     }
 
@@ -237,8 +239,9 @@ impl<W: Wire> Connection<W> {
         self.sending.set(false);
     }
 
-    /// Waits for the client, while nothing else is waited for.
-    pub(crate) async fn wait_for<T>(&self, receive: impl Future<Output = T>) -> T {
+    /// Waits for the client, while nothing else is waited for. `receive` is pinned by the caller: by value
+    /// it would be moved, with room for it, into each future that it passes.
+    pub(crate) async fn wait_for<T>(&self, receive: Pin<&mut impl Future<Output = T>>) -> T {
         self.receiving.set(true);
         let received = self.send_beside(receive).await;
         self.receiving.set(false);
@@ -247,8 +250,8 @@ impl<W: Wire> Connection<W> {
 
     /// Sends what is ready beside a receive, so that both are handed to the system together, and the
     /// next request does not wait for us to hear that the reply has gone. Ends when both have ended.
-    async fn send_beside<T>(&self, receive: impl Future<Output = T>) -> T {
-        let (mut send, mut receive) = (pin!(self.send_ready()), pin!(receive));
+    async fn send_beside<T>(&self, mut receive: Pin<&mut impl Future<Output = T>>) -> T {
+        let mut send = pin!(self.send_ready());
         let (mut sent, mut received) = (false, None);
         std::future::poll_fn(|context| {
             if !sent && send.as_mut().poll(context).is_ready() {

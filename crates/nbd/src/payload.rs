@@ -10,6 +10,7 @@ use crate::wire::Wire;
 use block::{Buf, Extent, Padding, Request};
 use export::{Buffer, Deadline};
 use std::ops::Range;
+use std::pin::pin;
 
 /// A payload of which so much has not come yet is received straight into its own buffer.
 const DIRECT_BYTES_MIN: usize = 64 << 10;
@@ -91,7 +92,7 @@ impl<W: Wire> Receiver<W> {
                 filled += self.inbox.copy_out(memory, offset + filled, rest);
                 continue;
             }
-            let receive = self.connection.wire.receive(memory, offset + filled, rest);
+            let receive = pin!(self.connection.wire.receive(memory, offset + filled, rest));
             let received = self.connection.wait_for(receive).await;
             self.arrived(received)?;
             filled += received.unwrap_or(0).min(rest);

@@ -12,6 +12,7 @@ use crate::wire::Wire;
 use block::{Advice, Extent, Padding, Request, Result};
 use export::{Deadline, Operation};
 use lane::first;
+use std::pin::pin;
 use std::rc::Rc;
 
 struct Mark {
@@ -73,7 +74,7 @@ impl<W: Wire> Receiver<W> {
         loop {
             self.inbox.consume(self.inbox.available());
             let connection = self.connection.clone();
-            let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
+            let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
             if !received.is_ok_and(|count| count > 0) {
                 return;
             }
@@ -86,7 +87,7 @@ impl<W: Wire> Receiver<W> {
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
             connection.rest.await_from(connection.client.lane().now());
         }
-        let received = connection.wait_for(self.inbox.receive(&connection.wire)).await;
+        let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
         self.arrived(received)
     }
 
@@ -120,11 +121,16 @@ impl<W: Wire> Receiver<W> {
             if let Action::Read { at } = action {
                 self.read(header.cookie, at).await;
             } else {
-                self.serve_run().await;
+                // Most have no reads before them, and to await nothing costs more than a look.
+                if !self.run.is_empty() {
+                    self.serve_run().await;
+                }
                 self.serve(&header, action).await?;
             }
         }
-        self.serve_run().await;
+        if !self.run.is_empty() {
+            self.serve_run().await;
+        }
         Ok(())
     }
 
@@ -314,12 +320,14 @@ impl<W: Wire> Receiver<W> {
     /// Makes a task of an operation.
     pub(crate) async fn start(&mut self, pending: Pending, operation: Operation) {
         let connection = self.connection.clone();
-        let running = async move {
-            let result = connection.client.run(operation).await;
+        let mut running = connection.client.run(operation);
+        let task = async move {
+            // Where it is: to await it itself would make room for it twice.
+            let result = (&mut running).await;
             connection.finish(pending, result);
             connection.work.notify();
         };
-        self.connection.client.launch(running).await;
+        self.connection.client.launch(task).await;
     }
 
     /// Waits until everything that was let in is answered, then lets the sender go. The engine's

@@ -85,11 +85,14 @@ impl Layer for Counted {
 
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        let result = self.below.try_now(request)?;
-        if let Some(kind) = self.counts.of(request) {
-            kind.count(bytes_of(request), &result, 0);
+        let answer = self.below.try_now(request);
+        // The answer stays where it was put.
+        if let Some(result) = &answer
+            && let Some(kind) = self.counts.of(request)
+        {
+            kind.count(bytes_of(request), result, 0);
         }
-        Some(result)
+        answer
     }
 
     async fn serve(&self, request: Request, padding: Padding) -> Result {
