@@ -22,12 +22,12 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 8] = [
+pub(crate) const CHANGE: [Step; 9] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
         what: "the house rules",
-        arguments: "test --package xtask --no-fail-fast -- --show-output",
+        arguments: "test --package xtask --bins --test house --no-fail-fast -- --show-output",
     },
     Step {
         what: "the tests of the other crates, as in the product",
@@ -38,6 +38,10 @@ pub(crate) const CHANGE: [Step; 8] = [
         what: "the tests of the engine's crates, with the laboratory's feature",
         arguments: "test --package crash --package cache --package layers --package nbd \
                     --package pool --no-fail-fast -- --show-output",
+    },
+    Step {
+        what: "a guest with another kernel boots",
+        arguments: "test --package xtask --test guest --no-fail-fast -- --ignored --show-output",
     },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
