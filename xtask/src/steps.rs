@@ -52,7 +52,7 @@ pub(crate) const CHANGE: [Step; 9] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 6] = [
+pub(crate) const NIGHT: [Step; 7] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the modelled drives' longer measurements",
@@ -66,6 +66,11 @@ pub(crate) const NIGHT: [Step; 6] = [
         what: "the daemon killed and cut off its power, an hour",
         arguments: "xtask kills --seconds 3600 --seed {date} --dirty-bytes default,1M,128K \
                     --if-possible",
+    },
+    Step {
+        what: "the daemon killed and cut off its power on another kernel, half an hour",
+        arguments: "xtask guest --if-possible --timeout-seconds 3000 --build kills --build overdrive \
+                    -- kills --seconds 1800 --seed {date} --dirty-bytes default,1M,128K --slower 10",
     },
     Step { what: "the real clients, an hour", arguments: "xtask soak --hours 1 --seed {date}" },
     Step { what: "the mutants", arguments: "xtask mutants --seconds 3" },
