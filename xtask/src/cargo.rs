@@ -3,7 +3,7 @@
 use anyhow::Context;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The laboratory: optimised, but with panics that unwind, for there they are findings.
@@ -40,6 +40,11 @@ pub(crate) fn cargo() -> Command {
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Goes on as `cargo` with these arguments: its signals and its exit status are ours. It stays in

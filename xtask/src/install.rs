@@ -39,9 +39,7 @@ pub(crate) fn install(options: &Options) -> anyhow::Result<ExitCode> {
     if !built.context("cannot start cargo")?.success() {
         return Ok(ExitCode::FAILURE);
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let program = cargo::root().join(target).join("release/overdrive");
-    put(options, &program)?;
+    put(options, &cargo::target().join("release/overdrive"))?;
     reload();
     println!("{}\n{}", options.program().display(), options.unit().display());
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ mod clock;
 mod deny;
 mod figures;
 mod former;
+mod guest;
 mod install;
 mod mutants;
 mod packages;
@@ -63,6 +64,12 @@ enum Command {
     /// Build the program as it was before the arena's format changed, and test that this one takes over
     /// what it leaves, and the reverse.
     Former,
+    /// Run a command as root in an emulated machine with Debian's kernel 6.12 and this machine's files:
+    /// `[--module NAME] [--write-to DIR] ... -- COMMAND ARGS`.
+    Guest(guest::Options),
+    /// What `guest` runs there.
+    #[command(hide = true)]
+    GuestInit,
     /// Check dependencies with cargo-deny, as deny.toml says.
     Deny,
 }
@@ -89,6 +96,8 @@ fn main() -> ExitCode {
         Command::Figures(options) => figures::run(&options),
         Command::Mutants(options) => mutants::run(&options),
         Command::Former => former::run(),
+        Command::Guest(options) => Ok(guest::run(&options)),
+        Command::GuestInit => guest::inside::run(),
         Command::Deny => deny::run(),
     };
     result.unwrap_or_else(|error| {

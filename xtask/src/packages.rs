@@ -4,13 +4,22 @@ use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a program is needed for. The tests need all that the demo needs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+/// What a program is needed for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Purpose {
     /// `cargo xtask demo`.
     Demo,
+    /// `cargo xtask guest`.
+    Guest,
     /// `cargo xtask test`.
     Tests,
+}
+
+impl Purpose {
+    /// Whether it needs what is needed for the other one: the tests run all of them.
+    fn includes(self, other: Self) -> bool {
+        self == other || self == Self::Tests
+    }
 }
 
 /// How one sees that a package is there.
@@ -36,13 +45,16 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 19] = [
+pub(crate) const NEEDS: [Need; 22] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
     program("libnbd-bin", "nbdinfo", Purpose::Demo),
     program("libnbd-bin", "nbdcopy", Purpose::Demo),
     program("qemu-utils", "qemu-img", Purpose::Demo),
+    program("qemu-system-x86", "qemu-system-x86_64", Purpose::Guest),
+    program("kmod", "depmod", Purpose::Guest),
+    program("kmod", "modprobe", Purpose::Guest),
     program("libnbd-bin", "nbdfuse", Purpose::Tests),
     program("qemu-utils", "qemu-io", Purpose::Tests),
     program("nbdkit", "nbdkit", Purpose::Tests),
@@ -71,7 +83,7 @@ impl Need {
 
 /// The packages that are needed for `purpose` and are not there, each once.
 pub(crate) fn missing(purpose: Purpose, is_met: impl Fn(&Need) -> bool) -> Vec<&'static str> {
-    let needed = NEEDS.iter().filter(|need| need.purpose <= purpose);
+    let needed = NEEDS.iter().filter(|need| purpose.includes(need.purpose));
     let mut packages = Vec::new();
     for need in needed.filter(|need| !is_met(need)) {
         if !packages.contains(&need.package) {
@@ -113,7 +125,8 @@ mod tests {
         let tests = missing(Purpose::Tests, |_| false);
         assert_eq!(demo, ["e2fsprogs", "fio", "libnbd-bin", "qemu-utils"]);
         assert_eq!(tests[..demo.len()], demo);
-        assert_eq!(tests.len(), 13);
+        assert_eq!(tests.len(), 15);
+        assert_eq!(missing(Purpose::Guest, |_| false), ["qemu-system-x86", "kmod"]);
     }
 
     #[test]

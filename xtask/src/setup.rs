@@ -74,7 +74,7 @@ fn spoken(packages: &[&str]) -> String {
     format!("sudo apt-get update && sudo apt-get install --no-install-recommends -y {list}")
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
@@ -83,11 +83,12 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     eprintln!("Installing {} ...", packages.join(", "));
     let mut install = vec!["install", "--no-install-recommends", "--yes"];
     install.extend(packages);
-    if has_lists() && apt_get(&install).is_ok() {
+    let anywhere = Path::new("/");
+    if has_lists() && apt_get(anywhere, &install).is_ok() {
         return Ok(());
     }
-    apt_get(&["update"])?;
-    apt_get(&install)
+    apt_get(anywhere, &["update"])?;
+    apt_get(anywhere, &install)
 }
 
 fn has_lists() -> bool {
@@ -99,12 +100,17 @@ fn has_lists() -> bool {
     })
 }
 
-fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+/// Runs apt-get, which downloads into the directory where it stands.
+///
+/// # Errors
+/// With what it says.
+pub(crate) fn apt_get(directory: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("apt-get")
         .env("DEBIAN_FRONTEND", "noninteractive")
         // Another apt may be at work on a machine that has just started.
         .args(["--quiet=2", "--option", "DPkg::Lock::Timeout=120"])
         .args(arguments)
+        .current_dir(directory)
         .output()
         .context("cannot start apt-get")?;
     ensure!(

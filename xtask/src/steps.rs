@@ -22,12 +22,12 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 8] = [
+pub(crate) const CHANGE: [Step; 9] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
         what: "the house rules",
-        arguments: "test --package xtask --no-fail-fast -- --show-output",
+        arguments: "test --package xtask --bins --test house --no-fail-fast -- --show-output",
     },
     Step {
         what: "the tests of the other crates, as in the product",
@@ -39,6 +39,10 @@ pub(crate) const CHANGE: [Step; 8] = [
         arguments: "test --package crash --package cache --package layers --package nbd \
                     --package pool --no-fail-fast -- --show-output",
     },
+    Step {
+        what: "a guest with another kernel boots",
+        arguments: "test --package xtask --test guest --no-fail-fast -- --ignored --show-output",
+    },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
     Step {
@@ -48,7 +52,7 @@ pub(crate) const CHANGE: [Step; 8] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 6] = [
+pub(crate) const NIGHT: [Step; 7] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the modelled drives' longer measurements",
@@ -62,6 +66,11 @@ pub(crate) const NIGHT: [Step; 6] = [
         what: "the daemon killed and cut off its power, an hour",
         arguments: "xtask kills --seconds 3600 --seed {date} --dirty-bytes default,1M,128K \
                     --if-possible",
+    },
+    Step {
+        what: "the daemon killed and cut off its power on another kernel, half an hour",
+        arguments: "xtask guest --if-possible --timeout-seconds 3000 --build kills --build overdrive \
+                    -- kills --seconds 1800 --seed {date} --dirty-bytes default,1M,128K --slower 10",
     },
     Step { what: "the real clients, an hour", arguments: "xtask soak --hours 1 --seed {date}" },
     Step { what: "the mutants", arguments: "xtask mutants --seconds 3" },

@@ -3,7 +3,7 @@
 use crate::plan::Event;
 use crate::run::{Clients, Run};
 use crate::stage::Daemon;
-use crate::time::{rest, wait_until};
+use crate::time::{here, rest, wait_until};
 use anyhow::{Context, Result, ensure};
 use nbd::client::{Connection, Wish};
 use rustix::process::Signal;
@@ -34,7 +34,7 @@ impl Run {
             Event::Retry => self.fail_and_mend()?,
             Event::Kill(_) | Event::Cut(_) | Event::Change | Event::Resize => {}
         }
-        rest(Duration::from_millis(self.random.below(300)));
+        rest(here(Duration::from_millis(self.random.below(300))));
         self.finish(daemon, clients)
     }
 
@@ -67,7 +67,7 @@ impl Run {
         self.ledger().durable(sent_at);
         self.tally.flushes += 1;
         self.ledger().note("flushed by the operator");
-        rest(Duration::from_millis(self.random.below(40)));
+        rest(here(Duration::from_millis(self.random.below(40))));
         self.cut_now(daemon, clients)
     }
 
@@ -100,7 +100,7 @@ impl Run {
         self.ledger().begin_life(self.left.context("a daemon was there")?);
         self.scene.errors_expected.store(false, Ordering::SeqCst);
         let Some(clients) = self.serve(daemon)? else { return Ok(()) };
-        rest(Duration::from_millis(100 + self.random.below(200)));
+        rest(here(Duration::from_millis(100 + self.random.below(200))));
         self.finish(daemon, clients)
     }
 
@@ -131,7 +131,7 @@ impl Run {
             self.accuse(format!("{unflushed} units are not flushed in a freeze"));
         }
         self.ledger().judge_image(&before);
-        rest(Duration::from_millis(150));
+        rest(here(Duration::from_millis(150)));
         let (after, _) = self.dump("frozen")?;
         if before != after {
             let place = before.iter().zip(&after).position(|(one, two)| one != two);

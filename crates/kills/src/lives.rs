@@ -5,7 +5,7 @@ use crate::plan::{self, Event, Strike, Terms};
 use crate::run::Run;
 use crate::stage::Daemon;
 use crate::tally::Tally;
-use crate::time::{now, rest};
+use crate::time::{be_slower, here, now, rest};
 use crate::worker::Habits;
 use anyhow::{Context, Result};
 use block::Durability;
@@ -32,6 +32,7 @@ pub struct Outcome {
 /// What keeps the run from going on and is no violation: a program that is missing, no FUSE.
 pub fn run(terms: Terms, progress: &mut dyn FnMut(&Tally)) -> Result<Outcome> {
     let start = now();
+    be_slower(terms.slower);
     let mut run = Run::new(terms)?;
     while !run.is_over(start) {
         let event = plan::choose(&mut run.random, &run.terms, &run.tally, &run.last);
@@ -170,7 +171,7 @@ impl Run {
             }
             _ => {
                 let Some(clients) = self.serve(daemon)? else { return Ok(()) };
-                rest(Duration::from_millis(100 + self.random.below(500)));
+                rest(here(Duration::from_millis(100 + self.random.below(500))));
                 self.happen(event, daemon, clients)
             }
         }

@@ -58,6 +58,11 @@ struct Arguments {
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "never",
         default_value_t = Flushes::Honest, hide_default_value = true, value_name = "HOW")]
     lying_backing: Flushes,
+    /// How many times slower than most this machine is, as an emulated one: everything may take so much longer, and
+    /// kills come so much later.
+    #[arg(long, default_value_t = 1, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    slower: u32,
     /// Where files cannot be mounted (no nbdfuse, no /dev/fuse): say so and end well, but not under
     /// CI.
     #[arg(long)]
@@ -115,6 +120,7 @@ impl Arguments {
             mode: self.durability,
             dirty_bytes: self.dirty_bytes.clone(),
             serve_as: self.serve_as.clone(),
+            slower: self.slower,
             flushes: self.lying_backing,
         })
     }

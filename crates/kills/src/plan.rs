@@ -172,6 +172,9 @@ pub struct Terms {
     pub serve_as: Option<String>,
     /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
     pub no_holder: bool,
+    /// How many times slower than most this machine is: all that is waited for may take so much longer, and what
+    /// happens to a daemon comes so much later. At least 1.
+    pub slower: u32,
     /// What the backing does at a flush: of what it does not do, power cuts must show something.
     pub flushes: Flushes,
 }

@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use crate::plan::{Event, Strike, Terms};
 use crate::stage::{Backing, Daemon, Mount, Place};
 use crate::tally::Tally;
-use crate::time::{now, rest, wait_until};
+use crate::time::{here, now, rest, wait_until};
 use crate::worker::{End, Habits, Scene, Worker};
 use anyhow::{Context, Result, ensure};
 use block::Durability;
@@ -150,15 +150,15 @@ impl Run {
         let mut deadline = match strike {
             Strike::After(ms) => {
                 self.backing.disarm()?;
-                daemon.started() + Duration::from_millis(*ms)
+                daemon.started() + here(Duration::from_millis(*ms))
             }
             Strike::Served(_) => {
                 self.backing.disarm()?;
-                daemon.started() + SERVING
+                daemon.started() + here(SERVING)
             }
             Strike::At(point) => {
                 self.backing.arm(pid, point)?;
-                daemon.started() + POINT
+                daemon.started() + here(POINT)
             }
         };
         let mut serves = false;
@@ -169,7 +169,7 @@ impl Run {
                 self.tally.serving.push(time);
                 clients = self.clients();
                 if let Strike::Served(ms) = strike {
-                    deadline = now() + Duration::from_millis(*ms);
+                    deadline = now() + here(Duration::from_millis(*ms));
                 }
             }
             ended = clients.has_ended() || daemon.has_ended();

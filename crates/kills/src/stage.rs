@@ -1,7 +1,7 @@
 //! The processes around the daemon: the backing, its mount, and the daemon itself.
 
 use crate::backing::{self, Terms};
-use crate::time::{now, wait_until};
+use crate::time::{here, now, wait_until};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
@@ -82,7 +82,8 @@ impl Backing {
             }
         });
         let backing = Backing { child, commands: ours, answers, reached };
-        let said = backing.answers.recv_timeout(PATIENCE).context("the backing did not start")?;
+        let said =
+            backing.answers.recv_timeout(here(PATIENCE)).context("the backing did not start")?;
         ensure!(said == "ready", "the backing says {said}");
         Ok(backing)
     }
@@ -93,7 +94,7 @@ impl Backing {
     /// If it has died or did not understand.
     pub fn ask(&self, line: &str) -> Result<String> {
         writeln!(&self.commands, "{line}")?;
-        let said = self.answers.recv_timeout(PATIENCE);
+        let said = self.answers.recv_timeout(here(PATIENCE));
         let said = said.with_context(|| format!("the backing does not answer '{line}'"))?;
         ensure!(!said.starts_with("not understood"), "the backing: {said}");
         Ok(said)
@@ -352,7 +353,7 @@ impl Daemon {
 
     /// Waits until it serves, and returns how long that took; None: it has ended before.
     pub fn wait_serving(&self) -> Option<Duration> {
-        self.lines.recv_timeout(PATIENCE * 2).ok()
+        self.lines.recv_timeout(here(PATIENCE * 2)).ok()
     }
 
     /// Sends a signal.

@@ -1,6 +1,20 @@
 //! The clock and the pauses of a program that waits for other processes.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+/// How many times slower than most this machine is. All threads of the process share the machine.
+static SLOWER: AtomicU32 = AtomicU32::new(1);
+
+/// From now on this machine is so many times slower than most.
+pub(crate) fn be_slower(times: u32) {
+    SLOWER.store(times, Ordering::Relaxed);
+}
+
+/// How long that takes here which takes so long on most machines.
+pub(crate) fn here(time: Duration) -> Duration {
+    time * SLOWER.load(Ordering::Relaxed)
+}
 
 /// The clock.
 #[allow(clippy::disallowed_methods, reason = "no lane here: other processes are timed")]
@@ -14,9 +28,9 @@ pub(crate) fn rest(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Waits until something is so; false: the time is over, and it is not.
+/// Waits until something is so; false: the time is over, as it passes [`here`], and it is not.
 pub(crate) fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let start = now();
+    let (start, patience) = (now(), here(patience));
     loop {
         if is_so() {
             return true;
@@ -25,5 +39,19 @@ pub(crate) fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) ->
             return false;
         }
         rest(Duration::from_millis(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_takes_longer_on_a_slower_machine() {
+        let second = Duration::from_secs(1);
+        assert_eq!(here(second), second);
+        be_slower(10);
+        assert_eq!(here(second), 10 * second);
+        be_slower(1);
     }
 }

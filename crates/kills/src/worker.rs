@@ -3,7 +3,7 @@
 
 use crate::ledger::{BLOCK_SECTORS, Change, Ledger, Promise};
 use crate::stamp::SECTOR_BYTES;
-use crate::time::{now, rest};
+use crate::time::{here, now, rest};
 use lane::Random;
 use nbd::client::{Connection, Event, Wish};
 use nbd::codec::*;
@@ -166,7 +166,7 @@ impl Worker {
                     Event::Zeros { .. } | Event::Status { .. } => {}
                 }
             }
-            let patience = if stops { GOODBYE } else { PATIENCE };
+            let patience = here(if stops { GOODBYE } else { PATIENCE });
             if last.elapsed() > patience && !self.under_way.is_empty() {
                 let mut ledger = self.scene.ledger.lock().map_err(poisoned)?;
                 let open = self.under_way.len();

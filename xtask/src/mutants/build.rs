@@ -278,9 +278,7 @@ fn guilty(message: &Value, lines: &Lines) -> Option<u32> {
 
 /// Where the copy and what is built of it are kept.
 fn place() -> anyhow::Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| "target".into());
-    let place = cargo::root().join(target).join("mutants");
+    let place = cargo::target().join("mutants");
     fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
     Ok(place)
 }

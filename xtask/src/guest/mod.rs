@@ -1,0 +1,188 @@
+//! `cargo xtask guest`: a command in a machine that QEMU emulates, with Debian's kernel 6.12 and this machine's own
+//! files.
+//!
+//! The host's root is the guest's, by 9p; what the guest changes there is in its memory, and gone with it. So the
+//! workspace is where it is, with what was built in it. `first.sh` is the guest's first program: it mounts that root
+//! and goes on as this very program (`inside.rs`), which reads from a virtual serial port what to do, and sends what
+//! the command prints and its status by the same way (`wire.rs`).
+
+mod cpio;
+mod debian;
+mod initramfs;
+pub(crate) mod inside;
+mod machine;
+mod modules;
+mod places;
+mod wire;
+
+use crate::cargo;
+use crate::clock::now;
+use crate::packages::Purpose;
+use crate::setup;
+use anyhow::{Context, bail, ensure};
+use debian::Kernel;
+use initramfs::Initramfs;
+use machine::{Machine, Parts};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use wire::{Message, Request};
+
+/// The time is over: as timeout(1) has it.
+const EXIT_TIMEOUT: u8 = 124;
+/// The guest has failed, not the command: as timeout(1) and env(1) have it.
+const EXIT_GUEST: u8 = 125;
+/// Something that a guest needs cannot be had here; what to do was said.
+const EXIT_MISSING: u8 = 4;
+
+/// Variables that name directories which are not there in a guest.
+const LEFT_OUT: [&str; 2] = ["TMPDIR", "XDG_RUNTIME_DIR"];
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Its processors.
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    smp: u32,
+    /// Its memory; what it writes is in it as well.
+    #[arg(long, default_value_t = 2048, value_name = "N", value_parser = clap::value_parser!(u32).range(512..))]
+    memory_mib: u32,
+    /// After this time it is ended, with status 124.
+    #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout_seconds: u64,
+    /// Load this module before; its parameters follow the name: 'null_blk nr_devices=2'.
+    #[arg(long = "module", value_name = "NAME")]
+    modules: Vec<String>,
+    /// A directory of the host that the guest may change, at the same place.
+    #[arg(long, value_name = "DIR")]
+    write_to: Option<PathBuf>,
+    /// Build this package before, optimised; its programs are found by their names.
+    #[arg(long = "build", value_name = "PACKAGE")]
+    builds: Vec<String>,
+    /// Where a guest cannot be had (no kernel 6.12 in apt's lists): say so and end well, but not under CI.
+    #[arg(long)]
+    if_possible: bool,
+    /// Show what the guest's kernel says, on standard error.
+    #[arg(long)]
+    console: bool,
+    /// The command, and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// The command `guest`. Its status is the command's, 124 when the time was over, 125 when the guest has failed, 4 when
+/// something is missing that it needs.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    prepare(options).unwrap_or_else(|error| {
+        eprintln!("cargo xtask guest: {error:#}");
+        ExitCode::from(EXIT_GUEST)
+    })
+}
+
+fn prepare(options: &Options) -> anyhow::Result<ExitCode> {
+    ensure!(cfg!(target_arch = "x86_64"), "a guest runs programs for x86-64, and these are not");
+    let ready = setup::prepare(Purpose::Guest)?;
+    if ready != ExitCode::SUCCESS {
+        return Ok(missing(options));
+    }
+    let place = cargo::target().join("guest");
+    let kernel = match Kernel::get(&place) {
+        Ok(kernel) => kernel,
+        Err(error) => {
+            eprintln!("cargo xtask guest: {error:#}");
+            return Ok(missing(options));
+        }
+    };
+    build(&options.builds)?;
+    let request = request(options, &kernel)?;
+    let program = std::env::current_exe().context("this program has no path")?;
+    let initramfs = Initramfs::new(&kernel, &program)?;
+    let parts = Parts {
+        kernel: &kernel,
+        initramfs: &initramfs.path(),
+        write_to: request.write_to.as_deref(),
+        processors: options.smp,
+        memory_mib: options.memory_mib,
+    };
+    let machine = Machine::start(&parts, &request, options.console)?;
+    relay(machine, Duration::from_secs(options.timeout_seconds)).map(ExitCode::from)
+}
+
+/// The status when there can be no guest, and why was said.
+fn missing(options: &Options) -> ExitCode {
+    if options.if_possible && std::env::var_os("CI").is_none() {
+        println!("skipped: no guest");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::from(EXIT_MISSING)
+}
+
+fn build(packages: &[String]) -> anyhow::Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    let build = ["build", "--quiet", "--release"].into_iter().chain(packages);
+    let built = cargo::cargo().args(build).current_dir(cargo::root()).status();
+    let built = built.context("cannot start cargo")?;
+    ensure!(built.success(), "--build: see above");
+    Ok(())
+}
+
+/// The command with this process's environment and directory.
+fn request(options: &Options, kernel: &Kernel) -> anyhow::Result<Request> {
+    let directory = std::env::current_dir().context("there is no current directory")?;
+    let write_to = options.write_to.as_ref().map(|place| {
+        let found = place.canonicalize().ok().filter(|found| found.is_dir());
+        found.with_context(|| format!("--write-to {}: is no directory", place.display()))
+    });
+    let programs = cargo::target().join("release");
+    let mut path = programs.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let inherited = std::env::vars_os()
+        .filter(|(name, _)| name != "PATH" && !LEFT_OUT.iter().any(|left_out| name == left_out));
+    Ok(Request {
+        command: options.command.clone(),
+        environment: inherited.chain([("PATH".into(), path)]).collect(),
+        kept: vec![cargo::root().to_owned(), cargo::target(), directory.clone()],
+        directory,
+        write_to: write_to.transpose()?,
+        module_place: kernel.modules.clone(),
+        modules: options.modules.clone(),
+    })
+}
+
+/// Shows what the guest sends, until it says how the command has ended, or the time is over.
+fn relay(machine: Machine, time: Duration) -> anyhow::Result<u8> {
+    let start = now();
+    // As they come: those of std wait for the end of a line.
+    let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    let mut errors = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
+    loop {
+        match machine.messages.recv_timeout(time.saturating_sub(start.elapsed())) {
+            Ok(Message::Output(bytes)) => output.write_all(&bytes)?,
+            Ok(Message::Errors(bytes)) => errors.write_all(&bytes)?,
+            Ok(Message::Ended(status)) => return Ok(status),
+            Ok(Message::Failed(why)) => bail!("in the guest: {why}"),
+            Err(RecvTimeoutError::Timeout) => {
+                eprintln!(
+                    "cargo xtask guest: not ended after {} s (--timeout-seconds)\n{}",
+                    time.as_secs(),
+                    machine.end()
+                );
+                return Ok(EXIT_TIMEOUT);
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let said = machine.end();
+                let panicked = said.contains("Kernel panic");
+                let what = if panicked { "its kernel panicked" } else { "it ended by itself" };
+                bail!("the guest has failed: {what}\n{said}");
+            }
+        }
+    }
+}
