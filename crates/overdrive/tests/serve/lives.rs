@@ -147,7 +147,8 @@ fn clients_in_full_flight_lose_nothing_through_kills() {
     let memory = dice.pick(&["8M", "2M", "64M"]);
     let write = dice.pick(&["back-now", "back", "through"]);
     let age = dice.pick(&["200ms", "1000s", "2s"]);
-    let options = ["--memory", memory, "--write", write, "--dirty-age", age];
+    let threads = dice.pick(&["2", "1", "3"]);
+    let options = ["--memory", memory, "--write", write, "--dirty-age", age, "--threads", threads];
     let mut server = Server::start(&image, &options);
     let clients = Clients::start(&server.uri, place.path(), 3, 24);
     clients.go_on();

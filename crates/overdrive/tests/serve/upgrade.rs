@@ -13,7 +13,8 @@ fn a_daemon_is_upgraded_under_load_and_nothing_is_lost() {
     }
     let place = place();
     let image = image(&place, 24);
-    let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
+    let options =
+        ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s", "--threads", "2"];
     let server = Server::start(&image, &options);
     let clients = Clients::start(&server.uri, place.path(), 2, 24);
     for _ in 0..scaled(4) {
