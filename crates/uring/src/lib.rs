@@ -22,6 +22,7 @@ mod clock;
 mod fence;
 mod file;
 mod flight;
+mod groups;
 mod identity;
 mod idle;
 mod image;
