@@ -18,9 +18,9 @@ use stack::{Plan, target};
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use uring::Polling;
 
 /// The keys beside the volumes.
 const TOP: [&str; 4] = ["nbd", "insecure_tcp", "poll", "volume"];
@@ -90,8 +90,8 @@ impl ConfigVolume {
 pub struct Config {
     /// Where volumes without an address of their own are served.
     pub nbd: Option<Place>,
-    /// Look for work without sleeping until there was none for so long.
-    pub poll: Option<Duration>,
+    /// Whether to look for work before sleeping, where that is said.
+    pub poll: Option<Polling>,
     /// The volumes, in the order of their names.
     pub volumes: Vec<ConfigVolume>,
 }
@@ -145,7 +145,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     top.check_keys(&TOP)?;
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = top.place("nbd", insecure_tcp)?;
-    let poll = top.text("poll", units::time_us)?.map(Duration::from_micros);
+    let poll = top.text("poll", units::polling)?;
     let nothing =
         || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
     let Some(named) = table.get_ref().get("volume") else { return Err(nothing()) };
@@ -274,6 +274,7 @@ impl Section<'_> {
 mod tests {
     use super::*;
     use block::{Durability, WriteMode};
+    use std::time::Duration;
 
     fn wrong(text: &str) -> String {
         parse(text).expect_err(text).1
@@ -299,7 +300,7 @@ mod tests {
             holder = false
         "#;
         let config = parse(text).expect("a good file");
-        assert_eq!(config.poll, Some(Duration::from_millis(20)));
+        assert_eq!(config.poll, Some(Polling::Fixed(Duration::from_millis(20))));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));

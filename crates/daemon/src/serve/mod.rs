@@ -33,8 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use uring::{File, Listener, Ring};
+use uring::{File, Listener, Polling, Ring};
 use watch::Watch;
 
 pub use captive::Captive;
@@ -74,8 +73,8 @@ pub struct DaemonPlan {
     pub run: Option<String>,
     /// The runtime directory, for the control socket.
     pub runtime: PathBuf,
-    /// Look for work without sleeping until there was none for so long.
-    pub poll: Option<Duration>,
+    /// Whether to look for work before sleeping.
+    pub poll: Polling,
     /// Say nothing but errors.
     pub quiet: bool,
     /// The program that an upgrade executes, with our arguments.
@@ -106,8 +105,10 @@ pub struct Served {
     pub volumes: Vec<ServedVolume>,
     /// Nanoseconds served.
     pub served_ns: u64,
-    /// Nanoseconds of the processor that polling has spent without finding work.
+    /// Nanoseconds that polling has spent, by the clock.
     pub poll_spent_ns: u64,
+    /// Nanoseconds of that after which there was no work.
+    pub poll_vain_ns: u64,
 }
 
 /// Opens a volume that this process will serve: [`Volume::open`], which may start a child that keeps its
@@ -141,7 +142,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     crate::runtime::sweep(&plan.runtime);
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
-    ring.set_poll(plan.poll);
+    ring.set_polling(plan.poll);
     // What clients may have under way is bounded for the process, whatever fronts they come by.
     let (fleet, budget) = (Fleet::default(), Arc::new(Budget::default()));
     let mut inherited = Inherited::find();
@@ -174,8 +175,14 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     if let Some(failure) = sites.failure() {
         return Err(failure);
     }
-    let poll_spent_ns = ring.poll_spent_ns();
-    Ok(Served { captive, volumes, served_ns: lane.now() - start_ns, poll_spent_ns })
+    let polled = ring.polled();
+    Ok(Served {
+        captive,
+        volumes,
+        served_ns: lane.now() - start_ns,
+        poll_spent_ns: polled.spent_ns(),
+        poll_vain_ns: polled.vain_ns(),
+    })
 }
 
 fn start_captive(
