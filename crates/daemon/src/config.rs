@@ -18,9 +18,9 @@ use stack::{Plan, target};
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use uring::Polling;
 
 /// The keys beside the volumes.
 const TOP: [&str; 5] = ["nbd", "insecure_tcp", "threads", "poll", "volume"];
@@ -92,8 +92,8 @@ pub struct Config {
     pub nbd: Option<Place>,
     /// Threads that serve clients.
     pub threads: Option<usize>,
-    /// Look for work without sleeping until there was none for so long.
-    pub poll: Option<Duration>,
+    /// Whether to look for work before sleeping, where that is said.
+    pub poll: Option<Polling>,
     /// The volumes, in the order of their names.
     pub volumes: Vec<ConfigVolume>,
 }
@@ -148,7 +148,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = top.place("nbd", insecure_tcp)?;
     let threads = top.text("threads", crate::parse_threads)?;
-    let poll = top.text("poll", units::time_us)?.map(Duration::from_micros);
+    let poll = top.text("poll", units::polling)?;
     let nothing =
         || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
     let Some(named) = table.get_ref().get("volume") else { return Err(nothing()) };
@@ -277,6 +277,7 @@ impl Section<'_> {
 mod tests {
     use super::*;
     use block::{Durability, WriteMode};
+    use std::time::Duration;
 
     fn wrong(text: &str) -> String {
         parse(text).expect_err(text).1
@@ -303,7 +304,8 @@ mod tests {
             holder = false
         "#;
         let config = parse(text).expect("a good file");
-        assert_eq!((config.threads, config.poll), (Some(3), Some(Duration::from_millis(20))));
+        let polling = Polling::Fixed(Duration::from_millis(20));
+        assert_eq!((config.threads, config.poll), (Some(3), Some(polling)));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));

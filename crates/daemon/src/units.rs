@@ -1,6 +1,8 @@
 //! Values with units, as the command line and config files have them.
 
 use block::{DelaySpec, FaultsSpec, Size};
+use std::time::Duration;
+use uring::Polling;
 
 /// A size: `4K` = `4KiB` = 4096, `4KB` = 4000.
 ///
@@ -35,6 +37,29 @@ pub fn time_us(text: &str) -> Result<u64, String> {
 /// A sentence with the mend.
 pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
+}
+
+/// How long a poll may go on at most: idle processors belong to others.
+const POLL_MAX: Duration = Duration::from_millis(50);
+
+/// `adaptive`, `off`, or a time of 50 ms at most.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn polling(text: &str) -> Result<Polling, String> {
+    match text {
+        "adaptive" => return Ok(Polling::Adaptive),
+        "off" => return Ok(Polling::Off),
+        _ => {}
+    }
+    let time = time_us(text).map(Duration::from_micros);
+    match time.map_err(|error| format!("{error}; or 'adaptive', or 'off'"))? {
+        Duration::ZERO => Ok(Polling::Off),
+        time if time > POLL_MAX => {
+            Err(format!("'{text}': 50ms at most; idle processors belong to others"))
+        }
+        time => Ok(Polling::Fixed(time)),
+    }
 }
 
 /// `on` or `off`.
@@ -122,6 +147,11 @@ mod tests {
         assert_eq!(time_us("5s"), Ok(5_000_000));
         assert_eq!(time_us("0"), Ok(0));
         assert!(time_us("5").is_err());
+        assert_eq!(polling("adaptive"), Ok(Polling::Adaptive));
+        assert_eq!((polling("off"), polling("0")), (Ok(Polling::Off), Ok(Polling::Off)));
+        assert_eq!(polling("20ms"), Ok(Polling::Fixed(Duration::from_millis(20))));
+        assert!(polling("51ms").is_err_and(|error| error.contains("50ms at most")));
+        assert!(polling("on").is_err_and(|error| error.contains("'adaptive', or 'off'")));
         assert!(time_us("99999999999999999999s").is_err());
         let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");
         assert_eq!((slow.read_us, slow.servers, slow.bandwidth), (2_000, 8, Size(100 << 20)));

@@ -4,7 +4,9 @@
 //! (A B B A ...), and the ratio is the median over the pairs, with its spread. Virtual-time figures
 //! are exact but for the processor's own time.
 
+mod adaptive;
 mod client;
+mod contestant;
 mod copy;
 mod engine;
 mod fio;
@@ -65,7 +67,8 @@ enum Figure {
     Server(server::Arguments),
     /// Hits with several threads against one, a pipelining client for each.
     Threads(threads::Arguments),
-    /// `serve --poll` against without: one at a time, by fio and by a client that never sleeps.
+    /// Polling against none: adaptive, as it is by default, with nbdkit beside it; `serve --poll`, by fio and
+    /// by a client that never sleeps; and what the ring's wait costs.
     Poll(poll::Arguments),
     /// A slow backing under a zipf load, against the same server without a cache and against what
     /// the best fixed choice of blocks would give.

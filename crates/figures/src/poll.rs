@@ -1,6 +1,8 @@
-//! `serve --poll` against the same server that sleeps: one read at a time, all hits.
+//! `serve --poll` against the same server with `--poll off`: one read at a time, all hits.
 
+use crate::adaptive;
 use crate::client::{Client, NullServer, Waiting, Window};
+use crate::contestant::Contestant;
 use crate::fio::fio;
 use crate::overdrive::Overdrive;
 use crate::program::{Processors, Program, Site, fill, pause_ms};
@@ -22,6 +24,9 @@ pub(crate) struct Arguments {
     /// Milliseconds of each run.
     #[arg(long, default_value_t = 1500)]
     run_ms: u32,
+    /// Parts to measure: adaptive, fixed, wait.
+    #[arg(long, value_delimiter = ',', default_value = "adaptive,fixed,wait")]
+    parts: Vec<String>,
 }
 
 const FIO_MIN: f64 = 1.5;
@@ -48,7 +53,8 @@ impl Bed {
             program.connect()?.read_all()?;
             Ok(program)
         };
-        let (polling, sleeping) = (hot("polling", &["--poll"])?, hot("sleeping", &[])?);
+        let (polling, sleeping) =
+            (hot("polling", &["--poll"])?, hot("sleeping", &["--poll", "off"])?);
         let (to_polling, to_sleeping) = (polling.connect()?, sleeping.connect()?);
         Ok(Bed { polling, sleeping, to_polling, to_sleeping, random: Random::new(1) })
     }
@@ -68,17 +74,51 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let file = arguments.site.file("poll");
     fill(file.path(), arguments.mib << 20)?;
     let backing = file.path().display().to_string();
-    let mut bed = Bed::new(&overdrive, &processors, &backing, arguments.mib)?;
-    processors.take_clients()?;
     println!(
-        "one 4 KiB read at a time, all hits; servers on processors {}, client on {}",
+        "4 KiB reads, all hits; servers on processors {}, client on {}",
         processors.of_servers(),
         processors.of_client()
     );
-    by_fio(&bed, &processors, arguments)?;
-    by_own(&mut bed, &processors, arguments)?;
-    ceiling(&overdrive, &processors, arguments)?;
-    idle(bed, arguments)
+    let wants = |part: &str| arguments.parts.iter().any(|wanted| wanted == part);
+    let Arguments { mib, pairs, run_ms, .. } = *arguments;
+    if wants("adaptive") {
+        let plan = adaptive::Plan { mib, pairs, run_ms: run_ms.into() };
+        adaptive::run(&overdrive, &processors, &backing, &plan)?;
+    }
+    if wants("fixed") {
+        let mut bed = Bed::new(&overdrive, &processors, &backing, mib)?;
+        processors.take_clients()?;
+        by_fio(&bed, &processors, arguments)?;
+        by_own(&mut bed, &processors, arguments)?;
+        ceiling(&overdrive, &processors, arguments)?;
+        idle(bed, arguments)?;
+    }
+    if wants("wait") {
+        wait(&overdrive, &processors, arguments)?;
+    }
+    Ok(())
+}
+
+/// What the ring's wait costs against a receive that blocks on the bare socket, and which waits for nothing
+/// else: servers that look nothing up.
+fn wait(overdrive: &Overdrive, processors: &Processors, arguments: &Arguments) -> Result<()> {
+    let start = |name: &str, waiting| -> Result<Contestant> {
+        let socket = overdrive.directory().join(name);
+        let server = NullServer::start(&socket, arguments.mib << 20, waiting, processors)?;
+        let (client, random) = (server.connect()?, Random::new(1));
+        Ok(Contestant { name: "null server", program: None, client, random })
+    };
+    let mut ring = start("null-ring", Waiting::OnRing)?;
+    let mut bare = start("null-bare", Waiting::Blocked)?;
+    processors.take_clients()?;
+    let window = Window::one(Waiting::Blocked, arguments.run_ms.into());
+    let found = in_turns(arguments.pairs, |side| match side {
+        Side::A => ring.reads(window),
+        Side::B => bare.reads(window),
+    })?;
+    let periods = Pairs::of(&found, |(period, _)| *period);
+    line("null servers: a wait on the ring, against a receive that blocks", &periods, None);
+    Ok(())
 }
 
 fn line(what: &str, periods: &Pairs, target: Option<f64>) {

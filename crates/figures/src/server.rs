@@ -3,7 +3,8 @@
 //! All servers run at once and are asked in turns; a server that is not asked sleeps. The client has a
 //! processor for itself, the servers share the others.
 
-use crate::client::{Client, NullServer, Paced, Waiting, Window};
+use crate::client::{NullServer, Waiting, Window};
+use crate::contestant::Contestant;
 use crate::overdrive::Overdrive;
 use crate::program::{Processors, Program, Site, fill};
 use crate::rivals;
@@ -41,44 +42,6 @@ const COST_MAX: f64 = 0.6;
 const ONE_MIN: f64 = 1.0;
 /// A rate that falls short of the offered one by more than this was not reached.
 const REACHED: f64 = 0.99;
-
-/// A server with a client that stays connected.
-struct Contestant {
-    name: &'static str,
-    /// None: a thread of this process, whose time is not taken.
-    program: Option<Program>,
-    client: Client,
-    random: Random,
-}
-
-impl Contestant {
-    fn new(name: &'static str, program: Program) -> Result<Contestant> {
-        let client = program.connect()?;
-        Ok(Contestant { name, program: Some(program), client, random: Random::new(1) })
-    }
-
-    fn used_ns(&self) -> Result<u64> {
-        self.program.as_ref().map_or(Ok(0), Program::used_ns)
-    }
-
-    /// A fixed load; with it the server's nanoseconds a request.
-    fn paced(&mut self, rate: u64, run_ms: u64) -> Result<(Paced, f64)> {
-        let before = self.used_ns()?;
-        let (blocks, random) = (self.client.blocks(), &mut self.random);
-        let paced = self.client.paced(rate, run_ms, || random.below(blocks))?;
-        let used = self.used_ns()? - before;
-        Ok((paced, used as f64 / paced.requests.max(1) as f64))
-    }
-
-    /// A full window: nanoseconds between answers, and the server's nanoseconds a request.
-    fn reads(&mut self, window: Window) -> Result<(f64, f64)> {
-        let before = self.used_ns()?;
-        let (blocks, random) = (self.client.blocks(), &mut self.random);
-        let run = self.client.reads(window, || random.below(blocks), |_| ())?;
-        let used = self.used_ns()? - before;
-        Ok((run.period_ns(), used as f64 / run.requests.max(1) as f64))
-    }
-}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let processors = Processors::split()?;

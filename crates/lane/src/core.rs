@@ -49,6 +49,7 @@ struct Inner {
     chooser: RefCell<Option<Random>>,
     simulated: Cell<bool>,
     polls: Cell<u64>,
+    lockstep: Cell<bool>,
 }
 
 impl Drop for Inner {
@@ -91,6 +92,7 @@ impl Lane {
             chooser: RefCell::new(None),
             simulated: Cell::new(false),
             polls: Cell::new(0),
+            lockstep: Cell::new(false),
         }))
     }
 
@@ -112,6 +114,19 @@ impl Lane {
     /// How many polls the lane has made.
     pub fn polls(&self) -> u64 {
         self.0.polls.get()
+    }
+
+    /// What a front found last: whether its client had sent one request, which was answered at once, so that
+    /// the next one comes only after the answer. It is what the live loop may poll for.
+    #[inline]
+    pub fn set_lockstep(&self, is_lockstep: bool) {
+        self.0.lockstep.set(is_lockstep);
+    }
+
+    /// What was set by [`Lane::set_lockstep`] last.
+    #[inline]
+    pub fn is_lockstep(&self) -> bool {
+        self.0.lockstep.get()
     }
 
     /// Charges work to the lane's own clock; live this does nothing.

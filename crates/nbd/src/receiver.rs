@@ -31,6 +31,8 @@ pub(crate) struct Receiver<W> {
     run: Vec<Request>,
     marks: Vec<Mark>,
     missed: Vec<(u64, Extent)>,
+    /// Requests taken since it last waited for the client.
+    taken: u32,
     /// Larger reads get a buffer of their own.
     inline_bytes_max: usize,
 }
@@ -47,6 +49,7 @@ impl<W: Wire> Receiver<W> {
             run: Vec::with_capacity(RUN_MAX),
             marks: Vec::with_capacity(RUN_MAX),
             missed: Vec::with_capacity(RUN_MAX),
+            taken: 0,
             inline_bytes_max,
         }
     }
@@ -87,7 +90,14 @@ impl<W: Wire> Receiver<W> {
         if self.inbox.available() > 0 && !connection.rest.is_awaited() {
             connection.rest.await_from(connection.client.lane().now());
         }
-        let received = connection.wait_for(pin!(self.inbox.receive(&connection.wire))).await;
+        let was_one = std::mem::take(&mut self.taken) == 1;
+        let receive = async {
+            // By now what was ready has been sent.
+            let client = &connection.client;
+            client.lane().set_lockstep(was_one && client.in_flight() == 0);
+            self.inbox.receive(&connection.wire).await
+        };
+        let received = connection.wait_for(pin!(receive)).await;
         self.arrived(received)
     }
 
@@ -115,6 +125,7 @@ impl<W: Wire> Receiver<W> {
                 return Err(End::Malformed("a request without its magic number"));
             };
             self.inbox.consume(REQUEST_BYTES);
+            self.taken += 1;
             let connection = &self.connection;
             connection.rest.has_come();
             let action = understand(&header, connection.client.limits(), connection.features);

@@ -1,11 +1,10 @@
 //! How much memory there is to be had: of the machine, and in the control groups of this process.
 //!
 //! Memory beyond a group's limit is not refused by the kernel: it ends the process. So the limits are looked
-//! at before. Sources: the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst,
-//! proc_pid_mountinfo(5).
+//! at before. Sources: the kernel's Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 
+use crate::groups::{Generation, Group, own_groups};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// A huge page.
 pub(crate) const HUGE: usize = 2 << 20;
@@ -51,7 +50,7 @@ pub(crate) fn enough(meminfo_text: &str, bytes: usize) -> Result<(), String> {
         }
         _ => {}
     }
-    own_groups().iter().try_for_each(|group| enough_in(group, bytes))
+    own_groups("memory").iter().try_for_each(|group| enough_in(group, bytes))
 }
 
 /// The memory of the whole machine, in bytes. `None`: it cannot be told.
@@ -60,18 +59,12 @@ pub fn memory_of_machine() -> Option<u64> {
     meminfo(&text, "MemTotal")?.checked_mul(1024)
 }
 
-fn own_groups() -> Vec<Group> {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
-    groups(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
-}
-
 /// What the control groups of this process leave it, in bytes; None: they do not limit it.
 pub fn memory_left_in_groups() -> Option<u64> {
-    own_groups().iter().filter_map(left_in).map(|(_, free)| free).min()
+    own_groups("memory").iter().filter_map(left_in).map(|(_, free)| free).min()
 }
 
 /// The names of the two generations of the interface.
-#[derive(PartialEq, Debug)]
 struct Names {
     limit: &'static str,
     used: &'static str,
@@ -87,60 +80,25 @@ const FIRST: Names = Names {
 const SECOND: Names =
     Names { limit: "memory.max", used: "memory.current", cache: ["inactive_file", "active_file"] };
 
-/// A control group that may limit memory.
-#[derive(PartialEq, Debug)]
-struct Group {
-    path: PathBuf,
-    names: &'static Names,
-}
-
-/// Where the groups of a generation are mounted, and which group is mounted there.
-fn mounted<'a>(mounts: &'a str, names: &Names) -> Option<(&'a Path, &'a Path)> {
-    mounts.lines().find_map(|line| {
-        let (front, back) = line.split_once(" - ")?;
-        let (mut front, mut back) = (front.split(' ').skip(3), back.split(' '));
-        let (root, point) = (front.next()?, front.next()?);
-        let (kind, options) = (back.next()?, back.nth(1)?);
-        let fits = match *names == FIRST {
-            true => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
-            false => kind == "cgroup2",
-        };
-        fits.then(|| (Path::new(root), Path::new(point)))
-    })
-}
-
-/// The groups that this process is in, from its own up to the outermost that can be seen.
-fn groups(own: &str, mounts: &str) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for line in own.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let names = match controllers {
-            "" => &SECOND,
-            _ if controllers.split(',').any(|one| one == "memory") => &FIRST,
-            _ => continue,
-        };
-        let Some((root, point)) = mounted(mounts, names) else { continue };
-        // In a container what is mounted may be a group far down.
-        let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-        let below = below.strip_prefix("/").unwrap_or(below);
-        let ancestors = below.ancestors().map(|below| Group { path: point.join(below), names });
-        groups.extend(ancestors);
+fn names(generation: Generation) -> &'static Names {
+    match generation {
+        Generation::First => &FIRST,
+        Generation::Second => &SECOND,
     }
-    groups
 }
 
 /// A group's limit, and what is left of it. None: it tells nothing, so it limits nothing.
 fn left_in(group: &Group) -> Option<(u64, u64)> {
     let read = |name| fs::read_to_string(group.path.join(name)).unwrap_or_default();
     let number = |text: String| text.trim().parse::<u64>().ok();
-    let (limit, used) = (number(read(group.names.limit))?, number(read(group.names.used))?);
+    let names = names(group.generation);
+    let (limit, used) = (number(read(names.limit))?, number(read(names.used))?);
     let stat = read("memory.stat");
     let value = |key: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         line.and_then(|number| number.trim().parse().ok()).unwrap_or(0u64)
     };
-    let cache: u64 = group.names.cache.iter().map(|name| value(name)).sum();
+    let cache: u64 = names.cache.iter().map(|name| value(name)).sum();
     Some((limit, limit.saturating_sub(used.saturating_sub(cache))))
 }
 
@@ -167,35 +125,13 @@ fn enough_in(group: &Group, bytes: u64) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
-         32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-         35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n";
-
-    #[test]
-    fn groups_of_both_generations_are_found_with_their_ancestors() {
-        let path = |path: &str, names: &'static Names| Group { path: path.into(), names };
-        let first = groups("4:memory:/a/b\n2:cpu:/c\n0::/\n", MOUNTS);
-        let memory = "/sys/fs/cgroup/memory";
-        let expected = [format!("{memory}/a/b"), format!("{memory}/a"), format!("{memory}/")];
-        assert_eq!(first, expected.map(|one| path(&one, &FIRST)));
-        let second = "40 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
-        let found = groups("0::/system.slice/x.service\n", second);
-        assert_eq!(found[0], path("/sys/fs/cgroup/system.slice/x.service", &SECOND));
-        assert_eq!(found.len(), 3);
-        // In a container the process is in the group that is mounted.
-        let inside = "35 31 0:32 /docker/1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-        let found = groups("4:memory:/docker/1\n", inside);
-        assert_eq!(found, [path("/sys/fs/cgroup/memory/", &FIRST)]);
-        assert_eq!(groups("garbage\n:\n4:memory\n", MOUNTS), []);
-    }
-
     #[test]
     fn a_group_gives_what_its_limit_leaves_and_its_page_cache_gives_way() {
         let directory = tempfile::tempdir().expect("room");
         let write = |name: &str, text: &str| {
             fs::write(directory.path().join(name), text).expect("room");
         };
-        let group = Group { path: directory.path().to_owned(), names: &SECOND };
+        let group = Group { path: directory.path().to_owned(), generation: Generation::Second };
         let has = |mebibytes: u64| enough_in(&group, mebibytes << 20);
         assert_eq!(has(1 << 20), Ok(()), "it tells nothing");
         write("memory.current", "125829120\n");

@@ -9,6 +9,7 @@ use crate::bell::EventBell;
 use crate::clock::now_ns;
 use crate::flight::{Flights, Hold};
 use crate::idle::{Asker, Idle, Next};
+use crate::polling::{Polled, Polling};
 use block::Memory;
 use io_uring::{IoUring, opcode, squeue, types};
 use lane::{Lane, Ticket};
@@ -121,14 +122,13 @@ impl Ring {
         self.0.flights.borrow().count()
     }
 
-    /// From now on the loop sleeps in the kernel only after it has had nothing to do for so long (20
-    /// ms, say); until then it looks for work all the time. Answers come sooner, at the price of a
-    /// processor. None: it sleeps at once.
+    /// From now on the loop polls in this way before it sleeps in the kernel. Answers come sooner, at the
+    /// price of a processor.
     ///
-    /// What comes from outside begins the time anew: a completion, a wake from another thread. A
-    /// deadline does not, so a loop that only keeps its own time goes back to sleep at once.
-    pub fn set_poll(&self, idle: Option<Duration>) {
-        self.0.idle.set_poll(idle);
+    /// What comes from outside begins the time of a fixed poll anew: a completion, a wake from another thread.
+    /// A deadline does not, so a loop that only keeps its own time goes back to sleep at once.
+    pub fn set_polling(&self, polling: Polling) {
+        self.0.idle.set_polling(polling);
     }
 
     /// Lets a receiver ask its socket itself; see [`Idle::ask`].
@@ -136,9 +136,9 @@ impl Ring {
         self.0.idle.ask(&self.0.lane)
     }
 
-    /// Nanoseconds that the loop has spent in looking for work instead of sleeping.
-    pub fn poll_spent_ns(&self) -> u64 {
-        self.0.idle.spent_ns()
+    /// What the loop spends in polling instead of sleeping, for any thread to look at.
+    pub fn polled(&self) -> &Arc<Polled> {
+        self.0.idle.polled()
     }
 
     /// The live loop: runs the lane until `done`, which is asked once a round.
@@ -300,6 +300,7 @@ impl Inner {
         if !self.lane.park() {
             return self.submit();
         }
+        self.idle.note_sleep();
         let entered = self.enter(1, self.lane.next_deadline());
         self.lane.unpark();
         entered?;

@@ -106,7 +106,9 @@ impl Ring {
         offset: usize,
         length: usize,
     ) -> Result<usize> {
-        let mut at_once = self.receive_looking(socket, memory, offset, length).await;
+        let idle = &self.0.idle;
+        let sleeps = idle.sleeps();
+        let mut at_once = self.receive_polling(socket, memory, offset, length).await;
         loop {
             let result = match at_once.take() {
                 Some(result) => result,
@@ -117,14 +119,15 @@ impl Ring {
             } else if result < 0 {
                 return Err(failure(result, "receive"));
             } else {
+                idle.arrived(self.lane(), socket.as_raw_fd(), sleeps);
                 return Ok(result as usize);
             }
         }
     }
 
-    /// Receives while the loop looks for work: how much, or minus an errno. None: it does not look,
+    /// Receives while the loop polls: how much, or minus an errno. None: it does not poll,
     /// or nothing has come as long as it did.
-    async fn receive_looking(
+    async fn receive_polling(
         &self,
         socket: &File,
         memory: &Arc<Memory>,
@@ -135,7 +138,7 @@ impl Ring {
         while asker.next().await {
             let result = receive_now(socket, memory, offset, length);
             if !is_passing(result) {
-                self.0.idle.note_news();
+                asker.found();
                 return Some(result);
             }
         }

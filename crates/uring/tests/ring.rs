@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use uring::{Listener, Ring, finish, shutdown};
+use uring::{Listener, Polling, Ring, finish, shutdown};
 
 fn pair() -> (Arc<OwnedFd>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
@@ -377,24 +377,24 @@ fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
         async move { lane.sleep_until(lane.now() + ms * 1_000_000).await }
     };
     ring.block_on(doze_for(20)).expect("the loop runs");
-    assert_eq!(ring.poll_spent_ns(), 0, "it was not asked for");
+    assert_eq!(ring.polled().spent_ns(), 0, "it was not asked for");
 
-    ring.set_poll(Some(Duration::from_millis(20)));
+    ring.set_polling(Polling::Fixed(Duration::from_millis(20)));
     let start = worked_ns();
     ring.block_on(doze_for(300)).expect("the loop runs");
     // 20 ms of looking, perhaps interrupted by others, then sleep.
-    let spent = ring.poll_spent_ns();
+    let spent = ring.polled().spent_ns();
     assert!((20_000_000..200_000_000).contains(&spent), "{spent} ns");
     assert!(worked_ns() - start < 50_000_000, "it does not sleep");
 
     // A deadline within that time is met by looking.
-    let before = ring.poll_spent_ns();
+    let before = ring.polled().spent_ns();
     ring.block_on(doze_for(5)).expect("the loop runs");
-    let spent = ring.poll_spent_ns() - before;
+    let spent = ring.polled().spent_ns() - before;
     assert!(spent > 3_000_000, "{spent} ns");
 
     // Deadlines of its own keep it awake no longer.
-    let before = ring.poll_spent_ns();
+    let before = ring.polled().spent_ns();
     let ticks = async move {
         for _ in 0..10 {
             doze_for(30).await;
@@ -402,19 +402,19 @@ fn a_polling_ring_looks_for_work_and_sleeps_when_there_is_none() {
         doze_for
     };
     let doze_for = ring.block_on(ticks).expect("the loop runs");
-    let spent = ring.poll_spent_ns() - before;
+    let spent = ring.polled().spent_ns() - before;
     assert!(spent < 100_000_000, "{spent} ns: ten times as long as once");
 
-    ring.set_poll(None);
-    let before = ring.poll_spent_ns();
+    ring.set_polling(Polling::Off);
+    let before = ring.polled().spent_ns();
     ring.block_on(doze_for(20)).expect("the loop runs");
-    assert_eq!(ring.poll_spent_ns(), before);
+    assert_eq!(ring.polled().spent_ns(), before);
 }
 
 #[test]
 fn a_polling_ring_sees_sockets_files_and_other_threads() {
     let ring = ring();
-    ring.set_poll(Some(Duration::from_secs(30)));
+    ring.set_polling(Polling::Fixed(Duration::from_secs(30)));
     // It would sleep only after half a minute: whatever is not seen by looking hangs.
     let start = ring.lane().now();
     let (ours, mut theirs) = pair();
@@ -453,5 +453,43 @@ fn a_polling_ring_sees_sockets_files_and_other_threads() {
     client.join().expect("every echo was right");
     let took = ring.lane().now() - start;
     assert!(took < 20_000_000_000, "it was found by sleeping: {took} ns");
-    assert!(ring.poll_spent_ns() > 0);
+    assert!(ring.polled().spent_ns() > 0);
+}
+
+/// Sends what comes back to a client of another thread that waits for each echo, and returns what was polled.
+fn echo(polling: Polling, is_lockstep: bool) -> (u64, u64) {
+    const ROUNDS: u32 = 2000;
+    let ring = ring();
+    ring.set_polling(polling);
+    let (ours, mut theirs) = pair();
+    let client = std::thread::spawn(move || {
+        let mut echo = [0; 4];
+        for round in 0..ROUNDS {
+            theirs.write_all(&round.to_le_bytes()).expect("room");
+            theirs.read_exact(&mut echo).expect("an echo");
+            assert_eq!(u32::from_le_bytes(echo), round);
+        }
+    });
+    let serve = ring.clone();
+    let server = async move {
+        let memory = Arc::new(Memory::heap(4));
+        for _ in 0..ROUNDS {
+            assert_eq!(serve.receive(&ours, &memory, 0, 4).await, Ok(4));
+            let part = Part { memory: memory.clone(), offset: 0, length: 4 };
+            serve.send(&ours, &[part]).await.expect("sent");
+            serve.lane().set_lockstep(is_lockstep);
+        }
+    };
+    ring.block_on(server).expect("the loop runs");
+    client.join().expect("every echo was right");
+    (ring.polled().spent_ns(), ring.polled().vain_ns())
+}
+
+#[test]
+fn an_adaptive_ring_answers_and_polls_only_for_a_client_that_waits_for_answers() {
+    let (spent, vain) = echo(Polling::Adaptive, true);
+    // Whether it polls at all is up to the machine.
+    assert!(vain <= spent, "{vain} of {spent} ns");
+    assert_eq!(echo(Polling::Adaptive, false), (0, 0));
+    assert_eq!(echo(Polling::Off, true), (0, 0));
 }

@@ -3,7 +3,7 @@
 use export::Export;
 use lane::{Event, Inbox};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use uring::Ring;
 
 /// Jobs that wait for a lane at most.
@@ -41,13 +41,11 @@ impl Local {
 /// What threads know of a further lane.
 pub(super) struct Remote {
     pub(super) jobs: Inbox<Job>,
-    /// Spent in looking for work, once the lane has ended.
-    pub(super) poll_spent_ns: AtomicU64,
 }
 
 impl Default for Remote {
     fn default() -> Remote {
-        Remote { jobs: Inbox::new(JOBS_MAX), poll_spent_ns: AtomicU64::new(0) }
+        Remote { jobs: Inbox::new(JOBS_MAX) }
     }
 }
 

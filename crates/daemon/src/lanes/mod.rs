@@ -20,8 +20,8 @@ use stack::{Exit, Failure};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use thread::Thread;
+use uring::Polling;
 
 pub(crate) use local::Job;
 pub(crate) use thread::Setup;
@@ -112,14 +112,14 @@ impl Lanes {
     pub(crate) fn start(
         count: usize,
         setup: &Arc<Setup>,
-        poll: Option<Duration>,
+        polling: Polling,
     ) -> Result<Rc<Lanes>, Failure> {
         let berth = |remote| Arc::new(Berth { connections: AtomicUsize::new(0), remote });
         let mut lanes = Lanes { berths: vec![berth(None)], ended: Arc::default() };
         for number in 1..count {
             let remote = Arc::new(Remote::default());
             let (setup, ended) = (setup.clone(), lanes.ended.clone());
-            Thread { setup, poll, remote: remote.clone(), ended }.start(number)?;
+            Thread { setup, polling, remote: remote.clone(), ended }.start(number)?;
             lanes.berths.push(berth(Some(remote)));
         }
         Ok(Rc::new(lanes))
@@ -179,10 +179,5 @@ impl Lanes {
             }
             first(self.ended.event.after(seen), lane.sleep_until(deadline_ns)).await;
         }
-    }
-
-    /// Nanoseconds that the further lanes, once they have ended, have spent in looking for work.
-    pub(crate) fn poll_spent_ns(&self) -> u64 {
-        self.remotes().map(|remote| remote.poll_spent_ns.load(Ordering::Relaxed)).sum()
     }
 }

@@ -6,10 +6,8 @@ use export::Export;
 use lane::Lane;
 use stack::{Exit, Failure};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
-use uring::Ring;
+use uring::{Polling, Ring};
 
 /// How long the tasks of a lane may take to end after its clients and volumes have, in nanoseconds.
 const FAREWELL_NS: u64 = 5_000_000_000;
@@ -22,7 +20,7 @@ pub(crate) type Setup = dyn Fn(&Ring) -> Result<Vec<Export>, Failure> + Send + S
 /// A thread to be started: what it serves, and by what others reach it.
 pub(super) struct Thread {
     pub(super) setup: Arc<Setup>,
-    pub(super) poll: Option<Duration>,
+    pub(super) polling: Polling,
     pub(super) remote: Arc<Remote>,
     pub(super) ended: Arc<Ended>,
 }
@@ -56,7 +54,7 @@ impl Thread {
     fn run(self, ready: &Sender<Result<(), Failure>>) -> Result<(), Failure> {
         let lane = Lane::new();
         let ring = Ring::new(&lane).map_err(broken)?;
-        ring.set_poll(self.poll);
+        ring.set_polling(self.polling);
         let local = Local::new(&ring, (self.setup)(&ring)?);
         drop(self.setup);
         let _ = ready.send(Ok(()));
@@ -71,7 +69,6 @@ impl Thread {
         };
         let result = ring.block_on(serving).map_err(broken);
         lane.abandon();
-        self.remote.poll_spent_ns.store(ring.poll_spent_ns(), Ordering::Relaxed);
         result
     }
 }

@@ -37,8 +37,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use uring::{File, Listener, Ring};
+use uring::{File, Listener, Polling, Ring};
 use watch::Watch;
 
 pub use captive::Captive;
@@ -80,8 +79,8 @@ pub struct DaemonPlan {
     pub runtime: PathBuf,
     /// Threads that serve clients, at least one: each has a lane and a ring of its own.
     pub threads: usize,
-    /// Look for work without sleeping until there was none for so long.
-    pub poll: Option<Duration>,
+    /// Whether to look for work before sleeping.
+    pub poll: Polling,
     /// Say nothing but errors.
     pub quiet: bool,
     /// The program that an upgrade executes, with our arguments.
@@ -112,8 +111,10 @@ pub struct Served {
     pub volumes: Vec<ServedVolume>,
     /// Nanoseconds served.
     pub served_ns: u64,
-    /// Nanoseconds of the processor that polling has spent without finding work.
+    /// Nanoseconds that polling has spent, by the clock.
     pub poll_spent_ns: u64,
+    /// Nanoseconds of that after which there was no work.
+    pub poll_vain_ns: u64,
 }
 
 /// Opens a volume that this process will serve: [`Volume::open`], which may start a child that keeps its
@@ -143,7 +144,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     crate::runtime::sweep(&plan.runtime);
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
-    ring.set_poll(plan.poll);
+    ring.set_polling(plan.poll);
     // What clients may have under way is bounded for the process, whatever fronts they come by.
     let (fleet, budget) = (Fleet::default(), Arc::new(Budget::default()));
     let mut inherited = Inherited::find();
@@ -165,7 +166,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let served = served::Served::new(&name, &volume, &threads, plan.quiet);
         sites.push(Site::new(&name, &backing, address, volume, served, &ring)?);
     }
-    threads.join();
+    threads.join(ring.polled());
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
     let addresses: Vec<String> = sites.iter().map(|site| site.address.clone()).collect();
     let sites = Sites::new(sites, fleet, lanes.clone(), program);
@@ -179,8 +180,9 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     if let Some(failure) = sites.failure() {
         return Err(failure);
     }
-    let poll_spent_ns = ring.poll_spent_ns() + lanes.poll_spent_ns();
-    Ok(Served { captive, volumes, served_ns: lane.now() - start_ns, poll_spent_ns })
+    let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
+    let served_ns = lane.now() - start_ns;
+    Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
 /// What each further lane begins with: it serves these volumes, and its thread joins the others.
@@ -188,7 +190,7 @@ fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
     let served: Vec<_> = sites.iter().map(|site| site.served.clone()).collect();
     let threads = threads.clone();
     Arc::new(move |ring| {
-        threads.join();
+        threads.join(ring.polled());
         served.iter().map(|served| served.start_on(ring)).collect()
     })
 }

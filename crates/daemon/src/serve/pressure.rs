@@ -8,6 +8,7 @@ use cache::Pressure;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uring::Polled;
 
 /// What the kernel has counted of a thread, in nanoseconds.
 #[derive(Clone, Copy, Default)]
@@ -25,22 +26,47 @@ struct Reading {
     stalled: Option<u64>,
 }
 
+/// A thread that drives a lane.
+struct Driver {
+    file: Option<OwnedFd>,
+    polled: Arc<Polled>,
+}
+
+impl Driver {
+    /// What it has run without its polling: work that others could not have done instead.
+    fn read(&self) -> Option<Thread> {
+        let thread = read(self.file.as_ref(), of_thread)?;
+        Some(Thread { ran: thread.ran.saturating_sub(self.polled.spent_ns()), ..thread })
+    }
+}
+
 /// The threads of a daemon's lanes.
 #[derive(Clone, Default)]
-pub(crate) struct Threads(Arc<Mutex<Vec<Option<OwnedFd>>>>);
+pub(crate) struct Threads(Arc<Mutex<Vec<Driver>>>);
 
 impl Threads {
-    fn files(&self) -> MutexGuard<'_, Vec<Option<OwnedFd>>> {
+    fn drivers(&self) -> MutexGuard<'_, Vec<Driver>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calling thread drives a lane from now on.
-    pub(crate) fn join(&self) {
-        self.files().push(open("/proc/thread-self/schedstat"));
+    /// The calling thread drives a lane from now on, whose ring has polled so much.
+    pub(crate) fn join(&self, polled: &Arc<Polled>) {
+        let file = open("/proc/thread-self/schedstat");
+        self.drivers().push(Driver { file, polled: polled.clone() });
     }
 
     fn read(&self) -> Vec<Option<Thread>> {
-        self.files().iter().map(|file| read(file.as_ref(), of_thread)).collect()
+        self.drivers().iter().map(Driver::read).collect()
+    }
+
+    /// Nanoseconds that all lanes have polled.
+    pub(crate) fn poll_spent_ns(&self) -> u64 {
+        self.drivers().iter().map(|driver| driver.polled.spent_ns()).sum()
+    }
+
+    /// Nanoseconds of that in vain.
+    pub(crate) fn poll_vain_ns(&self) -> u64 {
+        self.drivers().iter().map(|driver| driver.polled.vain_ns()).sum()
     }
 }
 
@@ -166,9 +192,12 @@ mod tests {
     #[test]
     fn this_machine_is_felt() {
         let threads = Threads::default();
-        threads.join();
+        threads.join(&Arc::default());
         let mut senses = Senses::of(&threads);
-        assert!(threads.files()[0].is_some() || senses.pressure.is_some(), "neither file is there");
+        assert!(
+            threads.drivers()[0].file.is_some() || senses.pressure.is_some(),
+            "neither file is there"
+        );
         senses.look(0);
         let mut sum = 0u64;
         (0..3_000_000u64).for_each(|number| sum = std::hint::black_box(sum ^ number));

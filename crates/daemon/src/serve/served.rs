@@ -22,6 +22,8 @@ pub(crate) struct Served {
     pub(crate) clients: Arc<Clients>,
     /// Has the guard of its cache decide, if it has one.
     pub(crate) sensor: Option<Arc<Sensor>>,
+    /// The threads that serve it.
+    pub(crate) threads: Threads,
 }
 
 impl Served {
@@ -36,6 +38,7 @@ impl Served {
             stop: Arc::default(),
             sensor: volume.cache().map(sensor),
             clients,
+            threads: threads.clone(),
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) fn of(site: &Site) -> Statistics {
     let now_ns = site.ring.lane().now();
     let (shared, row) = (site.shared(), site.row());
     let members = site.volume.pool().map(|pool| pool.statistics()).unwrap_or_default();
-    let faults = uring::faults();
+    let (faults, threads) = (uring::faults(), &site.served.threads);
     Statistics {
         schema: Statistics::SCHEMA.to_owned(),
         volume: site.name.clone(),
@@ -30,7 +30,12 @@ pub(crate) fn of(site: &Site) -> Statistics {
         backing: backing(site, now_ns),
         model: site.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
-        process: Process { page_faults_minor: faults.minor, page_faults_major: faults.major },
+        process: Process {
+            page_faults_minor: faults.minor,
+            page_faults_major: faults.major,
+            poll_spent_ns: threads.poll_spent_ns(),
+            poll_vain_ns: threads.poll_vain_ns(),
+        },
     }
 }
 

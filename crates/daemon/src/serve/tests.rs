@@ -173,8 +173,9 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
         Site::new(name, "ram:8M", fleet.address(name), volume, served, ring).expect("it attaches")
     });
     let sites: Vec<_> = sites.collect();
-    threads.join();
-    let lanes = Lanes::start(count, &setup(&sites, &threads), None).expect("threads are to be had");
+    threads.join(ring.polled());
+    let lanes =
+        Lanes::start(count, &setup(&sites, &threads), Polling::Off).expect("threads are to be had");
     Sites::new(sites, fleet, lanes, Err("a test".to_owned()))
 }
 

@@ -34,12 +34,14 @@ pub(crate) enum Waiting {
     Blocked,
     /// It asks again and again, and never sleeps.
     Spinning,
+    /// On the ring of a lane, as the daemon does. For servers.
+    OnRing,
 }
 
 impl Waiting {
     fn flags(self) -> RecvFlags {
         match self {
-            Waiting::Blocked => RecvFlags::empty(),
+            Waiting::Blocked | Waiting::OnRing => RecvFlags::empty(),
             Waiting::Spinning => RecvFlags::DONTWAIT,
         }
     }
@@ -127,7 +129,7 @@ impl Client {
     /// Its place is then free. Returns the time, and how many there were.
     fn hear(&mut self, waiting: Waiting, heard: &mut impl FnMut(u64)) -> Result<(u64, usize)> {
         match waiting {
-            Waiting::Blocked => self.connection.receive()?,
+            Waiting::Blocked | Waiting::OnRing => self.connection.receive()?,
             Waiting::Spinning => {
                 while !self.connection.receive_now()? {
                     std::hint::spin_loop();

@@ -4,11 +4,15 @@
 use super::Waiting;
 use crate::program::{Processors, VOLUME};
 use anyhow::Result;
+use block::{Memory, Part};
+use lane::Lane;
 use nbd::codec::*;
 use rustix::io::Errno;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use uring::{File, Ring};
 
 /// Its receive buffer, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -70,7 +74,34 @@ fn serve(mut stream: UnixStream, bytes: u64, waiting: Waiting) -> Result<()> {
     put_reply(&mut out, NBD_OPT_GO, NBD_REP_INFO, &info);
     put_reply(&mut out, NBD_OPT_GO, NBD_REP_ACK, &[]);
     stream.write_all(&out)?;
-    answer(&mut stream, waiting)
+    match waiting {
+        Waiting::OnRing => answer_on_ring(stream),
+        _ => answer(&mut stream, waiting),
+    }
+}
+
+/// The same by a lane and its ring, one read at a time.
+fn answer_on_ring(stream: UnixStream) -> Result<()> {
+    let ring = Ring::new(&Lane::new())?;
+    let (socket, serve) = (File::new(stream.into()), ring.clone());
+    let [requests, replies] =
+        [BUFFER_BYTES, REPLY_BYTES].map(|bytes| Arc::new(Memory::heap(bytes)));
+    let answers = async move {
+        let mut request = [0; REQUEST_BYTES];
+        while let Ok(REQUEST_BYTES) = serve.receive(&socket, &requests, 0, BUFFER_BYTES).await {
+            requests.read(0, &mut request);
+            let header = RequestHeader::parse(&request);
+            let Some(header) = header.filter(|header| header.command == NBD_CMD_READ) else {
+                return;
+            };
+            replies.write(0, &SimpleReply { error: 0, cookie: header.cookie }.encode());
+            let part = Part { memory: replies.clone(), offset: 0, length: REPLY_BYTES };
+            if serve.send(&socket, &[part]).await.is_err() {
+                return;
+            }
+        }
+    };
+    Ok(ring.block_on(answers)?)
 }
 
 /// Takes whatever requests have come, and sends as many replies, always the same bytes but for the

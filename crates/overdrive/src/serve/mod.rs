@@ -12,7 +12,7 @@ use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use uring::Polling;
 
 /// Serve a volume over NBD, with its hot blocks and small writes in memory.
 ///
@@ -58,11 +58,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
     threads: Option<usize>,
 
-    /// Do not sleep until there was no request for so long (50 ms at most): answers sooner, and
-    /// takes a processor meanwhile.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "20ms",
-          value_parser = sizes::time_us)]
-    poll: Option<u64>,
+    /// Look for requests before sleeping: 'adaptive' for up to 50 us, while a client that waits for each
+    /// answer is answered sooner by that and a processor is to spare; TIME (50 ms at most) until there was
+    /// none for so long, which takes a processor; 'off' never. Adaptive if nothing is said, 20 ms if no
+    /// TIME is.
+    #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
+          value_parser = sizes::polling)]
+    poll: Option<Polling>,
 
     /// The export's name.
     #[arg(long)]
@@ -129,18 +131,6 @@ impl Arguments {
             config.nbd = Some(Place::Unix(daemon::runtime_directory().join(file_name(&stem))));
         }
         Ok(config)
-    }
-
-    /// How long polling goes on without work; the protocol of our promise is 50 ms at most.
-    fn poll(&self, config: &Config) -> Result<Option<Duration>, Failure> {
-        let poll = self.poll.map(Duration::from_micros).or(config.poll);
-        match poll {
-            Some(time) if time > Duration::from_millis(50) => Err(Failure::new(
-                Exit::Usage,
-                "--poll: 50ms at most; idle processors belong to others",
-            )),
-            poll => Ok(poll),
-        }
     }
 }
 
@@ -228,7 +218,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let config = arguments.config()?;
-    let poll = arguments.poll(&config)?;
+    let poll = arguments.poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let quiet = arguments.quiet;
     let listeners = listeners(&config);
     let threads = arguments.threads.or(config.threads).unwrap_or_else(daemon::threads_default);
@@ -316,6 +306,7 @@ fn json_of(served: &Served) -> serde_json::Value {
         "counters": counters(first.and_then(|volume| volume.counters.as_ref())),
         "served_ns": served.served_ns,
         "poll_spent_ns": served.poll_spent_ns,
+        "poll_vain_ns": served.poll_vain_ns,
         "captive_status": served.captive.map(|captive| captive.status),
         "volumes": volumes,
     })

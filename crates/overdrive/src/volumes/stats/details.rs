@@ -3,7 +3,7 @@
 use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
-use daemon::control::statistics::{Backing, Guard, Member, Model, Statistics};
+use daemon::control::statistics::{Backing, Guard, Member, Model, Process, Statistics};
 
 /// Prints the lines; with `all`, every counter after them.
 pub(super) fn print(stats: &Statistics, all: bool) {
@@ -11,6 +11,7 @@ pub(super) fn print(stats: &Statistics, all: bool) {
         true => print_cache(stats),
         false => print_backing(&stats.backing),
     }
+    print_polling(&stats.process);
     print_members(&stats.members);
     daemon::say!("state     {}", stats.state.word());
     stats.model.iter().for_each(print_model);
@@ -75,6 +76,13 @@ fn print_backing(backing: &Backing) {
     );
     daemon::say!("flushes   {}, mean {}", backing.flushes, time(kinds.flush_mean_ns));
     daemon::say!("errors    {}", backing.errors);
+}
+
+fn print_polling(process: &Process) {
+    if process.poll_spent_ns > 0 {
+        let (spent, vain) = (time(process.poll_spent_ns), time(process.poll_vain_ns));
+        daemon::say!("polling   {spent}, {vain} of that in vain");
+    }
 }
 
 fn print_latencies(latencies: &Histograms) {

@@ -1,0 +1,148 @@
+//! Adaptive polling, which is the default, against `--poll off` and nbdkit: one read at a time it is to answer
+//! sooner, for other loads it is to cost nothing.
+
+use crate::client::{Waiting, Window};
+use crate::contestant::Contestant;
+use crate::overdrive::Overdrive;
+use crate::program::{Processors, pause_ms};
+use crate::rivals;
+use crate::sides::{Pairs, Side, in_turns, verdict};
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// What is measured.
+pub(crate) struct Plan {
+    pub(crate) mib: u64,
+    pub(crate) pairs: usize,
+    pub(crate) run_ms: u64,
+}
+
+/// One at a time against nbdkit: without polling, and with it.
+const OFF_MIN: f64 = 1.0;
+const ADAPTIVE_MIN: f64 = 1.3;
+/// The most processor time against none, where polling brings nothing.
+const COST_MAX: f64 = 1.1;
+/// The most that may be polled in vain, in percent of the server's time.
+const VAIN_MAX_PERCENT: f64 = 2.0;
+/// The load of a client that keeps its own time, in reads a second.
+const OWN_TIME_RATE: u64 = 20_000;
+/// Reads under way.
+const DEPTHS: [usize; 2] = [4, 32];
+
+struct Bed {
+    adaptive: Contestant,
+    off: Contestant,
+    nbdkit: Contestant,
+}
+
+impl Bed {
+    fn new(overdrive: &Overdrive, processors: &Processors, backing: &str, mib: u64) -> Result<Bed> {
+        let (on, memory) = (processors.of_servers(), format!("{}M", mib * 2));
+        let hot = |name, more: &[&str]| -> Result<Contestant> {
+            let fixed = ["--read-only", "--no-holder", "--memory", memory.as_str()];
+            let program = overdrive.serve(&on, name, backing, &[&fixed, more].concat())?;
+            program.connect()?.read_all()?;
+            Contestant::new(name, program)
+        };
+        let socket = overdrive.directory().join("nbdkit");
+        let nbdkit = rivals::nbdkit_memory(&on, &socket, mib << 20)?;
+        Ok(Bed {
+            adaptive: hot("adaptive", &[])?,
+            off: hot("off", &["--poll", "off"])?,
+            nbdkit: Contestant::new("nbdkit memory", nbdkit)?,
+        })
+    }
+}
+
+pub(crate) fn run(
+    overdrive: &Overdrive,
+    processors: &Processors,
+    backing: &str,
+    plan: &Plan,
+) -> Result<()> {
+    let mut bed = Bed::new(overdrive, processors, backing, plan.mib)?;
+    processors.take_clients()?;
+    let one = Window::one(Waiting::Blocked, plan.run_ms);
+    let Bed { adaptive, off, nbdkit } = &mut bed;
+    speed("one at a time, --poll off against nbdkit memory", off, nbdkit, one, plan, OFF_MIN)?;
+    let what = "one at a time, adaptive against nbdkit memory";
+    speed(what, adaptive, nbdkit, one, plan, ADAPTIVE_MIN)?;
+    let what = "one at a time, adaptive against --poll off";
+    speed(what, adaptive, off, one, plan, 1.0)?;
+    let found = in_turns(plan.pairs, |side| {
+        let contestant = if side == Side::A { &mut *adaptive } else { &mut *off };
+        Ok(contestant.paced(OWN_TIME_RATE, plan.run_ms)?.1)
+    })?;
+    cost(&format!("{OWN_TIME_RATE} a second"), &Pairs::of(&found, |used| *used));
+    for reads in DEPTHS {
+        let window = Window { reads, ..one };
+        let found = in_turns(plan.pairs, |side| {
+            let contestant = if side == Side::A { &mut *adaptive } else { &mut *off };
+            Ok(contestant.reads(window)?.1)
+        })?;
+        cost(&format!("depth {reads}"), &Pairs::of(&found, |used| *used));
+    }
+    vain(bed)
+}
+
+/// How fast, and at which price.
+fn speed(
+    what: &str,
+    ours: &mut Contestant,
+    theirs: &mut Contestant,
+    window: Window,
+    plan: &Plan,
+    least: f64,
+) -> Result<()> {
+    let found = in_turns(plan.pairs, |side| {
+        let contestant = if side == Side::A { &mut *ours } else { &mut *theirs };
+        contestant.reads(window)
+    })?;
+    let periods = Pairs::of(&found, |(period, _)| *period);
+    let used = Pairs::of(&found, |(_, used)| *used);
+    println!(
+        "{what}: {:.0} against {:.0} a second, for {:.0} against {:.0} ns of processor a request",
+        1e9 / periods.a(),
+        1e9 / periods.b(),
+        used.a(),
+        used.b()
+    );
+    println!(
+        "  ratio {}  target at least {least}: {}",
+        periods.speed_words(),
+        periods.level(least)
+    );
+    Ok(())
+}
+
+/// The server's processor time a request, where polling is to cost nothing.
+fn cost(load: &str, used: &Pairs) {
+    let (_, middle, _) = used.speed();
+    println!(
+        "{load}, adaptive against --poll off: {:.0} against {:.0} ns of processor a request\n  \
+         ratio {}  target at most {COST_MAX}: {}",
+        used.a(),
+        used.b(),
+        used.cost_words(),
+        verdict(1.0 / middle <= COST_MAX)
+    );
+}
+
+/// What the adaptive server says of itself.
+fn vain(bed: Bed) -> Result<()> {
+    let Contestant { program, client, .. } = bed.adaptive;
+    drop(client);
+    pause_ms(100);
+    let said = program.context("it is a program")?.stop()?;
+    let served: Value = serde_json::from_str(&said).context(said)?;
+    let number = |name: &str| served[name].as_f64().unwrap_or(0.0);
+    let share = |ns: f64| 100.0 * ns / number("served_ns").max(1.0);
+    let vain = share(number("poll_vain_ns"));
+    println!(
+        "of all its time, adaptive polled {:.1} %, and {vain:.2} % in vain  target at most \
+         {VAIN_MAX_PERCENT} %: {}",
+        share(number("poll_spent_ns")),
+        verdict(vain <= VAIN_MAX_PERCENT)
+    );
+    Ok(())
+}

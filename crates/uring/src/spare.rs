@@ -1,0 +1,74 @@
+//! At most one lane of a process polls for each processor to spare.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many lanes poll.
+pub(crate) struct Spare {
+    polling: AtomicUsize,
+}
+
+/// Those of this process.
+pub(crate) static SPARE: Spare = Spare::new();
+
+/// The right to poll, until it is dropped.
+pub(crate) struct Permit<'a>(&'a Spare);
+
+impl Spare {
+    const fn new() -> Spare {
+        Spare { polling: AtomicUsize::new(0) }
+    }
+
+    /// Lets another lane poll, if fewer than `most` do.
+    pub(crate) fn take(&self, most: usize) -> Option<Permit<'_>> {
+        let more = |polling: usize| (polling < most).then_some(polling + 1);
+        let taken = self.polling.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| Permit(self))
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.polling.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many lanes may poll: no more than this process has processors, and one that is online stays free for
+/// clients. They may run where we do not, so what we may use is not what they have.
+fn most(ours: usize, online: usize) -> usize {
+    ours.min(online.saturating_sub(1))
+}
+
+/// How many lanes of this process may poll, by its affinity, its quota, and the machine's processors.
+pub(crate) fn most_here() -> usize {
+    let ours = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // SAFETY: the call takes a number and returns one.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    most(ours, usize::try_from(online).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_processor_stays_free_for_clients() {
+        assert_eq!(most(1, 1), 0, "a client could not run");
+        assert_eq!((most(2, 2), most(1, 2), most(8, 8), most(4, 8)), (1, 1, 7, 4));
+        assert_eq!(most(1, 0), 0);
+    }
+
+    #[test]
+    fn so_many_lanes_poll_and_no_more() {
+        let spare = Spare::new();
+        assert!(spare.take(0).is_none());
+        let first = spare.take(2).expect("the first of two");
+        let second = spare.take(2).expect("the second of two");
+        assert!(spare.take(2).is_none());
+        drop(first);
+        assert!(spare.take(1).is_none(), "there are fewer by now");
+        let third = spare.take(2).expect("a place is free");
+        drop((second, third));
+        assert_eq!(spare.polling.into_inner(), 0);
+    }
+}
