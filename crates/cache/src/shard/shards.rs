@@ -6,7 +6,7 @@ use crate::shard::{Nearer, Shard};
 use crate::spread::Spread;
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
+use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
 
 /// A shard with what is waited for beside it.

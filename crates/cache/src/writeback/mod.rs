@@ -9,8 +9,8 @@ pub(crate) mod worker;
 use crate::dirty::gauges::Gauges;
 use crate::shard::Admit;
 use crate::writeback::estimator::Estimator;
-use core::sync::atomic::Ordering;
 use lane::Event;
+use lane::atomic::Ordering;
 
 /// What the lanes share of the write-out.
 pub(crate) struct Writeback {

@@ -17,8 +17,8 @@ use alloc::sync::Arc;
 use block::{Request, Result, Stack};
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::Ordering;
 use core::task::Poll;
+use lane::atomic::Ordering;
 use lane::{Cost, Lane};
 
 impl Cache {
