@@ -5,6 +5,7 @@
 mod cargo;
 mod clock;
 mod deny;
+mod explore;
 mod figures;
 mod former;
 mod guest;
@@ -51,6 +52,8 @@ enum Command {
     /// Run the crash laboratory: `--seconds N [--json] [--seed S] ...`.
     #[command(disable_help_flag = true)]
     Crash(Passed),
+    /// Explore what lanes on several threads share, under very many orders of what they do.
+    Explore(explore::Options),
     /// Kill the real daemon under load, and cut its power: `--seconds N [--kills N] [--cuts N] ...`.
     #[command(disable_help_flag = true)]
     Kills(Passed),
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Uninstall(options) => install::uninstall(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
+        Command::Explore(options) => explore::run(&options),
         Command::Kills(passed) => kills(&passed.arguments),
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
         Command::Figures(options) => figures::run(&options),

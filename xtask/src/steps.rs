@@ -22,9 +22,13 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 9] = [
+pub(crate) const CHANGE: [Step; 11] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
+    Step {
+        what: "the lints of the explorer, which is empty without its feature",
+        arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
+    },
     Step {
         what: "the house rules",
         arguments: "test --package xtask --bins --test house --no-fail-fast -- --show-output",
@@ -45,6 +49,7 @@ pub(crate) const CHANGE: [Step; 9] = [
     },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
+    Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
     Step {
         what: "the daemon killed and cut off its power, 40 seconds",
         arguments: "xtask kills --seconds 40 --dirty-bytes default,1M,128K --if-possible",
@@ -52,7 +57,7 @@ pub(crate) const CHANGE: [Step; 9] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 7] = [
+pub(crate) const NIGHT: [Step; 8] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the modelled drives' longer measurements",
@@ -61,6 +66,10 @@ pub(crate) const NIGHT: [Step; 7] = [
     Step {
         what: "the crash laboratory, an hour",
         arguments: "xtask crash --seconds 3600 --base {date}",
+    },
+    Step {
+        what: "lanes on several threads, explored for longer",
+        arguments: "xtask explore --times 200 --seed {date}",
     },
     Step {
         what: "the daemon killed and cut off its power, an hour",

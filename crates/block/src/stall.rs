@@ -5,11 +5,11 @@
 //! told, and what was begun stays behind as a task of its own until the backing answers after all.
 
 use crate::error::{Error, Kind, Result};
+use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::{Event, Lane, Pooled, TASKS_MAX};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 /// What clients are told.

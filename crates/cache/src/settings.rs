@@ -2,7 +2,7 @@
 
 use crate::geometry::Geometry;
 use block::{CacheSpec, Durability, Fua, Limits, SECTOR, Size, WriteMode};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const BLOCK_BYTES: u64 = crate::BLOCK_SECTORS as u64 * SECTOR;
 

@@ -26,7 +26,7 @@ use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
 use block::{Limits, Memory, WriteMode};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {

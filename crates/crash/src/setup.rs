@@ -449,6 +449,13 @@ impl Dice {
         }
     }
 
+    /// Half of the histories, of whatever kind, have any number of threads that a served volume may have.
+    fn lanes(&mut self, setup: &mut Setup) {
+        if self.0.one_in(2) {
+            setup.lanes = self.within(1, 4);
+        }
+    }
+
     /// One history in six is about flushes: many of them, of every kind, some of which fail.
     fn flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(6) {
@@ -529,6 +536,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
         Dice(Random::new(seed ^ 0x0005_1235)).sizes(&mut setup);
         Dice(Random::new(seed ^ 0x0ad7_15e0)).advices(&mut setup);
+        Dice(Random::new(seed ^ 0x0014_4e50)).lanes(&mut setup);
         setup
     }
 

@@ -4,9 +4,10 @@
 //! lane (a library that calls back), handed to the lane that serves them. Everything it needs is
 //! there from the start: posting and taking ask for no memory.
 
+use crate::planted::{Race, planted};
+use crate::primitives::{Condvar, Mutex, MutexGuard};
 use crate::sync::Event;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Why an item was not taken in. It is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +109,9 @@ impl<T> Inbox<T> {
     pub async fn next(&self) -> Option<T> {
         loop {
             let seen = self.posted.seen();
-            match self.take_or_hear() {
+            let taken = self.take_or_hear();
+            let seen = if planted(Race::LookBeforeSeen) { self.posted.seen() } else { seen };
+            match taken {
                 Ok(item) => return Some(item),
                 Err(true) => return None,
                 Err(false) => self.posted.after(seen).await,
@@ -120,7 +123,9 @@ impl<T> Inbox<T> {
     /// once. A lane closes its inboxes before it ends, or threads wait for ever.
     pub fn close(&self) {
         self.waiting().is_closed = true;
-        self.room.notify_all();
+        if !planted(Race::CloseQuietly) {
+            self.room.notify_all();
+        }
         self.posted.notify();
     }
 }

@@ -17,8 +17,10 @@
 mod core;
 mod inbox;
 mod mailbox;
+pub mod planted;
 mod pool;
 mod price;
+mod primitives;
 mod random;
 mod sync;
 mod tickets;
@@ -31,6 +33,7 @@ pub use inbox::{Inbox, Refused};
 pub use mailbox::{Bell, Mailbox, TaskRef};
 pub use pool::Pooled;
 pub use price::{Cost, Prices};
+pub use primitives::atomic;
 pub use random::Random;
 pub use sync::{Event, Guarded, Lock, Wait, first};
 pub use tickets::{Keep, Ticket};

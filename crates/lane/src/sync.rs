@@ -5,12 +5,13 @@
 //! the world sees every interleaving of sections that real threads could produce.
 
 use crate::mailbox::TaskRef;
+use crate::planted::{Race, planted};
+use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::primitives::{Mutex, MutexGuard};
 use crate::waker;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
 thread_local! {
@@ -96,6 +97,9 @@ impl Event {
 
     /// It has happened: wakes all tasks that wait.
     pub fn notify(&self) {
+        if planted(Race::LookBeforeCount) && !self.awaited.load(Ordering::SeqCst) {
+            return self.note();
+        }
         self.count.fetch_add(1, Ordering::SeqCst);
         // Either a waiter's second look sees the new count, or we see that it is on the list.
         if !self.awaited.load(Ordering::SeqCst) {
@@ -158,7 +162,11 @@ impl Future for Wait<'_> {
             self.event.awaited.store(true, Ordering::SeqCst);
         }
         // A notification before our name was on the list has raised the count.
-        if self.event.count.load(Ordering::SeqCst) != self.seen {
+        let looks = !planted(Race::WaitBlindly);
+        if looks && self.event.count.load(Ordering::SeqCst) != self.seen {
+            if planted(Race::StayListed) {
+                return Poll::Ready(());
+            }
             // Off the list again: a wake for one must reach one that waits.
             let waiters = self.event.waiters.lock();
             let mut waiters = waiters.unwrap_or_else(|poisoned| poisoned.into_inner());

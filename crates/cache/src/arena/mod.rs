@@ -36,7 +36,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Memory};
 use core::ops::Range;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 use layout::{EXTENT_BYTES, HEADER_BYTES, Layout};
 
 const PREFETCH_BYTES: usize = 256;

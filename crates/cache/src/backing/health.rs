@@ -18,7 +18,7 @@ use crate::epochs::Epochs;
 use crate::planted::{Bug, planted};
 use crate::stats::counters::Counters;
 use block::{Error, Kind, Result};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) const TAINTED: Error =
     Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");

@@ -13,7 +13,7 @@
 //! Ticks are counted, not the clock: a process that was stopped for a minute has not seen its backing
 //! hang for a minute.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use lane::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Ticks in the time that a request may take.
 pub(crate) const TICKS: u8 = 4;

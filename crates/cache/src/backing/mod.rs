@@ -12,7 +12,7 @@ use crate::backing::health::Health;
 use crate::backing::in_flight::InFlight;
 use alloc::sync::Arc;
 use block::Stall;
-use core::sync::atomic::{AtomicU64, Ordering};
+use lane::atomic::{AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 /// What the lanes know of the backing.

@@ -7,8 +7,8 @@ use crate::dirty::gauges::Gauges;
 use crate::shard::Keeps;
 use crate::stats::counters::Counters;
 use block::WriteMode;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use lane::Lock;
+use lane::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 const READS: u8 = 1;
 const WRITES: u8 = 2;

@@ -5,7 +5,8 @@ use crate::dirty::limits::{self, DirtyLimits, Pace};
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
 use crate::stats::counters::Counters;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use lane::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use lane::planted::Race;
 
 /// What all shards share: counts and measurements that are read inside sections.
 #[derive(Debug)]
@@ -76,6 +77,15 @@ impl Gauges {
             settling: AtomicU32::new(0),
             has_ranges: AtomicBool::new(false),
         }
+    }
+
+    /// One more block of the open epoch is dirty.
+    pub(crate) fn add_open(&self) {
+        match lane::planted::planted(Race::StoreSum) {
+            true => self.dirty.store(self.dirty.load(Ordering::Relaxed) + 1, Ordering::Relaxed),
+            false => _ = self.dirty.fetch_add(1, Ordering::Relaxed),
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds how things stand at `now_ns`.

@@ -2,7 +2,7 @@
 
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{DirtyLimits, SLOWED};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 /// The price of a block for one that was written out. Prices are counted in 1024ths.
 pub(crate) const ONE: u64 = 1024;

@@ -26,8 +26,8 @@ use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
 use crate::planted::{Bug, planted};
 use crate::stats::counters::Counters;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lane::Event;
+use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The price may be more than one by this part of it: were it not, writers as many as the backing can serve
 /// would keep the buffer as full as it is.

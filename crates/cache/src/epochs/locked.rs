@@ -1,7 +1,7 @@
 //! The epochs of a volume under their lock, and what is waited for beside them.
 
 use super::Epochs;
-use core::sync::atomic::{AtomicU32, Ordering};
+use lane::atomic::{AtomicU32, Ordering};
 use lane::{Event, Lock};
 
 /// The epochs, as all lanes share them.

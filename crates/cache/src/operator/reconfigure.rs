@@ -11,7 +11,7 @@ use crate::planted::{Bug, planted};
 use crate::request::Cache;
 use crate::settings::{Changes, Settings};
 use block::{Durability, Error, Kind, Result, WriteMode};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 const BUSY: Error = Error::new(Kind::Invalid, "set: another change of the settings is under way");
 

@@ -26,7 +26,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use block::{Error, Kind};
 use core::ops::Range;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 const FAILED_BEFORE: Error = Error::new(
     Kind::Io,

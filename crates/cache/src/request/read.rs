@@ -8,8 +8,8 @@ use crate::shard::shards::ShardEntry;
 use crate::shard::{Fetch, Look};
 use block::{Buf, Extent, Request, Result};
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 use lane::Cost;
+use lane::atomic::Ordering;
 
 /// A range of blocks in slices of at most [`SLICE`].
 fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {

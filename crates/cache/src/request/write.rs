@@ -7,8 +7,8 @@ use crate::request::Handle;
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Admit, Change, Reason, Source};
 use block::{Error, Extent, Kind, Result, WriteMode};
-use core::sync::atomic::Ordering;
 use lane::Cost;
+use lane::atomic::Ordering;
 
 const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed, clear the error first");
 

@@ -7,7 +7,7 @@ use crate::request::flush::LOST;
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Change, Keeps, Source, WriteThroughEnd};
 use block::{Error, Fua, Kind, Request, Result};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 const TAKEN: Error =
     Error::new(Kind::Io, "write: a flush of the backing failed while it was under way");

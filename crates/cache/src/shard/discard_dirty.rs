@@ -4,7 +4,7 @@ use super::Shard;
 use crate::arena::{Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 use policy::{Hash, List, NIL};
 
 impl Shard {

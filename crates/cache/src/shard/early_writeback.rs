@@ -19,7 +19,7 @@ use super::Shard;
 use crate::arena::{Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 /// What was written early, and is not known to be durable.
 pub(super) struct Early {

@@ -42,8 +42,8 @@ use crate::slots::index::{Hints, Index};
 use crate::stats::counters::{Counters, Saving};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 use early_writeback::Early;
+use lane::atomic::Ordering;
 use policy::{Admission, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 
 pub(crate) use read::{Fetch, Glance, Keeps, Look};

@@ -9,7 +9,7 @@ use crate::settings::Live;
 use crate::shard::fetches::FillId;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 /// Whether blocks may be kept.
 #[derive(Clone, Copy, PartialEq, Eq)]

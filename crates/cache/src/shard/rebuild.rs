@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::dirty::gauges::Gauges;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 use policy::{Cause, Hash, List};
 
 impl Shard {

@@ -1,12 +1,13 @@
 //! The shards of a volume, and what is waited for beside each.
 
 use crate::arena::Arena;
+use crate::dirty::gauges::Gauges;
 use crate::geometry::Geometry;
 use crate::shard::{Nearer, Shard};
 use crate::spread::Spread;
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
+use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
 
 /// A shard with what is waited for beside it.
@@ -18,6 +19,24 @@ pub(crate) struct ShardEntry {
     pub(crate) changed: Event,
     /// Whether the workers may find work here.
     pub(crate) has_work: AtomicBool,
+}
+
+impl ShardEntry {
+    /// Notes whether the workers may find work here, and says so. In a section of the shard.
+    pub(crate) fn look_for_work(&self, shard: &Shard, gauges: &Gauges) -> bool {
+        let found = shard.has_work(gauges);
+        self.has_work.store(found, Ordering::SeqCst);
+        if found {
+            return found;
+        }
+        // Once more: the flusher lets the workers write early outside of this section, and notes the work then.
+        // Either its note is behind ours, or we see what it allows.
+        let found = shard.has_work(gauges);
+        if found {
+            self.has_work.store(true, Ordering::SeqCst);
+        }
+        found
+    }
 }
 
 /// All shards of a volume.

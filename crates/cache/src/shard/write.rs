@@ -10,7 +10,7 @@ use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 /// What a change brings.
 #[derive(Clone, Copy)]
@@ -434,8 +434,7 @@ impl Shard {
         self.index.insert(Hash::of(header.block), slot);
         self.links.push_back(&mut self.open, slot);
         self.dirty += 1;
-        gauges.dirty.fetch_add(1, Ordering::Relaxed);
-        gauges.open.fetch_add(1, Ordering::Relaxed);
+        gauges.add_open();
     }
 
     /// Whether a newer version may take the place of this one at once: no client has been promised it.

@@ -7,7 +7,7 @@ use crate::blocks::{bits, blocks_of, share};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use block::Extent;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 use policy::Cause;
 
 /// How a passing change ended.

@@ -10,7 +10,7 @@ use crate::shard::zero_ranges::ZeroRun;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 /// Blocks that are sorted at a time: the sort is one short section, the sweep is long enough.
 pub(super) const PLAN: usize = 512;

@@ -3,7 +3,7 @@
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Latencies;
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering};
+use lane::atomic::{AtomicU64, Ordering};
 
 /// Counts of a volume, each named as in [`Counters`], and its latencies.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use crate::request::Handle;
 use crate::shard::Shard;
 use crate::shared::Shared;
 use block::{Error, Result};
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 /// Leads the write-out of an epoch: close, wait for the workers, flush, release.
 pub(crate) async fn write_out(handle: &Handle, epoch: u64, start: Start) {

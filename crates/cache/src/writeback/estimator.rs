@@ -13,7 +13,7 @@
 
 use crate::dirty::limits::Pace;
 use crate::stats::counters::Counters;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use lane::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;

@@ -7,8 +7,8 @@ use crate::shared::Shared;
 use crate::writeback::commit;
 use core::future::Future;
 use core::pin::pin;
-use core::sync::atomic::Ordering;
 use core::task::Poll;
+use lane::atomic::Ordering;
 use lane::first;
 
 /// Recovered data has no known age; it is dated now. It is written out at once. Were it taken for too old,

@@ -1,7 +1,7 @@
 //! The fixed tasks of a volume: on each lane its workers and a relay, on one of them the flusher and the watchdog.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use lane::Event;
+use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Tasks of a lane beside its workers: the relay, and on one lane the flusher and the watchdog.
 const BESIDE: u32 = 3;

@@ -17,8 +17,8 @@ use alloc::sync::Arc;
 use block::{Request, Result, Stack};
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::Ordering;
 use core::task::Poll;
+use lane::atomic::Ordering;
 use lane::{Cost, Lane};
 
 impl Cache {
@@ -169,7 +169,7 @@ async fn carry_one(
                 return Next::Nothing;
             }
             let next = shard.next_run(&shared.gauges, run, most);
-            entry.has_work.store(shard.has_work(&shared.gauges), Ordering::SeqCst);
+            entry.look_for_work(shard, &shared.gauges);
             next
         });
         match next {
@@ -196,8 +196,9 @@ async fn carry_one(
     }
     shared.writeback.estimator.cancel(handle.lane.now());
     shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
-    if shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor() {
-        // Discards and passes may have emptied the open epoch, of which no run tells.
+    // Discards and passes may have emptied the open epoch, of which no run tells.
+    let is_emptied = shared.gauges.early.load(Ordering::SeqCst) && !shared.gauges.is_above_floor();
+    if is_emptied || shared.writeback.is_left_to_workers() {
         shared.writeback.kick.notify();
     }
     None
@@ -274,9 +275,7 @@ async fn done(handle: &Handle, number: usize, note: impl FnOnce(&mut Shard, &Gau
     shared.backing.health.note_written();
     let more = entry.shard.with(|shard| {
         note(shard, &shared.gauges);
-        let more = shard.has_work(&shared.gauges);
-        entry.has_work.store(more, Ordering::SeqCst);
-        more
+        entry.look_for_work(shard, &shared.gauges)
     });
     entry.changed.notify();
     if more {

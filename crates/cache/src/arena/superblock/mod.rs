@@ -27,7 +27,7 @@ use crate::geometry::{Format, Geometry};
 use alloc::sync::Arc;
 use block::Memory;
 use core::fmt;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
 /// Words that say what the arena is.

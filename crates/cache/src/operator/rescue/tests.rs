@@ -2,7 +2,7 @@ use super::*;
 use crate::arena::{ExtentHeader, State};
 use crate::geometry::Geometry;
 use alloc::string::ToString;
-use core::sync::atomic::Ordering;
+use lane::atomic::Ordering;
 
 const GRAIN: u32 = 16;
 const DIRTY: Header =

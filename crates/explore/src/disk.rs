@@ -1,0 +1,80 @@
+//! A disk in memory with a volatile cache, which all lanes share.
+
+use block::{Block, Limits, Memory, Ram, Request, Result};
+use lane::Lane;
+use std::sync::Arc;
+
+/// The disk. What is not flushed is not durable.
+#[derive(Clone)]
+pub struct Disk {
+    ram: Ram,
+    /// What a power cut would leave.
+    durable: Arc<Memory>,
+    now: Arc<Memory>,
+    limits: Limits,
+}
+
+/// It as one lane sees it. A request takes effect somewhere between its sending and its answer, whole.
+struct OnLane {
+    disk: Disk,
+    lane: Lane,
+}
+
+impl Disk {
+    /// A disk of zeros.
+    pub fn new(sectors: u64, grain: u32) -> Disk {
+        let bytes = sectors as usize * grain as usize;
+        let (now, durable) = (Arc::new(Memory::heap(bytes)), Arc::new(Memory::heap(bytes)));
+        let ram = Ram::over(now.clone(), sectors, grain);
+        let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+        Disk { ram, durable, now, limits }
+    }
+
+    /// The same disk for requests of this lane.
+    pub fn on(&self, lane: &Lane) -> impl Block {
+        OnLane { disk: self.clone(), lane: lane.clone() }
+    }
+
+    /// What it can do.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What a power cut would leave.
+    pub fn durable(&self) -> &Memory {
+        &self.durable
+    }
+
+    /// What reads show.
+    pub fn now(&self) -> &Memory {
+        &self.now
+    }
+
+    fn settle(&self, request: &Request) {
+        let grain = self.limits.grain as usize;
+        let (offset, bytes) = match request {
+            Request::Flush => (0, self.now.bytes()),
+            Request::Write { at, fua: true, .. } | Request::Zero { at, fua: true, .. } => {
+                (at.first as usize * grain, at.count as usize * grain)
+            }
+            _ => return,
+        };
+        let mut copied = vec![0; bytes];
+        self.now.read(offset, &mut copied);
+        self.durable.write(offset, &copied);
+    }
+}
+
+impl Block for OnLane {
+    fn limits(&self) -> &Limits {
+        &self.disk.limits
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        self.lane.rest().await;
+        let result = self.disk.ram.run(request.clone()).await;
+        self.disk.settle(&request);
+        self.lane.rest().await;
+        result
+    }
+}

@@ -1,0 +1,101 @@
+//! Searches through the orders in which threads may go on.
+
+use lane::planted::{Race, plant};
+use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, FailurePersistence, Runner};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Executions of one scheduler, which begins with a seed of its own.
+const ROUND: usize = 16;
+/// How deep a bug may be that the priorities look for: so many places at which threads change, and one.
+const DEPTHS: [usize; 4] = [2, 3, 4, 6];
+
+fn number_of(name: &str) -> Option<usize> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not '{text}'")))
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = 1 << 18;
+    config.silence_warnings = true;
+    // The number of the round says it in fewer words.
+    config.failure_persistence = FailurePersistence::None;
+    config
+}
+
+/// A scheduler by its number: every second one chooses anew at each step, the others let the thread with the
+/// highest priority go on and change priorities at a few places (PCT: Burckhardt et al., ASPLOS 2010).
+fn scheduler(round: usize) -> Box<dyn Scheduler + Send> {
+    let seed = round as u64;
+    match round % 2 {
+        0 => Box::new(RandomScheduler::new_from_seed(seed, ROUND)),
+        _ => {
+            let depth = DEPTHS[round / 2 % DEPTHS.len()];
+            Box::new(PctScheduler::new_from_seed(seed, depth, ROUND))
+        }
+    }
+}
+
+/// Says which round it was that failed.
+struct Round(usize);
+
+/// Forgets the race that was planted.
+struct Planted;
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        plant(None);
+    }
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was round {}; again by: cargo xtask explore --round {0} TEST", self.0);
+        }
+    }
+}
+
+/// Runs `scene` in `rounds` rounds of 16 executions. In the environment, `EXPLORE_TIMES` makes them more,
+/// `EXPLORE_SEED` others, and `EXPLORE_ROUND` is the only one to be run.
+///
+/// # Panics
+/// If an execution does, or ends with all threads waiting.
+pub fn explore(rounds: usize, scene: fn()) {
+    let first = number_of("EXPLORE_SEED").unwrap_or(0) * 1_000_000;
+    let rounds = rounds * number_of("EXPLORE_TIMES").unwrap_or(1);
+    let range = match number_of("EXPLORE_ROUND") {
+        Some(round) => round..round + 1,
+        None => first..first + rounds,
+    };
+    for round in range {
+        let _said = Round(round);
+        Runner::new(scheduler(round), config()).run(scene);
+    }
+}
+
+/// Runs `scene` in every order that there is. Only for small ones.
+///
+/// # Panics
+/// If an execution does, or there are more than `most` orders.
+pub fn explore_all(most: usize, scene: fn()) {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let counted = ran.clone();
+    Runner::new(DfsScheduler::new(Some(most), false), config()).run(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        scene();
+    });
+    let ran = ran.load(Ordering::Relaxed);
+    assert!(ran < most, "there are more than {most} orders");
+    println!("{ran} orders");
+}
+
+/// Whether a search notices this race.
+pub fn is_found(race: Race, search: impl FnOnce()) -> bool {
+    plant(Some(race));
+    let _planted = Planted;
+    catch_unwind(AssertUnwindSafe(search)).is_err()
+}

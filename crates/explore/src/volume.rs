@@ -1,0 +1,325 @@
+//! A volume that two or three threads serve, and clients on each of them.
+
+use crate::{Clock, Disk, Ledger, drive};
+use block::{Buf, Durability, Extent, Memory, Request, Stack, WriteMode};
+use cache::planted::{self, Admitted};
+use cache::{Arena, Cache, Geometry, Settings, Shared};
+use lane::atomic::{AtomicU32, Ordering};
+use lane::{Event, Lane, Random};
+use shuttle::rand::Rng;
+use std::sync::Arc;
+
+const GRAIN: u32 = 16;
+const BLOCK: u64 = cache::BLOCK_SECTORS as u64;
+/// Sectors of a cell: half a block.
+const CELL: u64 = BLOCK / 2;
+/// A region's worth, and another one: with two shards, both have some.
+const BLOCKS: u64 = 8;
+
+/// How long a volume is left alone, in nanoseconds.
+const REST_NS: u64 = 500_000_000;
+
+/// What is set up, and how much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Threads, each with a lane.
+    pub lanes: u32,
+    /// Clients of each lane.
+    pub clients: u32,
+    /// Requests of each client.
+    pub requests: u32,
+    /// Shards of the cache.
+    pub shards: u32,
+    /// Blocks that may be dirty.
+    pub dirty_blocks_max: u32,
+    /// What happens to writes at first.
+    pub write: WriteMode,
+    /// What a flush means.
+    pub durability: Durability,
+    /// Write-outs of each lane.
+    pub workers: u32,
+    /// Whether the cache also steps aside, and the write mode changes.
+    pub changes: bool,
+}
+
+impl Plan {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            slots: 16,
+            shards: self.shards,
+            region_blocks: 4,
+            extents: 4,
+            fills: 4,
+            run_blocks: 4,
+            slice_blocks: 2,
+            ..Geometry::SMALLEST
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            write: self.write,
+            durability: self.durability,
+            dirty_blocks_max: self.dirty_blocks_max,
+            // Longer than any run: what waits must be woken by what happens.
+            dirty_age_ns: 3_600_000_000_000,
+            flush_target_ns: 0,
+            retry_time_ns: 100_000_000,
+            workers: self.workers,
+            absorb_blocks_max: 4,
+            ..Settings::default()
+        }
+    }
+}
+
+/// What the threads share.
+struct Scene {
+    plan: Plan,
+    shared: Arc<Shared>,
+    disk: Disk,
+    ledger: Ledger,
+    clock: Clock,
+    /// Clients that have not ended.
+    left: AtomicU32,
+    ended: Event,
+}
+
+/// A client, which is the only writer of some blocks.
+struct Client {
+    scene: Arc<Scene>,
+    stack: Stack,
+    cache: Cache,
+    number: u32,
+    random: Random,
+}
+
+/// The first sector of a cell.
+fn sector(cell: u64) -> u64 {
+    cell * CELL
+}
+
+/// The value that these bytes of a cell show.
+fn value_of(cell: u64, bytes: &[u8]) -> u64 {
+    let mut values = bytes.chunks(GRAIN as usize).map(|sector| {
+        u64::from_le_bytes(sector[..8].try_into().expect("a sector has eight bytes"))
+    });
+    let first = values.next().expect("a cell has sectors");
+    assert!(values.all(|value| value == first), "C4: cell {cell} is torn");
+    first
+}
+
+/// What a memory holds in a cell.
+fn value_in(memory: &Memory, cell: u64) -> u64 {
+    let mut bytes = vec![0; CELL as usize * GRAIN as usize];
+    memory.read(sector(cell) as usize * GRAIN as usize, &mut bytes);
+    value_of(cell, &bytes)
+}
+
+fn filled(value: u64, sectors: u64) -> Buf {
+    let mut bytes = vec![0; sectors as usize * GRAIN as usize];
+    for sector in bytes.chunks_mut(GRAIN as usize) {
+        sector[..8].copy_from_slice(&value.to_le_bytes());
+    }
+    let buf = Buf::new(sectors as u32, GRAIN);
+    buf.write(&bytes);
+    buf
+}
+
+impl Client {
+    /// A block that is ours.
+    fn own_block(&mut self) -> u64 {
+        let clients = u64::from(self.scene.plan.lanes * self.scene.plan.clients);
+        let mine = (BLOCKS - 1 - u64::from(self.number)) / clients + 1;
+        u64::from(self.number) + clients * self.random.below(mine)
+    }
+
+    async fn ask(&self, request: Request) {
+        if self.stack.try_now(&request).is_none() {
+            self.stack.lane().turn().await;
+            self.stack.run(request).await.expect("the disk does not fail");
+        }
+    }
+
+    /// A block or half of it: its cells.
+    fn cells_of(&mut self, block: u64) -> std::ops::Range<u64> {
+        let first = 2 * block;
+        match self.random.below(3) {
+            0 => first..first + 1,
+            1 => first + 1..first + 2,
+            _ => first..first + 2,
+        }
+    }
+
+    async fn change(&mut self, step: u32) {
+        let block = self.own_block();
+        let cells = self.cells_of(block);
+        let sectors = sector(cells.end) - sector(cells.start);
+        let at = Extent::new(sector(cells.start), sectors as u32);
+        let stamp = u64::from(self.number + 1) << 32 | u64::from(step + 1);
+        let fua = self.random.one_in(5);
+        let (value, request) = match self.random.below(8) {
+            0 => (0, Request::Zero { at, fua, may_unmap: true }),
+            1 => (0, Request::Discard { at }),
+            _ => (stamp, Request::Write { at, from: filled(stamp, sectors), fua }),
+        };
+        let ledger = &self.scene.ledger;
+        let sent: Vec<_> =
+            cells.map(|cell| (cell as usize, ledger.sends(cell as usize, value))).collect();
+        self.ask(request).await;
+        sent.iter().for_each(|(cell, place)| ledger.answered(*cell, *place));
+    }
+
+    async fn read(&mut self) {
+        let cell = self.random.below(2 * BLOCKS);
+        let into = Buf::new(CELL as u32, GRAIN);
+        let floor = self.scene.ledger.floor(cell as usize);
+        let at = Extent::new(sector(cell), CELL as u32);
+        self.ask(Request::Read { at, into: into.clone() }).await;
+        self.scene.ledger.shown(cell as usize, value_of(cell, &into.to_vec()), floor);
+    }
+
+    async fn flush(&mut self) {
+        let cells = 0..2 * BLOCKS as usize;
+        let floors: Vec<_> = cells.map(|cell| self.scene.ledger.floor(cell)).collect();
+        self.ask(Request::Flush).await;
+        if self.scene.plan.durability == Durability::Flush {
+            for (cell, floor) in floors.into_iter().enumerate() {
+                let value = value_in(self.scene.disk.durable(), cell as u64);
+                self.scene.ledger.kept(cell, value, floor);
+            }
+        }
+    }
+
+    async fn work(&mut self) {
+        for step in 0..self.scene.plan.requests {
+            let kinds = if self.scene.plan.changes { 12 } else { 10 };
+            match self.random.below(kinds) {
+                0..7 => self.change(step).await,
+                7..9 => self.read().await,
+                9 => self.flush().await,
+                10 => {
+                    let (reads, writes) = (self.random.one_in(2), self.random.one_in(2));
+                    let now = self.stack.lane().now();
+                    self.cache.shared().force_bypass(reads, writes, now);
+                }
+                _ => {
+                    let modes = [WriteMode::BackNow, WriteMode::Back, WriteMode::Through];
+                    self.cache.shared().set_write_mode(modes[self.random.below(3) as usize]);
+                }
+            }
+            // Other clients of the lane come in between.
+            if self.random.one_in(2) {
+                self.stack.lane().rest().await;
+            }
+        }
+    }
+}
+
+impl Scene {
+    fn new(plan: Plan) -> Arc<Scene> {
+        let disk = Disk::new(BLOCKS * BLOCK, GRAIN);
+        let geometry = plan.geometry();
+        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+        let shared = Shared::new(disk.limits(), geometry, plan.settings(), 7, memory)
+            .expect("a fresh arena");
+        Arc::new(Scene {
+            plan,
+            shared,
+            disk,
+            ledger: Ledger::new(2 * BLOCKS as usize),
+            clock: Clock::new(plan.lanes as usize),
+            left: AtomicU32::new(plan.lanes * plan.clients),
+            ended: Event::new(),
+        })
+    }
+
+    /// Nothing is asked any more, and all sleep: what should be written out has been.
+    fn at_rest(&self) {
+        let most = self.plan.dirty_blocks_max;
+        let open_most = (most * 7).div_ceil(16);
+        let dirty = self.shared.dirty_blocks();
+        assert!(dirty * 4 < open_most * 3, "C6: {dirty} blocks wait, of {open_most}");
+        assert_eq!(self.shared.closed_epochs(), 0, "C2: nothing writes out what is closed");
+        self.shared.check();
+    }
+
+    /// Waits for all clients, makes everything durable and looks at what is there.
+    async fn end(&self, cache: &Cache) {
+        loop {
+            let seen = self.ended.seen();
+            if self.left.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            self.ended.after(seen).await;
+        }
+        // So long that whatever was begun has come to rest.
+        cache.lane().sleep_until(cache.lane().now() + REST_NS).await;
+        self.at_rest();
+        cache.drain().await.expect("the disk does not fail");
+        assert_eq!(self.shared.dirty_blocks(), 0);
+        self.shared.check();
+        for cell in 0..2 * BLOCKS {
+            let newest = self.ledger.newest(cell as usize);
+            assert_eq!(value_in(self.disk.now(), cell), newest, "cell {cell} on the disk");
+            assert_eq!(value_in(self.disk.durable(), cell), newest, "cell {cell} after a cut");
+        }
+        self.shared.stop();
+    }
+}
+
+/// One lane's thread.
+fn serve(scene: &Arc<Scene>, number: u32, seed: u64) {
+    let lane = Lane::new();
+    let cache = Cache::attach(&scene.shared, &lane, Stack::new(&lane, scene.disk.on(&lane)));
+    for client in 0..scene.plan.clients {
+        let number = number * scene.plan.clients + client;
+        let mut client = Client {
+            scene: scene.clone(),
+            stack: Stack::new(&lane, cache.clone()),
+            cache: cache.clone(),
+            number,
+            random: Random::new(seed ^ u64::from(number)),
+        };
+        let works = async move {
+            client.work().await;
+            client.scene.left.fetch_sub(1, Ordering::SeqCst);
+            client.scene.ended.notify();
+        };
+        lane.spawn(works).expect("a lane has room");
+    }
+    if number == 0 {
+        let scene = scene.clone();
+        lane.spawn(async move { scene.end(&cache).await }).expect("a lane has room");
+    }
+    drive(&lane, &scene.clock, number as usize);
+}
+
+/// Judges what is dirty when a change has been admitted. The shards ask for room apart from one another: what is
+/// admitted in several at once may have found the same room. So with more shards than one it may be more by what the
+/// other lanes are admitting: a block each, and the one that it replaces.
+fn observe(admitted: Admitted, plan: Plan) {
+    let at_once = if plan.shards > 1 { 2 * (plan.lanes - 1) } else { 0 };
+    assert!(
+        admitted.dirty_blocks <= admitted.dirty_blocks_max + at_once,
+        "C6: {} blocks are dirty, {} may be",
+        admitted.dirty_blocks,
+        admitted.dirty_blocks_max
+    );
+}
+
+/// One execution: what clients do follows from a seed that the explorer draws.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn run(plan: Plan) {
+    planted::observe(Some(Box::new(move |admitted| observe(admitted, plan))));
+    let seed = shuttle::rand::thread_rng().r#gen();
+    let scene = Scene::new(plan);
+    let threads: Vec<_> = (0..plan.lanes)
+        .map(|number| {
+            let scene = scene.clone();
+            shuttle::thread::spawn(move || serve(&scene, number, seed))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("a lane's thread ends"));
+}

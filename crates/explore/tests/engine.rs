@@ -1,0 +1,81 @@
+//! The engine, served by several threads.
+
+use block::{Durability, WriteMode};
+use explore::{Plan, explore, is_found, run};
+use lane::planted::Race;
+
+const PLAN: Plan = Plan {
+    lanes: 2,
+    clients: 1,
+    requests: 6,
+    shards: 1,
+    dirty_blocks_max: 4,
+    write: WriteMode::BackNow,
+    durability: Durability::Flush,
+    workers: 1,
+    changes: true,
+};
+
+fn two_lanes() {
+    run(PLAN);
+}
+
+fn early() {
+    run(Plan { requests: 12, changes: false, ..PLAN });
+}
+
+fn crowded() {
+    run(Plan { requests: 24, dirty_blocks_max: 6, changes: false, shards: 2, ..PLAN });
+}
+
+fn two_shards() {
+    run(Plan { shards: 2, workers: 2, clients: 2, ..PLAN });
+}
+
+fn three_lanes() {
+    run(Plan { lanes: 3, requests: 4, shards: 2, ..PLAN });
+}
+
+fn ordered() {
+    run(Plan { durability: Durability::Ordered, shards: 2, ..PLAN });
+}
+
+#[test]
+fn two_lanes_keep_what_is_promised() {
+    explore(100, two_lanes);
+}
+
+#[test]
+fn what_should_be_written_out_early_is() {
+    explore(100, early);
+}
+
+#[test]
+fn two_lanes_over_two_shards_keep_what_is_promised() {
+    explore(100, two_shards);
+}
+
+#[test]
+fn a_crowded_buffer_keeps_what_is_promised() {
+    explore(100, crowded);
+}
+
+#[test]
+fn three_lanes_keep_what_is_promised() {
+    explore(100, three_lanes);
+}
+
+#[test]
+fn two_lanes_keep_an_order() {
+    explore(100, ordered);
+}
+
+#[test]
+fn a_worker_that_sleeps_unasked_is_noticed() {
+    assert!(is_found(Race::SleepUnasked, || explore(300, early)));
+}
+
+#[test]
+fn a_sum_that_is_stored_is_noticed() {
+    assert!(is_found(Race::StoreSum, || explore(100, crowded)));
+}
