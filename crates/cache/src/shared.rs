@@ -76,7 +76,7 @@ impl Shared {
         memory: Arc<Memory>,
     ) -> Result<Arc<Shared>, Unrecoverable> {
         let arena = Arena::over(memory, &geometry, below.grain);
-        let (writeback, gauges) = (Writeback::new(), Gauges::new());
+        let (writeback, gauges) = (Writeback::new(), Gauges::new(geometry.shards));
         gauges.set_allowance(&settings, writeback.estimator.pace());
         let mut shards = Shards::new(&arena, &geometry);
         let settings = Live::new(&settings);

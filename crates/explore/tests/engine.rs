@@ -14,6 +14,7 @@ const PLAN: Plan = Plan {
     durability: Durability::Flush,
     workers: 1,
     changes: true,
+    once: false,
 };
 
 fn two_lanes() {
@@ -26,6 +27,10 @@ fn early() {
 
 fn crowded() {
     run(Plan { requests: 24, dirty_blocks_max: 6, changes: false, shards: 2, ..PLAN });
+}
+
+fn filled_once() {
+    run(Plan { clients: 2, dirty_blocks_max: 3, changes: false, shards: 2, once: true, ..PLAN });
 }
 
 fn two_shards() {
@@ -78,4 +83,14 @@ fn a_worker_that_sleeps_unasked_is_noticed() {
 #[test]
 fn a_sum_that_is_stored_is_noticed() {
     assert!(is_found(Race::StoreSum, || explore(100, crowded)));
+}
+
+#[test]
+fn two_shards_never_take_the_same_room() {
+    explore(300, filled_once);
+}
+
+#[test]
+fn room_that_is_taken_unclaimed_is_noticed() {
+    assert!(is_found(Race::TakeUnclaimed, || explore(1000, filled_once)));
 }

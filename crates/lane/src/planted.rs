@@ -22,11 +22,13 @@ pub enum Race {
     StoreSum,
     /// A worker that found nothing sleeps, and does not look whether something has come for which it was relied on.
     SleepUnasked,
+    /// Changes of several shards take room in the write buffer without having claimed it.
+    TakeUnclaimed,
 }
 
 impl Race {
     /// All of them.
-    pub const ALL: [Race; 8] = [
+    pub const ALL: [Race; 9] = [
         Race::ParkBlindly,
         Race::LookBeforeCount,
         Race::WaitBlindly,
@@ -35,6 +37,7 @@ impl Race {
         Race::CloseQuietly,
         Race::StoreSum,
         Race::SleepUnasked,
+        Race::TakeUnclaimed,
     ];
 }
 

@@ -1,6 +1,7 @@
 //! What is dirty, in numbers that are read without a lock.
 
 use crate::arena::Arena;
+use crate::dirty::claims::Claims;
 use crate::dirty::limits::{self, DirtyLimits, Pace};
 use crate::planted::{Bug, planted};
 use crate::settings::Settings;
@@ -15,6 +16,8 @@ pub(crate) struct Gauges {
     pub(crate) sequence: AtomicU64,
     /// Dirty blocks of all epochs.
     pub(crate) dirty: AtomicU32,
+    /// What changes may take that are being decided.
+    pub(crate) claims: Claims,
     /// Dirty blocks of the open epoch.
     pub(crate) open: AtomicU32,
     /// Blocks and zeroed ranges of the epoch that is being written out that are not written yet.
@@ -54,11 +57,12 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
-    /// Of a volume that holds nothing.
-    pub(crate) fn new() -> Gauges {
+    /// Of a volume that holds nothing, in so many shards.
+    pub(crate) fn new(shards: u32) -> Gauges {
         Gauges {
             sequence: AtomicU64::new(1),
             dirty: AtomicU32::new(0),
+            claims: Claims::new(shards),
             open: AtomicU32::new(0),
             remaining: AtomicI64::new(0),
             open_since: AtomicU64::new(0),

@@ -37,9 +37,10 @@ fn used_of_last(level: u32, max: u32) -> u64 {
 }
 
 impl Level {
-    pub(crate) fn of(gauges: &Gauges, dirty_blocks_max: u32) -> Level {
-        let open = gauges.open.load(Ordering::Relaxed);
-        let dirty = gauges.dirty.load(Ordering::Relaxed);
+    /// `claimed`: what other changes may take before this one does.
+    pub(crate) fn of(gauges: &Gauges, dirty_blocks_max: u32, claimed: u32) -> Level {
+        let open = gauges.open.load(Ordering::SeqCst) + claimed;
+        let dirty = gauges.dirty.load(Ordering::SeqCst) + claimed;
         let closed = gauges.closed.load(Ordering::SeqCst);
         let remaining = gauges.remaining.load(Ordering::SeqCst).max(0) as u32;
         let closing = match closed {
@@ -49,7 +50,7 @@ impl Level {
         };
         Level {
             open,
-            debt: gauges.debt(),
+            debt: gauges.debt() + claimed,
             dirty,
             max: gauges.limits(dirty_blocks_max),
             closing,

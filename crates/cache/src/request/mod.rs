@@ -156,7 +156,7 @@ impl Block for Cache {
 impl Handle {
     /// How full the buffer is.
     pub(crate) fn level(&self) -> Level {
-        Level::of(&self.shared.gauges, self.shared.settings.dirty_blocks_max())
+        Level::of(&self.shared.gauges, self.shared.settings.dirty_blocks_max(), 0)
     }
 
     /// Changes that are on their way past the cache.

@@ -98,7 +98,8 @@ impl Shard {
         if met.early && matches!(change.source, Source::Zeros { .. }) {
             return Admit::Wait;
         }
-        let level = Level::of(gauges, settings.dirty_blocks_max);
+        let claim = gauges.claims.claim(Shard::slots_for(change));
+        let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met, &level));
         let Some(reason) = barred else {
             let throttle_blocks = Shard::throttle_blocks_for(change, &met, &level);
@@ -148,7 +149,8 @@ impl Shard {
             return None;
         }
         let met = self.meet(&change.at);
-        let level = Level::of(gauges, settings.dirty_blocks_max);
+        let claim = gauges.claims.claim(Shard::slots_for(change));
+        let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
         let waits = self.full(gauges, settings, change, &met, &level).is_some()
             || Shard::throttle_blocks_for(change, &met, &level) > 0;
         (!waits).then(|| self.absorb(gauges, settings, change, 0))

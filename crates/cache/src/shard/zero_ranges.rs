@@ -7,6 +7,10 @@
 use crate::arena::{Arena, ExtentHeader};
 use alloc::vec::Vec;
 
+/// Ranges are merged up to so many blocks, 4 GiB. A range is written out by requests whose sectors are counted by 32
+/// bits, and each of its blocks is looked up for that under the shard's lock.
+const MERGED_BLOCKS_MAX: u64 = 1 << 20;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Dirty,
@@ -114,6 +118,7 @@ impl Zeroes {
                 && pending.stage == Stage::Dirty
                 && first <= pending.end()
                 && pending.header.first <= end
+                && end.max(pending.end()) - first.min(pending.header.first) <= MERGED_BLOCKS_MAX
         })
     }
 
@@ -254,6 +259,28 @@ mod tests {
         assert_eq!(zeroes.covering(40), Some(true));
         assert_eq!(zeroes.discard(&arena), 5 + 1 + 1 + 1);
         assert!(zeroes.is_empty() && zeroes.has_room() && kept(&arena).is_empty());
+    }
+
+    #[test]
+    fn ranges_that_would_become_too_large_stay_apart() {
+        const HALF: u32 = (MERGED_BLOCKS_MAX / 2) as u32;
+        let arena = arena();
+        let mut zeroes = Zeroes::new(4..8);
+        zeroes.admit(&arena, range(0, HALF, 5));
+        zeroes.admit(&arena, range(HALF.into(), HALF, 5));
+        zeroes.admit(&arena, range(MERGED_BLOCKS_MAX, 1, 5));
+        // More than a request can name, had these become one.
+        zeroes.admit(&arena, range(MERGED_BLOCKS_MAX - 1, 1 << 29, 5));
+        let whole = MERGED_BLOCKS_MAX as u32;
+        assert_eq!(
+            kept(&arena),
+            [(0, whole), (MERGED_BLOCKS_MAX - 1, 1 << 29), (MERGED_BLOCKS_MAX, 1)]
+        );
+        // Where they overlap, one is written at a time.
+        let first = zeroes.next_run(5).expect("three wait");
+        assert_eq!((first.first, zeroes.next_run(5)), (0, None));
+        zeroes.run_done(&first, true);
+        assert_eq!(zeroes.next_run(5).map(|run| run.blocks), Some(1 << 29));
     }
 
     #[test]
