@@ -176,4 +176,30 @@ mod tests {
         assert!(!shrunk(100_000, 255).has_roomy_shards());
         assert!(shrunk(128, 1).has_roomy_shards(), "the only one");
     }
+
+    #[test]
+    fn all_memory_is_used_and_shards_share_it_alike() {
+        for (gibibytes, shards) in [(1, 1), (40, 4), (300, 32)] {
+            let bytes = gibibytes << 30;
+            let geometry = Geometry::for_memory(bytes);
+            assert_eq!((geometry.shards, geometry.slots % shards), (shards, 0));
+            assert!(slots_in(bytes) - geometry.slots < shards, "{gibibytes} GiB");
+            assert_eq!(geometry.extents, 4096 / shards.min(16));
+        }
+    }
+
+    #[test]
+    fn spare_places_reach_as_far_as_the_memory_that_there_may_be() {
+        let geometry = Geometry::for_memory(40 << 30);
+        let roomy = geometry.with_spare(50 << 30);
+        let step = 4 * SPARE_STEP;
+        assert_eq!(roomy.slots_spare % step, 0);
+        let most = slots_in(50 << 30);
+        assert!(roomy.slots_max() <= most && most < roomy.slots_max() + step + 4);
+        assert_eq!(geometry.with_spare(30 << 30).slots_spare, 0);
+        // No shard has more than it can address.
+        let vast = geometry.with_spare(1 << 42);
+        assert!(vast.slots_max() <= 4 * SHARD_SLOTS_MAX);
+        assert!(4 * SHARD_SLOTS_MAX < vast.slots_max() + step);
+    }
 }

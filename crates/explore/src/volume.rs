@@ -175,7 +175,7 @@ impl Client {
     async fn fill(&self) {
         let clients = u64::from(self.scene.plan.lanes * self.scene.plan.clients);
         for block in (u64::from(self.number)..BLOCKS).step_by(clients as usize) {
-            let stamp = u64::from(self.number + 1) << 32 | block + 1;
+            let stamp = u64::from(self.number + 1) << 32 | (block + 1);
             let at = Extent::new(sector(2 * block), BLOCK as u32);
             let cells = [2 * block as usize, 2 * block as usize + 1];
             let sent = cells.map(|cell| (cell, self.scene.ledger.sends(cell, stamp)));

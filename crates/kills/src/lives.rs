@@ -109,7 +109,7 @@ impl Run {
             all.extend(["--dirty-bytes", bytes.as_str()]);
         }
         // By number, too: half of the lives have two threads, each with a ring of its own.
-        let threads = if self.tally.lives / 2 % 2 == 0 { "1" } else { "2" };
+        let threads = if (self.tally.lives / 2).is_multiple_of(2) { "1" } else { "2" };
         all.extend(["--threads", threads]);
         let honest = match durability {
             Durability::Flush => "flush",
