@@ -11,6 +11,7 @@ mod copy;
 mod engine;
 mod fio;
 mod guard;
+mod idle;
 mod latencies;
 mod metadata;
 mod misses;
@@ -65,6 +66,8 @@ enum Figure {
     Guard(guard::Arguments),
     /// Hits through the server against nbdkit: processor time at fixed loads, one at a time, peak.
     Server(server::Arguments),
+    /// What a daemon costs that has nothing to do, without clients and with an idle one.
+    Idle(idle::Arguments),
     /// Hits with several threads against one, a pipelining client for each.
     Threads(threads::Arguments),
     /// Polling against none: adaptive, as it is by default, with nbdkit beside it; `serve --poll`, by fio and
@@ -97,6 +100,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
+        Figure::Idle(arguments) => idle::run(&arguments),
         Figure::Threads(arguments) => threads::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),

@@ -216,6 +216,21 @@ impl Program {
         Ok(sum)
     }
 
+    /// How often its threads have slept so far.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn wake_ups(&self) -> Result<u64> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let mut sum = 0;
+        for task in std::fs::read_dir(tasks)? {
+            let text = std::fs::read_to_string(task?.path().join("status")).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            sum += line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0);
+        }
+        Ok(sum)
+    }
+
     /// Ends it by the signal that asks, and returns the last line it has said.
     ///
     /// # Errors
