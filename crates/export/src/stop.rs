@@ -25,9 +25,12 @@ impl Stop {
     }
 
     /// Whether it was asked.
+    ///
+    /// A client that is counted and then looks here, and what asks and then looks at the count, are on different
+    /// threads: one of them must see the other.
     #[inline]
     pub fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        self.asked.load(Ordering::SeqCst)
     }
 
     /// Waits until the end was asked for.

@@ -98,7 +98,9 @@ impl Shard {
         if met.early && matches!(change.source, Source::Zeros { .. }) {
             return Admit::Wait;
         }
-        let claim = gauges.claims.claim(Shard::slots_for(change));
+        // What passes takes no room.
+        let may_absorb = change.barred.is_none() || met.partly;
+        let claim = gauges.claims.claim(if may_absorb { Shard::slots_for(change) } else { 0 });
         let level = Level::of(gauges, settings.dirty_blocks_max, claim.others);
         let barred = change.barred.or_else(|| self.full(gauges, settings, change, &met, &level));
         let Some(reason) = barred else {

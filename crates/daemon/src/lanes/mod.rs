@@ -26,6 +26,9 @@ use uring::Polling;
 pub(crate) use local::Job;
 pub(crate) use thread::Setup;
 
+/// Before a lane with many jobs is asked again, in nanoseconds.
+const FULL_PAUSE_NS: u64 = 1_000_000;
+
 /// The failure of a ring.
 pub(crate) fn broken(error: std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("io_uring: {error}; see overdrive doctor"))
@@ -161,7 +164,7 @@ impl Lanes {
             });
             while let Err(Refused::Full(again)) = remote.jobs.post(job) {
                 job = again;
-                lane.rest().await;
+                lane.sleep_until(lane.now() + FULL_PAUSE_NS).await;
             }
         }
         left.none().await;

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use uring::{Polling, Ring};
 
 /// How long the tasks of a lane may take to end after its clients and volumes have, in nanoseconds.
-const FAREWELL_NS: u64 = 5_000_000_000;
+const FAREWELL_NS: u64 = 1_000_000_000;
 /// Between two looks whether they have.
 const PAUSE_NS: u64 = 5_000_000;
 
@@ -35,13 +35,10 @@ impl Thread {
         let thread = std::thread::Builder::new().name(format!("lane-{number}"));
         let started = thread.spawn(move || {
             let ended = self.ended.clone();
-            let result = self.run(&ready);
-            ended.note();
-            if let Err(failure) = result
-                && let Err(unheard) = ready.send(Err(failure))
-            {
-                fail(&unheard.0);
+            if let Err(failure) = self.run(&ready) {
+                let _ = ready.send(Err(failure));
             }
+            ended.note();
         });
         started.map_err(|error| {
             Failure::new(Exit::Io, format!("--threads: a thread cannot be started: {error}"))
@@ -50,7 +47,7 @@ impl Thread {
         hears.recv().unwrap_or(Err(gone))
     }
 
-    /// Serves until the inbox is closed and everything has ended.
+    /// Serves until the inbox is closed and everything has ended. Once it serves, a failure ends the process.
     fn run(self, ready: &Sender<Result<(), Failure>>) -> Result<(), Failure> {
         let lane = Lane::new();
         let ring = Ring::new(&lane).map_err(broken)?;
@@ -67,9 +64,11 @@ impl Thread {
             drop(local);
             farewell(&lane).await;
         };
-        let result = ring.block_on(serving).map_err(broken);
+        if let Err(error) = ring.block_on(serving) {
+            fail(&broken(error));
+        }
         lane.abandon();
-        result
+        Ok(())
     }
 }
 
@@ -83,9 +82,7 @@ async fn farewell(lane: &Lane) {
 
 /// A lane whose ring has failed serves no client any more, and what it has in flight is unknown. The process ends as
 /// when it is killed: what is dirty stays kept.
-fn fail(failure: &Result<(), Failure>) -> ! {
-    if let Err(failure) = failure {
-        crate::tell!("overdrive: {failure}");
-    }
+fn fail(failure: &Failure) -> ! {
+    crate::tell!("overdrive: {failure}");
     std::process::exit(Exit::Io as i32)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Two images, and a file that names them at one socket.
-fn two_volumes(home: &Home, place: &Path, more: &str) -> PathBuf {
+pub(crate) fn two_volumes(home: &Home, place: &Path, more: &str) -> PathBuf {
     for name in ["one", "two"] {
         let path = place.join(format!("{name}.img"));
         File::create(path).and_then(|file| file.set_len(8 << 20)).expect("room");

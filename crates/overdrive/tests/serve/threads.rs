@@ -1,7 +1,10 @@
 //! Several threads: each serves some of the connections, and all meet in one volume.
 
 use crate::common::{Server, have_libnbd, image, place, python, run, serve};
+use crate::config::two_volumes;
+use crate::home::Home;
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
 
 /// Arguments: URI, connections, rounds, a number of its own, where to leave what the volume must hold. Each round, one connection writes a block, and every other one reads what it has written, once that was answered.
 const MEETING: &str = r#"
@@ -84,4 +87,29 @@ fn numbers_of_threads_are_checked() {
         serve("ram:1M", &["--threads", number, "--run", "true"]).refused(2, &[words]);
     }
     serve("ram:1M", &["--memory", "1M", "--threads", "9", "--run", "true"]).well();
+}
+
+/// A client that has connected and says nothing keeps no volume of its listener, whatever thread it is on.
+#[test]
+fn a_detached_volume_is_let_go_beside_silent_clients() {
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "");
+    let config = config.to_str().expect("plain");
+    let command = ["serve", "--config", config, "--threads", "3"];
+    let server = Server::run_in(&home, home.command(&command));
+    let silent: Vec<_> = (0..6)
+        .map(|_| {
+            use std::io::Read;
+            let mut client = UnixStream::connect(&server.socket).expect("it listens");
+            // It is greeted, so its lane has it.
+            client.read_exact(&mut [0; 18]).expect("a greeting");
+            client
+        })
+        .collect();
+    let backing = server.volume(&["show", "one", "--json"]).json("overdrive.volume/1");
+    let backing = backing["volume"]["backing"].as_str().expect("a path").to_owned();
+    server.volume(&["detach", "one"]).well();
+    serve(&backing, &["--memory", "1M", "--run", "true"]).well();
+    drop(silent);
+    server.end().well();
 }

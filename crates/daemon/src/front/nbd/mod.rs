@@ -98,8 +98,11 @@ impl Nbd {
         let exports = self.exports.borrow().clone();
         let Some(lane) = elsewhere else { return connection.serve(&self.ring, exports) };
         let names: Vec<String> = exports.all().iter().map(|export| export.name.clone()).collect();
+        let front = self.place.to_string();
         lane.post(Box::new(move |local| {
-            connection.serve(&local.ring, Rc::new(Exports::new(local.exports(&names))));
+            let make = || Exports::new(local.exports(&names));
+            let exports = local.part(&front, make, Exports::remove);
+            connection.serve(&local.ring, exports);
         }));
     }
 
