@@ -2,7 +2,7 @@
 //!
 //! Sections of one shard follow one another, so that what a change finds free stays so until it has taken it.
 //! Changes of several shards may look at the same moment, each from its own thread. So each says first what it may
-//! take, and counts what others have said as taken: at the limit both may be refused, but never both let in (C6).
+//! take, and counts as taken what others have said before it: of two that find room for one, one is let in (C6).
 
 use lane::atomic::{AtomicU32, Ordering};
 use lane::planted::{Race, planted};

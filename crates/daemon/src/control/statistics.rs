@@ -273,8 +273,8 @@ pub struct Process {
     pub page_faults_minor: u64,
     /// Page faults that were answered from a file or from swap.
     pub page_faults_major: u64,
-    /// Nanoseconds that the volume's lane has spent in polling, by the clock.
+    /// Nanoseconds that all lanes of the daemon have spent in polling, by the clock.
     pub poll_spent_ns: u64,
-    /// Nanoseconds of that after which there was no work.
+    /// Nanoseconds of that after which a lane found no work.
     pub poll_vain_ns: u64,
 }
