@@ -10,20 +10,29 @@ pub enum Format {
     /// Headers before ranges; no places beyond the live slots; regions spread over shards by a hash.
     /// Made until November 2026; taken over as it is.
     Two = 2,
-    /// As drawn in `arena/mod.rs`.
-    #[default]
+    /// As drawn in `arena/mod.rs`, but pending ranges of zeros are ranges of the volume, so that those of
+    /// neighbouring regions were one only within a shard. Made until November 2026; taken over as it is.
     Three = 3,
+    /// Pending ranges are ranges of positions (`spread.rs`).
+    #[default]
+    Four = 4,
 }
 
 impl Format {
     /// The format of this number.
     pub(crate) fn of(number: u64) -> Option<Format> {
-        [Format::Two, Format::Three].into_iter().find(|format| *format as u64 == number)
+        [Format::Two, Format::Three, Format::Four]
+            .into_iter()
+            .find(|format| *format as u64 == number)
     }
 }
 
 /// The least slots of a shard, where there are several: eight regions of 4 MiB.
 const SHARD_SLOTS_LEAST: u32 = 8 * 1024;
+/// Memory for each shard, of which there are `SHARDS` at most as long as these can address it all.
+const SHARD_BYTES: u64 = 128 << 20;
+/// So that two lanes seldom meet in one. More are in a single lane's way: their lists and locks are apart.
+const SHARDS: u64 = 8;
 /// What a shard can address: 15 GiB.
 const SHARD_SLOTS_MAX: u32 = 4_000_000;
 /// Spare slots come in so many a shard: their headers fill whole pages then.
@@ -48,6 +57,9 @@ pub struct Geometry {
     pub region_blocks: u32,
     /// Pending zeroed ranges that a shard can hold.
     pub extents: u32,
+    /// Blocks in the largest write of zeros, where no former format has made larger ranges. A multiple of a row of
+    /// regions: of `shards * region_blocks`.
+    pub zeros_blocks: u32,
     /// Reads of the backing that a shard can have in flight.
     pub fills: u32,
     /// Blocks in the largest such read, and in the largest write-out run.
@@ -70,23 +82,24 @@ fn slots_in(bytes: u64) -> u32 {
 impl Geometry {
     /// The smallest cache that makes sense.
     pub const SMALLEST: Geometry = Geometry {
-        format: Format::Three,
+        format: Format::Four,
         slots: SLOTS_LEAST,
         slots_spare: 0,
         shards: 1,
         region_blocks: 1024,
         extents: 4096,
+        zeros_blocks: 1 << 20,
         fills: 256,
         run_blocks: 256,
         slice_blocks: 256,
     };
 
     /// The geometry for this much memory. How many shards it has follows from the memory alone: the
-    /// next process may have another number of threads, and takes over the same arena. It has as few as
-    /// can address the slots: pending zeros of neighbouring regions merge only within a shard.
+    /// next process may have another number of threads, and takes over the same arena.
     pub fn for_memory(bytes: u64) -> Geometry {
         let slots = slots_in(bytes);
-        let shards = slots.div_ceil(SHARD_SLOTS_MAX).next_power_of_two();
+        let roomy = 1 << (bytes / SHARD_BYTES).clamp(1, SHARDS).ilog2();
+        let shards = slots.div_ceil(SHARD_SLOTS_MAX).next_power_of_two().max(roomy);
         Geometry {
             slots: slots - slots % shards,
             shards,
@@ -151,6 +164,11 @@ impl Geometry {
         self.live().zip(fewer.live()).flat_map(|(all, stay)| stay.end..all.end)
     }
 
+    /// The numbers of a shard's places for pending ranges.
+    pub(crate) fn ranges_of(&self, shard: u32) -> Range<u32> {
+        shard * self.extents..(shard + 1) * self.extents
+    }
+
     /// Places for pending ranges, in all shards together.
     pub(crate) fn ranges_max(&self) -> u32 {
         self.shards * self.extents
@@ -167,10 +185,8 @@ mod tests {
         for mebibytes in [1, 64, 255, 1024, 100_000] {
             assert!(of(mebibytes).has_roomy_shards(), "{mebibytes} MiB");
         }
-        assert_eq!(
-            [1, 15_000, 16_000, 100_000].map(|mebibytes| of(mebibytes).shards),
-            [1, 1, 2, 8]
-        );
+        let shards = [1, 255, 256, 511, 512, 1023, 1024, 125_000, 126_000];
+        assert_eq!(shards.map(|mebibytes| of(mebibytes).shards), [1, 1, 2, 2, 4, 4, 8, 8, 16]);
         let shrunk = |from: u64, to: u64| of(from).resized(of(to).slots).expect("less");
         assert!(shrunk(100_000, 256).has_roomy_shards());
         assert!(!shrunk(100_000, 255).has_roomy_shards());
@@ -179,11 +195,11 @@ mod tests {
 
     #[test]
     fn all_memory_is_used_and_shards_share_it_alike() {
-        for (gibibytes, shards) in [(1, 1), (40, 4), (300, 32)] {
-            let bytes = gibibytes << 30;
-            let geometry = Geometry::for_memory(bytes);
-            assert_eq!((geometry.shards, geometry.slots % shards), (shards, 0));
-            assert!(slots_in(bytes) - geometry.slots < shards, "{gibibytes} GiB");
+        for (mebibytes, shards) in [(300, 2), (40 << 10, 8), (300 << 10, 32)] {
+            let bytes = mebibytes << 20;
+            // With a slot more than they can share.
+            let geometry = Geometry::for_memory(bytes + 4096);
+            assert_eq!((geometry.shards, geometry.slots), (shards, slots_in(bytes)));
             assert_eq!(geometry.extents, 4096 / shards.min(16));
         }
     }
@@ -192,14 +208,14 @@ mod tests {
     fn spare_places_reach_as_far_as_the_memory_that_there_may_be() {
         let geometry = Geometry::for_memory(40 << 30);
         let roomy = geometry.with_spare(50 << 30);
-        let step = 4 * SPARE_STEP;
+        let step = 8 * SPARE_STEP;
         assert_eq!(roomy.slots_spare % step, 0);
         let most = slots_in(50 << 30);
-        assert!(roomy.slots_max() <= most && most < roomy.slots_max() + step + 4);
+        assert!(roomy.slots_max() <= most && most < roomy.slots_max() + step + 8);
         assert_eq!(geometry.with_spare(30 << 30).slots_spare, 0);
         // No shard has more than it can address.
         let vast = geometry.with_spare(1 << 42);
-        assert!(vast.slots_max() <= 4 * SHARD_SLOTS_MAX);
-        assert!(4 * SHARD_SLOTS_MAX < vast.slots_max() + step);
+        assert!(vast.slots_max() <= 8 * SHARD_SLOTS_MAX);
+        assert!(8 * SHARD_SLOTS_MAX < vast.slots_max() + step);
     }
 }

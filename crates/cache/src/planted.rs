@@ -107,6 +107,10 @@ pub enum Bug {
     DiscardDropsFlushed,
     /// C14: of a block that is discarded in part, everything stays.
     KeepDiscardedEdges,
+    /// C14: a shard's part of zeros is written out as if no other shard's blocks lay between its own.
+    ZerosOfOthers,
+    /// C14: of zeros that several shards have, or that newer blocks divide, only the first part is written out.
+    ForgetParts,
     /// C14: blocks are written out early while a range of zeros of their epoch waits.
     EarlyUnderRange,
     /// C14: the backing is asked what is zero before the cache looks at what it holds itself.
@@ -121,7 +125,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 55] = [
+    pub const ALL: [Bug; 57] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -172,6 +176,8 @@ impl Bug {
         Bug::ForgetTurn,
         Bug::DiscardDropsFlushed,
         Bug::KeepDiscardedEdges,
+        Bug::ZerosOfOthers,
+        Bug::ForgetParts,
         Bug::EarlyUnderRange,
         Bug::StatusBelowFirst,
         Bug::SkipFence,

@@ -3,12 +3,28 @@
 //! Regions are taken in rows of as many as there are shards. Each row visits every shard once, so that a
 //! working set that lies together fills all shards alike; each in an order of its own, so that regions
 //! at a fixed distance do not meet in one shard.
+//!
+//! So a shard has one region of each row, and numbers its blocks row by row, without gaps: these are the blocks'
+//! *positions*. A range of the volume that is many rows long is one range of positions in every shard.
+//!
+//! ```text
+//!   region      0  1  2  3 | 4  5  6  7 | 8  9 10 11        rows of four
+//!   shard       0  1  2  3 | 2  3  0  1 | 3  2  1  0
+//!   positions of shard 2:  [ region 2 ][ region 4 ][ region 9 ]
+//! ```
 
 use crate::geometry::{Format, Geometry};
+use crate::planted::{Bug, planted};
+use core::ops::Range;
 
 /// 2^64 divided by the golden ratio: multiplying by it spreads neighbouring numbers (Knuth, "The Art of
 /// Computer Programming", volume 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[inline]
+fn mixed(number: u64) -> u64 {
+    number.wrapping_mul(GOLDEN) >> 32
+}
 
 /// The mapping. Part of the arena's format: the next process must find a block in the shard it is in.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +54,80 @@ impl Spread {
     #[inline]
     pub(crate) fn shard_of(&self, block: u64) -> usize {
         let region = block >> self.region_shift;
-        let mixed = |number: u64| number.wrapping_mul(GOLDEN) >> 32;
         let shard = match self.format {
             Format::Two => (mixed(region) * self.shards) >> 32,
-            Format::Three => (region ^ mixed(region >> self.row_shift)) & (self.shards - 1),
+            Format::Three | Format::Four => {
+                (region ^ mixed(region >> self.row_shift)) & (self.shards - 1)
+            }
         };
         shard as usize
+    }
+
+    /// Where a block stands in its shard. Neighbours in one region are neighbours there. In former formats it is the
+    /// block's own number.
+    #[inline]
+    pub(crate) fn position_of(&self, block: u64) -> u64 {
+        match self.format {
+            Format::Two | Format::Three => block,
+            Format::Four => {
+                let row = block >> self.region_shift >> self.row_shift;
+                row << self.region_shift | block & self.last_of_region()
+            }
+        }
+    }
+
+    /// The blocks that stand at these positions of a shard, ascending: a range for each region, or in former formats
+    /// one.
+    pub(crate) fn blocks_at(
+        self,
+        shard: u32,
+        positions: Range<u64>,
+    ) -> impl Iterator<Item = Range<u64>> {
+        let mut next = positions.start;
+        core::iter::from_fn(move || {
+            if next >= positions.end {
+                return None;
+            }
+            let first = next;
+            next = match self.format {
+                Format::Two | Format::Three => positions.end,
+                Format::Four => {
+                    (first | self.last_of_region()).saturating_add(1).min(positions.end)
+                }
+            };
+            let block = self.block_at(shard, first);
+            Some(block..block.saturating_add(next - first))
+        })
+    }
+
+    /// The block that stands at this position of a shard.
+    fn block_at(&self, shard: u32, position: u64) -> u64 {
+        match self.format {
+            Format::Two | Format::Three => position,
+            _ if planted(Bug::ZerosOfOthers) => position,
+            Format::Four => {
+                let row = position >> self.region_shift;
+                let in_row = (u64::from(shard) ^ mixed(row)) & (self.shards - 1);
+                let region = row << self.row_shift | in_row;
+                region << self.region_shift | position & self.last_of_region()
+            }
+        }
+    }
+
+    /// So many blocks of the volume are so many positions of each shard: whole regions, at least one.
+    pub(crate) fn positions_in(&self, blocks: u32) -> u64 {
+        match self.format {
+            Format::Two | Format::Three => blocks.into(),
+            Format::Four => {
+                let rows = u64::from(blocks) >> self.row_shift >> self.region_shift;
+                rows.max(1) << self.region_shift
+            }
+        }
+    }
+
+    /// The number that the last block of a region has in it.
+    fn last_of_region(&self) -> u64 {
+        (1 << self.region_shift) - 1
     }
 
     /// Sectors of a region.
@@ -74,7 +158,7 @@ mod tests {
     #[test]
     fn a_working_set_that_lies_together_fills_all_shards_alike() {
         for shards in [1, 2, 8, 64] {
-            let spread = spread(Format::Three, shards);
+            let spread = spread(Format::Four, shards);
             for first in [0, 3, 1 << 20] {
                 let found = regions_in(&spread, first * 64..first * 64 + 640);
                 assert!(found.iter().all(|count| *count == 640 / shards), "{found:?}");
@@ -84,7 +168,7 @@ mod tests {
 
     #[test]
     fn regions_at_a_fixed_distance_do_not_meet_in_one_shard() {
-        let spread = spread(Format::Three, 8);
+        let spread = spread(Format::Four, 8);
         for distance in [2, 8, 16, 64, 256, 1000, 1 << 18] {
             let found = regions_in(&spread, (0..800).map(|number| number * distance));
             assert!(found.iter().all(|count| (50..=200).contains(count)), "{distance}: {found:?}");
@@ -92,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_in_one_shard_and_the_former_format_keeps_its_own() {
-        for format in [Format::Two, Format::Three] {
+    fn a_region_is_in_one_shard_and_former_formats_keep_their_own() {
+        for format in [Format::Two, Format::Three, Format::Four] {
             let spread = spread(format, 16);
             for block in [0, 77 * REGION_BLOCKS, (1 << 40) - REGION_BLOCKS] {
                 let shard = spread.shard_of(block);
@@ -108,5 +192,40 @@ mod tests {
         (0..1000).for_each(|region| {
             assert_eq!(spread.shard_of(region * REGION_BLOCKS), before(region, 3));
         });
+    }
+
+    #[test]
+    fn each_shard_numbers_its_blocks_without_gaps_and_in_their_order() {
+        const REGION: u64 = 4;
+        let geometry =
+            Geometry { shards: 4, slots: 64, region_blocks: REGION as u32, ..Geometry::default() };
+        let spread = Spread::of(&geometry);
+        for shard in 0..4 {
+            let blocks: Vec<u64> =
+                (0..64 * REGION).filter(|block| spread.shard_of(*block) == shard).collect();
+            let positions: Vec<u64> =
+                blocks.iter().map(|block| spread.position_of(*block)).collect();
+            assert_eq!(positions, (0..16 * REGION).collect::<Vec<u64>>());
+            let found: Vec<u64> =
+                spread.blocks_at(shard as u32, 0..16 * REGION).flatten().collect();
+            assert_eq!(found, blocks);
+            // Cut inside of regions, too: a range for each.
+            let cut: Vec<Range<u64>> = spread.blocks_at(shard as u32, 3..9).collect();
+            assert_eq!(cut.len(), 3);
+            assert_eq!(cut.into_iter().flatten().collect::<Vec<u64>>(), blocks[3..9]);
+            assert_eq!(spread.blocks_at(shard as u32, 5..5).count(), 0);
+        }
+        assert_eq!([1, 16, 31, 32].map(|blocks| spread.positions_in(blocks)), [4, 4, 4, 8]);
+    }
+
+    #[test]
+    fn in_former_formats_and_in_a_single_shard_positions_are_the_blocks_themselves() {
+        for (format, shards) in [(Format::Two, 3), (Format::Three, 4), (Format::Four, 1)] {
+            let spread = spread(format, shards);
+            for block in [0, 5, 77 * REGION_BLOCKS + 3] {
+                assert_eq!(spread.position_of(block), block);
+                assert!(spread.blocks_at(0, block..block + 3000).flatten().eq(block..block + 3000));
+            }
+        }
     }
 }

@@ -33,6 +33,7 @@ fn geometry(setup: &Setup) -> Geometry {
         shards: engine.shards,
         region_blocks: engine.region_blocks,
         extents: engine.extents,
+        zeros_blocks: engine.zeros_blocks,
         fills: engine.fills,
         run_blocks: engine.run_blocks,
         slice_blocks: engine.slice_blocks,

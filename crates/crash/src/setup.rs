@@ -26,6 +26,8 @@ pub struct EngineSetup {
     pub region_blocks: u32,
     /// Zero extents that a shard can hold.
     pub extents: u32,
+    /// Blocks in the largest write of zeros.
+    pub zeros_blocks: u32,
     /// Fills that a shard can have under way.
     pub fills: u32,
     /// Blocks in the largest fill, and in the largest write-out.
@@ -363,8 +365,27 @@ impl Dice {
         }
     }
 
+    /// One history in four has small regions in several shards, and zeros that lie in all of them; one in twelve
+    /// an arena of the last format.
+    fn shards(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(4) {
+            return;
+        }
+        let engine = &mut setup.engine;
+        engine.shards = self.pick(&[2, 4, 4]);
+        engine.region_blocks = self.pick(&[1, 1, 2]);
+        engine.zeros_blocks = engine.shards * engine.region_blocks * self.pick(&[1, 2, 8]);
+        engine.slots = engine.slots.max(16);
+        if self.0.one_in(3) {
+            engine.format = Format::Three;
+        }
+        setup.mix.zero = setup.mix.zero.max(self.pick(&[1, 2, 4]));
+        setup.mix.flush = setup.mix.flush.max(1);
+        setup.sectors_max = setup.sectors_max.max(self.pick(&[16, 24, 40]));
+    }
+
     /// One history in six is of an arena that has places for more slots than are live, and of processes that
-    /// have more or less; one in twelve of an arena of the former format.
+    /// have more or less; one in twelve of an arena of the format before the last.
     fn sizes(&mut self, setup: &mut Setup) {
         let engine = &mut setup.engine;
         (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
@@ -534,6 +555,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
         Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
         Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
+        Dice(Random::new(seed ^ 0x05a4_d500)).shards(&mut setup);
         Dice(Random::new(seed ^ 0x0005_1235)).sizes(&mut setup);
         Dice(Random::new(seed ^ 0x0ad7_15e0)).advices(&mut setup);
         Dice(Random::new(seed ^ 0x0014_4e50)).lanes(&mut setup);
@@ -647,7 +669,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
     let slots = if small { dice.within(6, 12) } else { dice.within(8, 16) };
     EngineSetup {
         durability: Durability::Flush,
-        format: Format::Three,
+        format: Format::Four,
         mode: if dice.0.one_in(16) { WriteMode::None } else { dice.pick(&modes) },
         slots,
         slots_least: slots,
@@ -655,6 +677,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         shards: dice.pick(&[1, 2]),
         region_blocks: dice.pick(&[1, 4, 4, 8]),
         extents: dice.pick(&[1, 4, 8]),
+        zeros_blocks: 1 << 20,
         fills: dice.within(1, 4),
         run_blocks: dice.pick(&[1, 2, 4, 8]),
         slice_blocks: 256,

@@ -49,6 +49,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "cache/src/shard/early_writeback.rs",
             "cache/src/shard/write_through.rs",
             "cache/src/shard/zero_ranges.rs",
+            "cache/src/shard/zero_writeback.rs",
             "cache/src/shard/write_through_queue.rs",
         ],
     ),

@@ -33,7 +33,7 @@ impl Layout {
                 let extents_at = superblock::BYTES + headers;
                 (superblock::BYTES, extents_at, at_page(extents_at + extents))
             }
-            Format::Three => {
+            Format::Three | Format::Four => {
                 let headers_at = at_page(superblock::BYTES + extents);
                 (headers_at, superblock::BYTES, at_page(headers_at + headers))
             }

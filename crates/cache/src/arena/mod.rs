@@ -4,14 +4,15 @@
 //!
 //! ```text
 //! offset 0      superblock   16 words (superblock/mod.rs): what this is, whose, how the volume stands
-//! offset 128    extents      4 words each: first block, blocks | unmap, epoch, life (as below)
+//! offset 128    extents      4 words each: first position, blocks | unmap, epoch, life (as below)
 //! 4 KiB border  headers      2 words a slot, for the most slots that there may be:
 //!                              place  | block 40 | mask 8 | epoch 16 |
 //!                              life   | sequence 44 | state 4 | check 16 |
 //! 4 KiB border  slots        8 sectors of `grain` bytes each, for the most slots that there may be
 //! ```
 //!
-//! Every shard has an equal part of the headers and of the slots. The first of each part are live;
+//! Every shard has an equal part of the extents, of the headers and of the slots. An extent's positions are those of
+//! its shard (`spread.rs`); in versions before 4 they are blocks. The first headers and slots of each part are live;
 //! the others are spare, and no memory lies behind them (`Arena::used`).
 //!
 //! ```text
@@ -177,6 +178,7 @@ fn check_extent(words: &[u64; 4], number: u32) -> u16 {
 /// A pending zeroed range as the arena keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExtentHeader {
+    /// Its first position in the shard.
     pub(crate) first: u64,
     pub(crate) blocks: u32,
     pub(crate) may_unmap: bool,
@@ -351,7 +353,7 @@ impl Arena {
         self.store(self.extent_words(number)[3], 0);
     }
 
-    /// A pending zeroed range; `Err` if its checksum is wrong, `Ok(None)` if there is none.
+    /// A pending zeroed range; `Err` if its checksum is wrong, or no volume is so large, `Ok(None)` if there is none.
     pub(crate) fn extent(&self, number: u32) -> Result<Option<ExtentHeader>, ()> {
         let at = self.extent_words(number);
         let [first, size, epoch, life] =
@@ -359,7 +361,9 @@ impl Arena {
         if life == 0 {
             return Ok(None);
         }
-        if check_extent(&[first, size, epoch, life], number) != life as u16 {
+        let is_sound = check_extent(&[first, size, epoch, life], number) == life as u16
+            && first.saturating_add(u64::from(size as u32)) <= superblock::BLOCKS_MAX;
+        if !is_sound {
             return Err(());
         }
         Ok(Some(ExtentHeader {

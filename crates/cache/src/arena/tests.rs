@@ -87,7 +87,7 @@ fn what_lies_in_the_memory_is_as_the_picture_says() {
     let headers = 65_538 * 16;
     let extents = 65_538 * 32;
     for (format, headers_at, extents_at) in
-        [(Format::Two, 128, 128 + headers), (Format::Three, 128 + extents, 128)]
+        [(Format::Two, 128, 128 + headers), (Format::Four, 128 + extents, 128)]
     {
         let geometry = Geometry { format, slots: 65_538, ..shape };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
@@ -138,6 +138,8 @@ fn every_part_begins_after_the_one_before_it_and_real_ones_at_a_page() {
         (Format::Two, 512, 128 + 24 * 16, 128, 4096),
         (Format::Three, 16, 128, 128 + extents, 128 + extents + 24 * 16),
         (Format::Three, 512, 128, 4096, 8192),
+        (Format::Four, 16, 128, 128 + extents, 128 + extents + 24 * 16),
+        (Format::Four, 512, 128, 4096, 8192),
     ] {
         let geometry = Geometry { format, ..geometry };
         let bytes = slots_at + 24 * 8 * grain as usize;

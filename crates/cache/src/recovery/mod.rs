@@ -62,7 +62,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
         return Ok(Epochs::new(FIRST, 0, 0));
     }
     if planted(Bug::SpreadAnew) {
-        shared.shards.spread = Spread::of(&Geometry { format: Format::Three, ..geometry });
+        shared.shards.spread = Spread::of(&Geometry { format: Format::Four, ..geometry });
     }
     let condition = shared.arena.condition();
     if condition == Condition::Discarding {
@@ -248,7 +248,7 @@ impl Shard {
         });
         for (slot, header) in found {
             let epoch = recovered_epochs.number(header.epoch);
-            let covered = ranges.covers_after(epoch, header.block);
+            let covered = ranges.covers_after(epoch, self.position_of(header.block));
             self.recover_dirty(gauges, slot, header, epoch, covered);
         }
         if planted(Bug::ReleaseRecovered) {
@@ -266,8 +266,7 @@ impl Shard {
                     let epoch = recovered_epochs.number(range.epoch as u16);
                     let range = ExtentHeader { epoch, ..range };
                     self.restore_range(number, range);
-                    let end = range.first.saturating_add(range.blocks.into());
-                    ranges.add(epoch, range.first..end);
+                    ranges.add(epoch, range.first..range.first + u64::from(range.blocks));
                 }
                 Ok(None) => {}
                 Err(()) => {
@@ -281,7 +280,7 @@ impl Shard {
     }
 }
 
-/// Ranges of zeros by their epoch: a look for a block does not look at each of them.
+/// Ranges of zeros, of blocks or of positions, by their epoch: a look for one does not look at each of them.
 #[derive(Default)]
 pub(crate) struct Cover(BTreeMap<u64, Vec<Range<u64>>>);
 
@@ -296,7 +295,7 @@ impl Cover {
         self.0.values_mut().for_each(merge);
     }
 
-    /// Whether a range of an epoch after this one covers the block.
+    /// Whether a range of an epoch after this one covers this block, or position.
     pub(crate) fn covers_after(&self, epoch: u64, block: u64) -> bool {
         self.0.range(epoch + 1..).any(|(_, ranges)| {
             let after = ranges.partition_point(|range| range.start <= block);

@@ -30,6 +30,7 @@ mod write_through;
 pub(crate) mod write_through_queue;
 mod writeback;
 pub(crate) mod zero_ranges;
+mod zero_writeback;
 
 use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
@@ -50,7 +51,8 @@ pub(crate) use read::{Fetch, Glance, Keeps, Look};
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Reason, Source};
 pub(crate) use write_through::WriteThroughEnd;
-pub(crate) use writeback::{Next, Run};
+pub(crate) use writeback::{Load, Next, Run};
+pub(crate) use zero_writeback::ZeroRun;
 
 /// A shard of the cache.
 pub(crate) struct Shard {
@@ -96,7 +98,6 @@ impl Shard {
 
     fn with_policy(kind: Kind, arena: Arena, number: u32, geometry: &Geometry) -> Shard {
         let slots = geometry.slots_per_shard();
-        let extents = number * geometry.extents..(number + 1) * geometry.extents;
         let mut shard = Shard {
             arena,
             base: geometry.first_slot(number),
@@ -115,7 +116,7 @@ impl Shard {
             written: List::EMPTY,
             early: Early::NONE,
             dirty: 0,
-            zeroes: Zeroes::new(extents),
+            zeroes: Zeroes::new(number, geometry),
             fills: Fills::new(geometry.fills, geometry.run_blocks),
             write_through: WriteThroughQueue::new(),
             admission: Admission::default(),

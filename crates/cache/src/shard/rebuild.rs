@@ -76,6 +76,11 @@ impl Shard {
         self.zeroes.numbers()
     }
 
+    /// Where a block stands among those of this shard, as its ranges do.
+    pub(crate) fn position_of(&self, block: u64) -> u64 {
+        self.zeroes.position_of(block)
+    }
+
     pub(crate) fn restore_range(&mut self, number: u32, range: ExtentHeader) {
         // In the arena it stays as it is: its epoch is told by the low bits of the number, as before.
         self.zeroes.restore(number, range);

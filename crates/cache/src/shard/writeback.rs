@@ -6,7 +6,7 @@ use crate::arena::{Arena, Header, State};
 use crate::blocks::stretches;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use crate::shard::zero_ranges::ZeroRun;
+use crate::shard::ZeroRun;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
@@ -41,11 +41,6 @@ impl Run {
     pub(crate) fn parts(&self) -> impl Iterator<Item = (Extent, Buf)> {
         let all = Buf::of(self.pieces.clone());
         self.parts.iter().map(move |&(at, skip)| (at, all.part(skip, at.count)))
-    }
-
-    /// Where the run writes zeros, if that is what it does.
-    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
-        self.parts.iter().map(|&(at, _)| at)
     }
 
     /// Blocks in the run.
@@ -84,14 +79,26 @@ impl Run {
     }
 }
 
+/// What a worker carries: one of the two at a time.
+pub(crate) struct Load {
+    pub(crate) blocks: Run,
+    pub(crate) zeros: ZeroRun,
+}
+
+impl Load {
+    pub(crate) fn new(arena: &Arena, run_blocks: u32) -> Load {
+        Load { blocks: Run::new(arena, run_blocks), zeros: ZeroRun::default() }
+    }
+}
+
 /// What a worker finds to do.
 pub(crate) enum Next {
     /// Nothing here.
     Nothing,
-    /// The run that was handed in has been filled.
+    /// A run of blocks.
     Blocks,
-    /// A range of zeros.
-    Zeros(ZeroRun),
+    /// Zeros: other shards may have more to go with them.
+    Zeros,
 }
 
 impl Shard {
@@ -150,49 +157,17 @@ impl Shard {
 
     /// The next piece to write out, of the closing epoch or, where none waits, of the open one; blocks in
     /// runs of at most so many.
-    pub(crate) fn next_run(&mut self, gauges: &Gauges, run: &mut Run, most: u32) -> Next {
-        let closing = self.closing_epoch;
-        if self.zeroes.unwritten(closing) > 0 {
-            // Slots of the same epoch are newer than its ranges: they wait for them.
-            let Some(range) = self.zeroes.next_run(closing) else { return Next::Nothing };
-            if self.write_through.meet(range.first, range.blocks) {
-                self.zeroes.run_done(&range, false);
-                return Next::Nothing;
-            }
-            self.carve(&range, run);
-            return Next::Zeros(range);
+    pub(crate) fn next_run(&mut self, gauges: &Gauges, load: &mut Load, most: u32) -> Next {
+        if self.zeroes.unwritten(self.closing_epoch) > 0 {
+            return if self.begin_zeros(&mut load.zeros) { Next::Zeros } else { Next::Nothing };
         }
         let early = self.writes_early(gauges);
         while let Some(seed) = self.next_seed(early) {
-            if self.gather(gauges, seed, run, most, early) {
+            if self.gather(gauges, seed, &mut load.blocks, most, early) {
                 return Next::Blocks;
             }
         }
         Next::Nothing
-    }
-
-    /// The parts of a range that its epoch does not overwrite. The others are left out not only to
-    /// save the work: a recovered range may have been durable already, together with the slots over
-    /// it, and then the backing must not show zeros there again. The same holds for a range that waits
-    /// again after a failed flush, while the workers have begun to write the slots over it again.
-    fn carve(&self, range: &ZeroRun, run: &mut Run) {
-        run.clear(&self.arena);
-        let sectors = u64::from(BLOCK_SECTORS);
-        for block in range.first..range.first + u64::from(range.blocks) {
-            let closing = self.index.find(Hash::of(block), |slot| {
-                let header = self.header(slot);
-                header.block == block && header.state.is_dirty() && self.is_closing(&header)
-            });
-            if closing.is_some() {
-                continue;
-            }
-            match run.parts.last_mut() {
-                Some((extent, _)) if extent.end() == block * sectors => {
-                    extent.count += BLOCK_SECTORS;
-                }
-                _ => run.parts.push((Extent::new(block * sectors, BLOCK_SECTORS), 0)),
-            }
-        }
     }
 
     /// The next block of the sorted plan that still waits; plans anew when the plan is used up.
@@ -333,15 +308,6 @@ impl Shard {
         }
         if planted(Bug::CleanTooEarly) {
             self.release(gauges, u32::MAX);
-        }
-    }
-
-    /// A range of zeros has been written, or has failed.
-    pub(crate) fn zeros_done(&mut self, gauges: &Gauges, run: &ZeroRun, good: bool) {
-        self.zeroes.run_done(run, good);
-        if good {
-            self.counters.zeroes_written += 1;
-            gauges.remaining.fetch_sub(1, Ordering::SeqCst);
         }
     }
 

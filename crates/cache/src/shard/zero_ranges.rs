@@ -3,13 +3,16 @@
 //! A range belongs to an epoch like a dirty slot does. Within an epoch, every slot of a block is
 //! newer than any range over it: a range that is admitted drops the epoch's older slots under it.
 //! That is why ranges of one epoch may be merged, and are written out before its slots.
+//!
+//! Ranges are ranges of positions ([`Spread`]), so that one of many regions is one in each shard. None is made that
+//! crosses the border of a *window*: a stretch of the volume that is written out together, with what the other
+//! shards have of it (`zero_writeback.rs`).
 
 use crate::arena::{Arena, ExtentHeader};
+use crate::geometry::Geometry;
+use crate::spread::Spread;
 use alloc::vec::Vec;
-
-/// Ranges are merged up to so many blocks, 4 GiB. A range is written out by requests whose sectors are counted by 32
-/// bits, and each of its blocks is looked up for that under the shard's lock.
-const MERGED_BLOCKS_MAX: u64 = 1 << 20;
+use core::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -26,45 +29,67 @@ struct Pending {
 }
 
 impl Pending {
-    fn end(&self) -> u64 {
-        self.header.first + u64::from(self.header.blocks)
+    fn positions(&self) -> Range<u64> {
+        self.header.first..self.header.first + u64::from(self.header.blocks)
     }
 
-    fn meets(&self, first: u64, blocks: u32) -> bool {
-        first < self.end() && self.header.first < first + u64::from(blocks)
+    fn meets(&self, positions: &Range<u64>) -> bool {
+        let own = self.positions();
+        positions.start < own.end && own.start < positions.end
+    }
+
+    fn waits_in(&self, epoch: u64) -> bool {
+        self.header.epoch == epoch && self.stage == Stage::Dirty
     }
 }
 
-/// A range that the workers are writing out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ZeroRun {
-    number: u32,
-    /// The first block.
-    pub(crate) first: u64,
-    /// How many blocks.
-    pub(crate) blocks: u32,
+/// A range that is to be written out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    /// Its place in the arena.
+    pub(crate) number: u32,
+    pub(crate) positions: Range<u64>,
     /// Space behind it may be given up.
     pub(crate) may_unmap: bool,
 }
 
 /// The pending ranges of a shard.
 pub(crate) struct Zeroes {
-    numbers: core::ops::Range<u32>,
+    numbers: Range<u32>,
+    shard: u32,
+    spread: Spread,
+    /// Positions in a window.
+    window: u64,
     pending: Vec<Pending>,
     free: Vec<u32>,
 }
 
 impl Zeroes {
-    /// `numbers`: the places in the arena that belong to this shard.
-    pub(crate) fn new(numbers: core::ops::Range<u32>) -> Zeroes {
-        let count = numbers.len();
-        let free = numbers.clone().rev().collect();
-        Zeroes { numbers, pending: Vec::with_capacity(count), free }
+    /// Of the shard of this number.
+    pub(crate) fn new(shard: u32, geometry: &Geometry) -> Zeroes {
+        let numbers = geometry.ranges_of(shard);
+        let spread = Spread::of(geometry);
+        Zeroes {
+            shard,
+            spread,
+            window: spread.positions_in(geometry.zeros_blocks),
+            pending: Vec::with_capacity(numbers.len()),
+            free: numbers.clone().rev().collect(),
+            numbers,
+        }
     }
 
     /// The places in the arena that belong to this shard.
-    pub(crate) fn numbers(&self) -> core::ops::Range<u32> {
+    pub(crate) fn numbers(&self) -> Range<u32> {
         self.numbers.clone()
+    }
+
+    /// The blocks at positions of the shard, ascending: a range for each region.
+    pub(crate) fn blocks_at(
+        &self,
+        positions: &Range<u64>,
+    ) -> impl Iterator<Item = Range<u64>> + use<> {
+        self.spread.blocks_at(self.shard, positions.clone())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -77,15 +102,17 @@ impl Zeroes {
         !self.pending.is_empty() && self.meet(block, 1)
     }
 
-    /// Whether any of these blocks is under a pending range.
+    /// Whether any of these blocks of a region is under a pending range.
     pub(crate) fn meet(&self, first: u64, blocks: u32) -> bool {
-        self.pending.iter().any(|pending| pending.meets(first, blocks))
+        let positions = self.positions(first, blocks);
+        self.pending.iter().any(|pending| pending.meets(&positions))
     }
 
     /// Whether the block reads as zeros unless a slot holds it, and if so, whether every range over it
     /// allows to give up the space behind it.
     pub(crate) fn covering(&self, block: u64) -> Option<bool> {
-        let over = self.pending.iter().filter(|pending| pending.meets(block, 1));
+        let positions = self.positions(block, 1);
+        let over = self.pending.iter().filter(|pending| pending.meets(&positions));
         over.map(|pending| pending.header.may_unmap).reduce(|one, two| one && two)
     }
 
@@ -111,32 +138,50 @@ impl Zeroes {
         !self.free.is_empty()
     }
 
-    fn neighbour(&self, first: u64, blocks: u32, epoch: u64) -> Option<usize> {
-        let end = first + u64::from(blocks);
+    /// Where a block stands in the shard.
+    pub(crate) fn position_of(&self, block: u64) -> u64 {
+        self.spread.position_of(block)
+    }
+
+    /// The positions of blocks of one region.
+    fn positions(&self, first: u64, blocks: u32) -> Range<u64> {
+        let position = self.position_of(first);
+        position..position + u64::from(blocks)
+    }
+
+    /// The window that a position lies in.
+    fn window_of(&self, position: u64) -> u64 {
+        position / self.window
+    }
+
+    /// A range of the same epoch that touches this one, and waits, and with which it stays in one window.
+    fn neighbour(&self, positions: &Range<u64>, epoch: u64) -> Option<usize> {
         self.pending.iter().position(|pending| {
-            pending.header.epoch == epoch
-                && pending.stage == Stage::Dirty
-                && first <= pending.end()
-                && pending.header.first <= end
-                && end.max(pending.end()) - first.min(pending.header.first) <= MERGED_BLOCKS_MAX
+            let own = pending.positions();
+            let (first, end) = (positions.start.min(own.start), positions.end.max(own.end));
+            pending.waits_in(epoch)
+                && positions.start <= own.end
+                && own.start <= positions.end
+                && self.window_of(first) == self.window_of(end - 1)
         })
     }
 
-    /// Admits a range to the open epoch, merged with what it touches there. The union is published
-    /// under a number of its own before the ranges it takes in are withdrawn: killed in between,
+    /// Admits a range of blocks of one region to the open epoch, merged with what it touches there. The union is
+    /// published under a number of its own before the ranges it takes in are withdrawn: killed in between,
     /// nothing is lost.
     pub(crate) fn admit(&mut self, arena: &Arena, mut range: ExtentHeader) {
         let number = self.free.pop().expect("asked has_room before");
         let kept = self.free.len();
-        while let Some(position) = self.neighbour(range.first, range.blocks, range.epoch) {
-            let touched = self.pending.swap_remove(position);
-            let first = range.first.min(touched.header.first);
-            let end = touched.end().max(range.first + u64::from(range.blocks));
-            range.first = first;
-            range.blocks = (end - first) as u32;
+        let mut positions = self.positions(range.first, range.blocks);
+        while let Some(at) = self.neighbour(&positions, range.epoch) {
+            let touched = self.pending.swap_remove(at);
+            let own = touched.positions();
+            positions = positions.start.min(own.start)..positions.end.max(own.end);
             range.may_unmap &= touched.header.may_unmap;
             self.free.push(touched.number);
         }
+        range.first = positions.start;
+        range.blocks = (positions.end - positions.start) as u32;
         arena.publish_extent(number, &range);
         self.free[kept..].iter().for_each(|&taken_in| arena.free_extent(taken_in));
         self.pending.push(Pending { number, header: range, stage: Stage::Dirty });
@@ -155,28 +200,41 @@ impl Zeroes {
         self.pending.iter().filter(is_it).count() as u32
     }
 
-    /// The next range of this epoch to write out.
-    pub(crate) fn next_run(&mut self, epoch: u64) -> Option<ZeroRun> {
-        let is_it = |(_, pending): &(usize, &Pending)| {
-            pending.header.epoch == epoch && pending.stage == Stage::Dirty
-        };
-        let waiting = self.pending.iter().enumerate().filter(is_it);
-        let (position, next) = waiting.min_by_key(|(_, pending)| pending.header.first)?;
-        // Ranges that were to become one may both be found by recovery: one write of a block at a time.
-        let ExtentHeader { first, blocks, .. } = next.header;
-        let mut writing = self.pending.iter().filter(|other| other.stage == Stage::Writing);
-        if writing.any(|other| other.meets(first, blocks)) {
-            return None;
-        }
-        let next = &mut self.pending[position];
-        next.stage = Stage::Writing;
-        let ExtentHeader { first, blocks, may_unmap, .. } = next.header;
-        Some(ZeroRun { number: next.number, first, blocks, may_unmap })
+    /// The window of the first range of this epoch that waits to be written out.
+    pub(crate) fn next_window(&self, epoch: u64) -> Option<u64> {
+        let waiting = self.pending.iter().filter(|pending| pending.waits_in(epoch));
+        waiting.map(|pending| pending.header.first).min().map(|first| self.window_of(first))
     }
 
-    /// The range was written, or was not.
-    pub(crate) fn run_done(&mut self, run: &ZeroRun, written: bool) {
-        let pending = self.pending.iter_mut().find(|pending| pending.number == run.number);
+    /// The next range of this epoch that waits in a window, where none of its blocks is `held_back`: it is on its way
+    /// to the backing from now on.
+    pub(crate) fn take(
+        &mut self,
+        epoch: u64,
+        window: u64,
+        held_back: impl Fn(Range<u64>) -> bool,
+    ) -> Option<Taken> {
+        let at = self.pending.iter().position(|pending| {
+            pending.waits_in(epoch)
+                && self.window_of(pending.header.first) == window
+                && !self.is_beside_writing(&pending.positions())
+                && !self.blocks_at(&pending.positions()).any(&held_back)
+        })?;
+        let pending = &mut self.pending[at];
+        pending.stage = Stage::Writing;
+        let Pending { number, header: ExtentHeader { may_unmap, .. }, .. } = *pending;
+        Some(Taken { number, positions: pending.positions(), may_unmap })
+    }
+
+    /// Ranges that were to become one may both be found by recovery: one write of a block at a time.
+    fn is_beside_writing(&self, positions: &Range<u64>) -> bool {
+        let mut writing = self.pending.iter().filter(|other| other.stage == Stage::Writing);
+        writing.any(|other| other.meets(positions))
+    }
+
+    /// A range that was taken was written, or was not.
+    pub(crate) fn run_done(&mut self, number: u32, written: bool) {
+        let pending = self.pending.iter_mut().find(|pending| pending.number == number);
         let pending = pending.expect("a range in flight is pending");
         pending.stage = if written { Stage::Written } else { Stage::Dirty };
     }
@@ -210,22 +268,43 @@ impl Zeroes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::Geometry;
     use alloc::sync::Arc;
     use block::Memory;
 
+    /// Two shards of regions of 8 blocks; a window is 1024 positions. The tests are of the second shard, and of
+    /// the first, where positions are easily told.
+    const GEOMETRY: Geometry = Geometry {
+        slots: 8,
+        shards: 2,
+        region_blocks: 8,
+        extents: 4,
+        zeros_blocks: 2048,
+        ..Geometry::SMALLEST
+    };
+
     fn arena() -> Arena {
-        let geometry =
-            Geometry { slots: 8, shards: 2, region_blocks: 8, extents: 4, ..Geometry::default() };
-        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 16)));
-        Arena::over(memory, &geometry, 16)
+        let memory = Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, 16)));
+        Arena::over(memory, &GEOMETRY, 16)
+    }
+
+    fn zeroes() -> Zeroes {
+        Zeroes::new(1, &GEOMETRY)
+    }
+
+    /// A range at these positions of the second shard: of whole regions, or within one.
+    fn admit(zeroes: &mut Zeroes, arena: &Arena, range: ExtentHeader) {
+        let end = range.first + u64::from(range.blocks);
+        for blocks in zeroes.blocks_at(&(range.first..end)) {
+            let (first, blocks) = (blocks.start, (blocks.end - blocks.start) as u32);
+            zeroes.admit(arena, ExtentHeader { first, blocks, ..range });
+        }
     }
 
     fn range(first: u64, blocks: u32, epoch: u64) -> ExtentHeader {
         ExtentHeader { first, blocks, may_unmap: true, epoch, sequence: epoch }
     }
 
-    /// What the arena keeps of the places of a shard: first block and blocks.
+    /// What the arena keeps of the places of a shard: first position and blocks.
     fn kept(arena: &Arena) -> Vec<(u64, u32)> {
         let places = (4..8).filter_map(|number| arena.extent(number).expect("sound"));
         let mut kept: Vec<_> = places.map(|range| (range.first, range.blocks)).collect();
@@ -233,103 +312,103 @@ mod tests {
         kept
     }
 
+    fn take(zeroes: &mut Zeroes, epoch: u64) -> Option<Taken> {
+        let window = zeroes.next_window(epoch)?;
+        zeroes.take(epoch, window, |_| false)
+    }
+
     #[test]
     fn ranges_of_one_epoch_that_touch_are_one_and_others_stay_apart() {
         let arena = arena();
-        let mut zeroes = Zeroes::new(4..8);
+        let mut zeroes = zeroes();
         assert!(zeroes.is_empty() && zeroes.has_room());
-        zeroes.admit(&arena, range(10, 2, 5));
-        zeroes.admit(&arena, range(13, 2, 5));
+        admit(&mut zeroes, &arena, range(10, 2, 5));
+        admit(&mut zeroes, &arena, range(13, 2, 5));
         assert_eq!(kept(&arena), [(10, 2), (13, 2)]);
-        zeroes.admit(&arena, range(12, 1, 6));
+        admit(&mut zeroes, &arena, range(12, 1, 6));
         assert_eq!(zeroes.unwritten(5), 2);
-        zeroes.admit(&arena, ExtentHeader { may_unmap: false, ..range(12, 1, 5) });
+        admit(&mut zeroes, &arena, ExtentHeader { may_unmap: false, ..range(12, 1, 5) });
         assert_eq!(kept(&arena), [(10, 5), (12, 1)]);
         assert_eq!((zeroes.unwritten(5), zeroes.unwritten(6)), (1, 1));
         assert!(zeroes.has_room());
-        let covered = [9, 10, 12, 14, 15].map(|block| zeroes.covering(block));
+        let block = |position: u64| {
+            zeroes.blocks_at(&(position..position + 1)).next().expect("one position").start
+        };
+        let covered = [9, 10, 12, 14, 15].map(|position| zeroes.covering(block(position)));
         assert_eq!(covered, [None, Some(false), Some(false), Some(false), None]);
-        assert!(!zeroes.cover(9) && zeroes.cover(10) && zeroes.cover(14) && !zeroes.cover(15));
-        assert!(
-            !zeroes.meet(5, 5) && zeroes.meet(5, 6) && zeroes.meet(14, 9) && !zeroes.meet(15, 9)
-        );
-        zeroes.admit(&arena, range(40, 1, 6));
-        zeroes.admit(&arena, range(50, 1, 6));
+        let covered = [9, 10, 14, 15].map(|position| zeroes.cover(block(position)));
+        assert_eq!(covered, [false, true, true, false]);
+        assert!(!zeroes.meet(block(8), 2) && zeroes.meet(block(8), 3));
+        assert!(zeroes.meet(block(14), 2) && !zeroes.meet(block(15), 1));
+        admit(&mut zeroes, &arena, range(40, 1, 6));
+        admit(&mut zeroes, &arena, range(50, 1, 6));
         assert!(!zeroes.has_room());
-        assert_eq!(zeroes.covering(40), Some(true));
         assert_eq!(zeroes.discard(&arena), 5 + 1 + 1 + 1);
         assert!(zeroes.is_empty() && zeroes.has_room() && kept(&arena).is_empty());
     }
 
     #[test]
-    fn ranges_that_would_become_too_large_stay_apart() {
-        const HALF: u32 = (MERGED_BLOCKS_MAX / 2) as u32;
+    fn many_regions_are_one_range_in_each_window() {
         let arena = arena();
-        let mut zeroes = Zeroes::new(4..8);
-        zeroes.admit(&arena, range(0, HALF, 5));
-        zeroes.admit(&arena, range(HALF.into(), HALF, 5));
-        zeroes.admit(&arena, range(MERGED_BLOCKS_MAX, 1, 5));
-        // More than a request can name, had these become one.
-        zeroes.admit(&arena, range(MERGED_BLOCKS_MAX - 1, 1 << 29, 5));
-        let whole = MERGED_BLOCKS_MAX as u32;
-        assert_eq!(
-            kept(&arena),
-            [(0, whole), (MERGED_BLOCKS_MAX - 1, 1 << 29), (MERGED_BLOCKS_MAX, 1)]
-        );
-        // Where they overlap, one is written at a time.
-        let first = zeroes.next_run(5).expect("three wait");
-        assert_eq!((first.first, zeroes.next_run(5)), (0, None));
-        zeroes.run_done(&first, true);
-        assert_eq!(zeroes.next_run(5).map(|run| run.blocks), Some(1 << 29));
+        let mut zeroes = zeroes();
+        admit(&mut zeroes, &arena, range(1000, 1100, 5));
+        assert_eq!(kept(&arena), [(1000, 24), (1024, 1024), (2048, 52)]);
+        // Windows are taken in their order, and only what waits there.
+        for (window, first) in [(0, 1000), (1, 1024), (2, 2048)] {
+            assert_eq!(zeroes.next_window(5), Some(window));
+            let taken = take(&mut zeroes, 5).expect("three wait");
+            assert_eq!((taken.positions.start, take(&mut zeroes, 6)), (first, None));
+            assert_eq!(zeroes.take(5, window, |_| false), None);
+        }
+        assert_eq!(zeroes.next_window(5), None);
     }
 
     #[test]
-    fn ranges_are_written_in_order_tainted_and_released_by_their_epoch() {
+    fn ranges_are_written_tainted_and_released_by_their_epoch() {
         let arena = arena();
-        let mut zeroes = Zeroes::new(4..8);
-        zeroes.admit(&arena, range(30, 2, 5));
-        zeroes.admit(&arena, range(10, 2, 5));
-        zeroes.admit(&arena, range(20, 2, 6));
+        let mut zeroes = zeroes();
+        admit(&mut zeroes, &arena, range(30, 2, 5));
+        admit(&mut zeroes, &arena, range(10, 2, 5));
+        admit(&mut zeroes, &arena, range(20, 2, 6));
         assert!(!zeroes.is_writing());
-        let first = zeroes.next_run(5).expect("two wait");
-        assert_eq!((first.first, first.blocks, first.may_unmap), (10, 2, true));
+        assert_eq!(zeroes.take(5, 0, |_| true), None, "held back");
+        let first = take(&mut zeroes, 5).expect("two wait");
+        assert_eq!((first.positions.clone(), first.may_unmap), (30..32, true));
         assert!(zeroes.is_writing());
         assert_eq!(zeroes.unwritten(5), 2, "it is only under way");
-        zeroes.run_done(&first, false);
+        zeroes.run_done(first.number, false);
         assert!(!zeroes.is_writing());
-        assert_eq!(zeroes.next_run(5), Some(first), "once more");
-        zeroes.run_done(&first, true);
+        assert_eq!(take(&mut zeroes, 5), Some(first.clone()), "once more");
+        zeroes.run_done(first.number, true);
         assert_eq!((zeroes.unwritten(5), zeroes.taint()), (1, 1));
         assert_eq!((zeroes.unwritten(5), zeroes.taint()), (2, 0));
-        for first in [10, 30] {
-            let run = zeroes.next_run(5).expect("it waits");
-            assert_eq!(run.first, first);
-            zeroes.run_done(&run, true);
+        for _ in 0..2 {
+            let taken = take(&mut zeroes, 5).expect("it waits");
+            zeroes.run_done(taken.number, true);
         }
-        assert_eq!((zeroes.next_run(5), zeroes.unwritten(5)), (None, 0));
+        assert_eq!((take(&mut zeroes, 5), zeroes.unwritten(5)), (None, 0));
         zeroes.release(&arena, 6);
         assert_eq!(kept(&arena).len(), 3, "those of epoch 6 are not written");
         zeroes.release(&arena, 5);
         assert_eq!(kept(&arena), [(20, 2)]);
-        assert!(zeroes.cover(20) && !zeroes.cover(10) && zeroes.has_room());
+        assert!(zeroes.has_room());
     }
 
     #[test]
     fn of_ranges_that_overlap_one_is_written_at_a_time() {
-        let mut zeroes = Zeroes::new(4..8);
+        let mut zeroes = zeroes();
         // Killed while two became one: recovery finds all three.
         for (number, first, blocks) in [(4, 10, 4), (5, 10, 2), (6, 14, 2)] {
             zeroes.restore(number, range(first, blocks, 5));
         }
-        let first = zeroes.next_run(5).expect("three wait");
-        assert_eq!(first.first, 10);
-        assert_eq!(zeroes.next_run(5), None, "the other one that begins at 10 meets it");
-        zeroes.run_done(&first, true);
-        let second = zeroes.next_run(5).expect("two wait");
-        assert_eq!(second.first, 10);
-        let third = zeroes.next_run(5).expect("it meets neither");
-        assert_eq!(third.first, 14);
-        assert_eq!(zeroes.next_run(5), None);
+        let first = take(&mut zeroes, 5).expect("three wait");
+        assert_eq!(first.positions, 10..14);
+        let second = take(&mut zeroes, 5).expect("the one that does not meet it");
+        assert_eq!(second.positions, 14..16);
+        assert_eq!(take(&mut zeroes, 5), None, "the other one that begins at 10 meets it");
+        zeroes.run_done(first.number, true);
+        assert_eq!(take(&mut zeroes, 5).map(|taken| taken.positions), Some(10..12));
+        assert_eq!(take(&mut zeroes, 5), None);
         assert!(zeroes.has_room());
         zeroes.restore(7, range(30, 1, 5));
         assert!(!zeroes.has_room());

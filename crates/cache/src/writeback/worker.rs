@@ -8,8 +8,7 @@ use crate::backing::watchdog;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::request::{Cache, Handle};
-use crate::shard::zero_ranges::ZeroRun;
-use crate::shard::{Next, Run, Shard};
+use crate::shard::{Load, Next, Run, Shard, ZeroRun};
 use crate::shared::Shared;
 use crate::writeback::estimator::Foreground;
 use crate::writeback::{Writeback, flusher};
@@ -109,7 +108,7 @@ impl Handle {
 /// A worker: pulls runs from the shards, one at a time, while the window has room for it.
 async fn carry(handle: &Handle, member: usize) {
     let shared = &handle.shared;
-    let mut run = Run::new(&shared.arena, shared.geometry.run_blocks);
+    let mut load = Load::new(&shared.arena, shared.geometry.run_blocks);
     let mut pauses = Pauses::new();
     loop {
         let seen = shared.writeback.work.seen();
@@ -122,7 +121,7 @@ async fn carry(handle: &Handle, member: usize) {
         } else if let foreground = handle.foreground(now)
             && shared.writeback.estimator.may_begin(now, foreground)
         {
-            match carry_one(handle, member, &mut run, foreground).await {
+            match carry_one(handle, member, &mut load, foreground).await {
                 None => {}
                 Some(Ok(())) => {
                     pauses = Pauses::new();
@@ -150,7 +149,7 @@ async fn carry(handle: &Handle, member: usize) {
 async fn carry_one(
     handle: &Handle,
     member: usize,
-    run: &mut Run,
+    load: &mut Load,
     foreground: Foreground,
 ) -> Option<Result> {
     let shared = &handle.shared;
@@ -168,7 +167,7 @@ async fn carry_one(
             if shared.backing.health.must_not_send() {
                 return Next::Nothing;
             }
-            let next = shard.next_run(&shared.gauges, run, most);
+            let next = shard.next_run(&shared.gauges, load, most);
             entry.look_for_work(shard, &shared.gauges);
             next
         });
@@ -181,13 +180,14 @@ async fn carry_one(
                     .estimator
                     .blocks_begin(handle.lane.now(), shared.throttle.zeros_under_way());
                 handle.wake_worker();
-                return Some(carry_blocks(handle, number, run).await);
+                return Some(carry_blocks(handle, number, &load.blocks).await);
             }
-            Next::Zeros(range) => {
+            Next::Zeros => {
                 shared.throttle.zeros_begin();
                 shared.throttle.still_under_way(shared.writeback.estimator.in_flight());
                 handle.wake_worker();
-                let result = carry_zeros(handle, number, &range, run).await;
+                gather_zeros(handle, number, &mut load.zeros).await;
+                let result = carry_zeros(handle, &load.zeros).await;
                 shared.throttle.zeros_end();
                 shared.writeback.estimator.end_zeros(handle.lane.now());
                 return Some(result);
@@ -246,23 +246,45 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     result
 }
 
-async fn carry_zeros(handle: &Handle, entry: usize, range: &ZeroRun, run: &Run) -> Result {
+/// Adds to a run of zeros what the other shards have in the same window.
+async fn gather_zeros(handle: &Handle, begun: usize, run: &mut ZeroRun) {
+    let others = handle.shared.shards.iter().enumerate().filter(|(number, _)| *number != begun);
+    for (_, entry) in others.filter(|(_, entry)| entry.has_work.load(Ordering::SeqCst)) {
+        handle.lane.turn().await;
+        entry.shard.with(|shard| {
+            shard.add_zeros(run);
+            entry.look_for_work(shard, &handle.shared.gauges);
+        });
+    }
+    run.join();
+}
+
+async fn carry_zeros(handle: &Handle, run: &ZeroRun) -> Result {
     let shared = &handle.shared;
     handle.lane.charge(Cost::WriteOut, 1);
     let failures = shared.backing.health.flush_failures();
-    let mut result = Ok(());
-    for at in run.extents() {
-        let request = Request::Zero { at, fua: false, may_unmap: range.may_unmap };
+    let (mut result, mut all_sent) = (Ok(()), true);
+    for part in run.parts() {
+        // The shards were asked one after another, and the volume may have failed meanwhile.
+        all_sent = !shared.backing.health.must_not_send();
+        if !all_sent {
+            break;
+        }
+        let request = Request::Zero { at: part.at, fua: false, may_unmap: part.may_unmap };
         result = handle.ask_below(request).await;
         if result.is_err() {
             break;
         }
     }
-    let good = result.is_ok();
-    done(handle, entry, |shard, gauges| {
-        shard.zeros_done(gauges, range, good && shared.backing.health.has_kept(failures));
-    })
-    .await;
+    let good = result.is_ok() && all_sent;
+    for number in 0..shared.shards.len() {
+        if run.has_some_of(shared.geometry.ranges_of(number as u32)) {
+            done(handle, number, |shard, gauges| {
+                shard.zeros_done(gauges, run, good && shared.backing.health.has_kept(failures));
+            })
+            .await;
+        }
+    }
     result
 }
 

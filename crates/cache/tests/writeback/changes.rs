@@ -110,6 +110,30 @@ fn zeros_take_the_place_of_what_is_dirty_at_once() {
     assert_eq!((scene.counters().zeroes_written, scene.counters().blocks_written), (1, 0));
 }
 
+#[test]
+fn zeros_of_many_regions_are_one_request_whatever_the_number_of_shards() {
+    for shards in [1, 2, 8] {
+        let mut scene = scene_of(settings(), shards);
+        let zeros = |first: u64, blocks: u32| {
+            let at = Extent::new(first * 8, blocks * 8);
+            Request::Zero { at, fua: false, may_unmap: false }
+        };
+        assert_eq!(scene.ask(zeros(10, 2000)), Ok(()));
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        assert_eq!(scene.counters().zeroes_written, 1, "{shards} shards");
+        // What is newer divides them, and is written after them.
+        assert_eq!(scene.ask(zeros(10, 2000)), Ok(()));
+        assert_eq!(scene.ask(write(777, false)), Ok(()));
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        let counters = scene.counters();
+        assert_eq!(
+            (counters.zeroes_written, counters.blocks_written),
+            (1 + 2, 1),
+            "{shards} shards"
+        );
+    }
+}
+
 /// A scene in which whatever the workers begin with gets no answer: four dirty blocks are the most.
 fn stuck() -> Scene {
     let settings =

@@ -45,7 +45,8 @@ const LIVE_AT: usize = 112;
 const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
 /// A header has 40 bits for a block's number: no volume is larger.
-const SECTORS_MAX: u64 = (BLOCK_SECTORS as u64) << 40;
+pub(crate) const BLOCKS_MAX: u64 = 1 << 40;
+const SECTORS_MAX: u64 = BLOCK_SECTORS as u64 * BLOCKS_MAX;
 
 /// Why a memory cannot be taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,7 +191,7 @@ impl Arena {
             && (1..=geometry.slots_max()).contains(&live)
             && live.is_multiple_of(geometry.shards);
         let slots = match geometry.format {
-            Format::Three if is_sound => live,
+            Format::Three | Format::Four if is_sound => live,
             _ => geometry.slots_max(),
         };
         Geometry { slots, slots_spare: geometry.slots_max() - slots, ..*geometry }

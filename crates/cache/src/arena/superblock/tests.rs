@@ -129,16 +129,18 @@ fn the_words_are_as_the_picture_says() {
     let words: [u64; 16] =
         core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Relaxed));
     let fixed =
-        [u64::from_le_bytes(*b"overdrv\x01"), 3 << 32 | 16, 8, 2 << 32 | 8, 3, 64, 7, 0x12bb];
+        [u64::from_le_bytes(*b"overdrv\x01"), 4 << 32 | 16, 8, 2 << 32 | 8, 3, 64, 7, 0x1e10];
     assert_eq!(words[..8], fixed);
     assert_eq!(words[8..], [9, 2, 3, 2, 2, 8, !8 << 32 | 8, 0]);
-    let former = Geometry { format: Format::Two, ..geometry };
-    arena.adopt(&former, 64, 7);
-    let words: [u64; 8] =
-        core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Relaxed));
-    let fixed =
-        [u64::from_le_bytes(*b"overdrv\x01"), 2 << 32 | 16, 8, 2 << 32 | 8, 3, 64, 7, 0xc698];
-    assert_eq!(words, fixed);
+    for (format, checksum) in [(Format::Two, 0xc698), (Format::Three, 0x12bb)] {
+        let former = Geometry { format, ..geometry };
+        arena.adopt(&former, 64, 7);
+        let words: [u64; 8] =
+            core::array::from_fn(|index| memory.word(index * 8).load(Ordering::Relaxed));
+        let magic = u64::from_le_bytes(*b"overdrv\x01");
+        let kind = (format as u64) << 32 | 16;
+        assert_eq!(words, [magic, kind, 8, 2 << 32 | 8, 3, 64, 7, checksum]);
+    }
 }
 
 #[test]

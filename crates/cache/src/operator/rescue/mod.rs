@@ -23,10 +23,11 @@ mod tests;
 use crate::BLOCK_SECTORS;
 use crate::arena::superblock::Unrecoverable;
 use crate::arena::superblock::{Condition, Found};
-use crate::arena::{Arena, Header};
+use crate::arena::{Arena, ExtentHeader, Header};
 use crate::blocks::bits;
 use crate::geometry::Geometry;
 use crate::recovery::{Cover, RecoveredEpochs, merge};
+use crate::spread::Spread;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::Memory;
@@ -99,34 +100,49 @@ impl Rescue {
             return Ok(rescue);
         }
         let recovered_epochs = RecoveredEpochs::find(&rescue.arena, &geometry);
-        let cover = rescue.find_zeros(&recovered_epochs, geometry.ranges_max());
+        let cover = rescue.find_zeros(&recovered_epochs, &geometry);
         rescue.find_versions(&recovered_epochs, &geometry, &cover);
         Ok(rescue)
     }
 
-    /// Collects the ranges; returns them by their epochs, too.
-    fn find_zeros(&mut self, recovered_epochs: &RecoveredEpochs, ranges_max: u32) -> Cover {
-        let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
+    /// Collects the ranges, as blocks; returns them by their epochs, too.
+    fn find_zeros(&mut self, recovered_epochs: &RecoveredEpochs, geometry: &Geometry) -> Cover {
+        let spread = Spread::of(geometry);
         let durable = self.arena.durable();
         let mut cover = Cover::default();
-        for number in 0..ranges_max {
-            match self.arena.extent(number) {
-                Ok(Some(range)) if !durable.cover(range.epoch as u16) => {
-                    let end = range.first.saturating_add(range.blocks.into()).min(end_of_volume);
-                    let blocks = range.first..end;
-                    if blocks.is_empty() {
-                        continue;
+        for shard in 0..geometry.shards {
+            for number in geometry.ranges_of(shard) {
+                match self.arena.extent(number) {
+                    Ok(Some(range)) if !durable.cover(range.epoch as u16) => {
+                        let epoch = recovered_epochs.number(range.epoch as u16);
+                        for blocks in self.blocks_of(&spread, shard, &range) {
+                            cover.add(epoch, blocks.clone());
+                            self.zeros.push(blocks);
+                        }
                     }
-                    cover.add(recovered_epochs.number(range.epoch as u16), blocks.clone());
-                    self.zeros.push(blocks);
+                    Ok(_) => {}
+                    Err(()) => self.rejected += 1,
                 }
-                Ok(_) => {}
-                Err(()) => self.rejected += 1,
             }
         }
         merge(&mut self.zeros);
         cover.sort();
         cover
+    }
+
+    /// The blocks of a range, as far as the volume has them.
+    fn blocks_of(
+        &self,
+        spread: &Spread,
+        shard: u32,
+        range: &ExtentHeader,
+    ) -> impl Iterator<Item = Range<u64>> + use<> {
+        let end_of_volume = self.sectors.div_ceil(u64::from(BLOCK_SECTORS));
+        // No block stands further from the start in its shard than in the volume.
+        let end = (range.first + u64::from(range.blocks)).min(end_of_volume);
+        let stretches = spread.blocks_at(shard, range.first..end);
+        let cut = move |blocks: Range<u64>| blocks.start..blocks.end.min(end_of_volume);
+        stretches.map(cut).filter(|blocks| !blocks.is_empty())
     }
 
     /// Collects the newest version of every block in each epoch, unless a range overtakes it.

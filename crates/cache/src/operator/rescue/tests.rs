@@ -18,11 +18,16 @@ type Piece = (u64, u64, Option<u32>);
 
 /// An arena whose open epoch is `epoch`.
 fn fixture(sectors: u64, epoch: u64) -> Fixture {
+    fixture_of(1, sectors, epoch)
+}
+
+/// The same of several shards.
+fn fixture_of(shards: u32, sectors: u64, epoch: u64) -> Fixture {
     let geometry = Geometry {
         slots: 16,
-        shards: 2,
+        shards,
         region_blocks: 8,
-        extents: 2,
+        extents: 4 / shards,
         fills: 2,
         run_blocks: 8,
         slice_blocks: 256,
@@ -102,6 +107,36 @@ fn within_an_epoch_a_slot_is_newer_than_any_range_and_an_open_range_overtakes_a_
     ];
     assert_eq!(fixture.pieces(), expected);
     assert_eq!(fixture.rescue().rescued_sectors(), 200);
+}
+
+#[test]
+fn a_range_of_positions_is_zeros_in_every_region_of_its_shard() {
+    // Rows of two regions of 8 blocks: the shards have 0 and 1, 3 and 2, 4 and 5, in their orders.
+    let fixture = fixture_of(2, 800, 9);
+    fixture.zeros(0, 4, 16, 9);
+    fixture.slot(0, 26, 9, 1);
+    fixture.slot(1, 33, 8, 1);
+    fixture.slot(2, 16, 8, 1);
+    let expected = [
+        (32, 32, None),
+        (128, 8, Some(2)),
+        (192, 16, None),
+        (208, 8, Some(0)),
+        (216, 40, None),
+        (256, 32, None),
+    ];
+    let joined = |pieces: Vec<Piece>| {
+        pieces.into_iter().fold(Vec::<Piece>::new(), |mut all, (first, sectors, slot)| {
+            match all.last_mut() {
+                Some((before, count, None)) if slot.is_none() && *before + *count == first => {
+                    *count += sectors;
+                }
+                _ => all.push((first, sectors, slot)),
+            }
+            all
+        })
+    };
+    assert_eq!(joined(fixture.pieces()), joined(expected.to_vec()));
 }
 
 #[test]

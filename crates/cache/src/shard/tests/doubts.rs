@@ -19,7 +19,7 @@ const GEOMETRY: Geometry = Geometry {
 /// A volume of one shard, of which the test is worker, commit and backing.
 struct Scene {
     shared: Arc<Shared>,
-    run: Run,
+    load: Load,
 }
 
 impl Scene {
@@ -39,8 +39,8 @@ impl Scene {
         let memory = Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)));
         let shared = Shared::new(ram.limits(), GEOMETRY, settings, 7, memory).expect("fresh");
         shared.gauges.early.store(true, Ordering::SeqCst);
-        let run = Run::new(&shared.arena, GEOMETRY.run_blocks);
-        Scene { shared, run }
+        let load = Load::new(&shared.arena, GEOMETRY.run_blocks);
+        Scene { shared, load }
     }
 
     fn shard<T>(&self, section: impl FnOnce(&mut Shard, &Gauges) -> T) -> T {
@@ -75,10 +75,10 @@ impl Scene {
 
     /// Everything that may be written out is.
     fn write_out(&mut self) {
-        let Scene { shared, run } = self;
+        let Scene { shared, load } = self;
         shared.shards[0].shard.peek(|shard| {
-            while matches!(shard.next_run(&shared.gauges, run, 8), Next::Blocks) {
-                shard.run_done(&shared.gauges, run, true);
+            while matches!(shard.next_run(&shared.gauges, load, 8), Next::Blocks) {
+                shard.run_done(&shared.gauges, &load.blocks, true);
             }
         });
     }
