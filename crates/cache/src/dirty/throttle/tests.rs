@@ -175,6 +175,7 @@ fn no_writer_waits_for_zeros_alone() {
     throttle.work_begins();
     throttle.zeros_begin();
     throttle.zeros_begin();
+    assert_eq!(throttle.zeros_under_way(), 2);
     throttle.zeros_end();
     assert_eq!(throttle.zeros_under_way(), 1);
     throttle.still_under_way(2);
