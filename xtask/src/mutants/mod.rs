@@ -56,10 +56,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "pacing",
         &[
-            "cache/src/writeback/estimator.rs",
+            "cache/src/writeback/estimator/mod.rs",
             "cache/src/dirty/limits.rs",
             "cache/src/dirty/level.rs",
-            "cache/src/dirty/throttle.rs",
+            "cache/src/dirty/throttle/mod.rs",
             "cache/src/operator/reconfigure.rs",
         ],
     ),

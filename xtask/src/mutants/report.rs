@@ -37,9 +37,10 @@ pub(crate) struct Sum {
 impl Sum {
     fn add(&mut self, fate: &Fate) {
         match fate {
-            // The laboratory is one, however long it took.
+            // The laboratory is one, however long it took, and so are unit tests, of whatever crate.
             Fate::Killed(by) => {
-                let test = by.split(" for ").next().unwrap_or(by).to_owned();
+                let test = by.split(" for ").next().unwrap_or(by);
+                let test = test.split(" of ").next().unwrap_or(test).to_owned();
                 *self.by.entry(test).or_default() += 1;
             }
             Fate::TimedOut(_) => self.timed_out += 1,
@@ -221,6 +222,17 @@ mod tests {
         let (file, replacement) = ("a.rs".to_owned(), "<=".to_owned());
         let key = format!("a.rs: {what}: line {id}");
         Mutant { id, file, genre: Genre::BinaryOperator, at, replacement, what, key }
+    }
+
+    #[test]
+    fn what_kills_is_counted_by_its_kind() {
+        let mut sum = Sum::default();
+        for by in ["unit tests of cache", "unit tests of policy", "model", "laboratory for 2 s"] {
+            sum.add(&Fate::Killed(by.to_owned()));
+        }
+        let line = sum.line("a.rs");
+        let numbers: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(numbers, ["a.rs", "4", "0", "0", "0", "2", "1", "1", "0", "0", "100.0"]);
     }
 
     #[test]

@@ -205,4 +205,93 @@ mod tests {
         }
         assert!(open < 8000 - 8000 / 20, "{open}");
     }
+
+    #[test]
+    fn a_level_counts_what_other_changes_may_take_as_taken() {
+        let gauges = Gauges::new(1);
+        gauges.open.store(10, Ordering::SeqCst);
+        gauges.dirty.store(30, Ordering::SeqCst);
+        gauges.remaining.store(7, Ordering::SeqCst);
+        let max = DirtyLimits { dirty: 1600, debt: 1600, open: 700 };
+        let level = |closing, closed| Level { open: 13, debt: 20, dirty: 33, max, closing, closed };
+        assert_eq!(Level::of(&gauges, 1600, 3), level(0, 0));
+        // Of one closed epoch it is known what is left to write; of several all counts that is dirty.
+        gauges.closed.store(1, Ordering::SeqCst);
+        assert_eq!(Level::of(&gauges, 1600, 3), level(7, 1));
+        gauges.closed.store(2, Ordering::SeqCst);
+        assert_eq!(Level::of(&gauges, 1600, 3), level(20, 2));
+    }
+
+    #[test]
+    fn there_is_room_up_to_each_limit_and_no_further() {
+        let full = Level { open: 7990, debt: 15_990, dirty: 15_990, ..EMPTY };
+        assert!(full.has_room_for(10) && !full.has_room_for(11));
+        let open = Level { open: 7991, ..full };
+        assert!(!open.has_room_for(10) && open.has_room_behind(10), "behind, the epoch is another");
+        for level in [Level { debt: 15_991, ..full }, Level { dirty: 15_991, ..full }] {
+            assert!(!level.has_room_for(10) && !level.has_room_behind(10));
+            assert!(level.has_room_for(9) && level.has_room_behind(9));
+        }
+    }
+
+    #[test]
+    fn it_is_filling_in_the_last_eighth_of_any_limit_and_has_room_again_below_the_last_quarter() {
+        let open = |open| Level { open, ..EMPTY };
+        let debt = |debt| Level { debt, ..EMPTY };
+        let dirty = |dirty| Level { dirty, ..EMPTY };
+        assert!(!open(7000).is_filling() && open(7001).is_filling() && open(7001).is_pressed());
+        assert!(!debt(14_000).is_filling() && debt(14_001).is_filling());
+        assert!(!dirty(14_000).is_filling() && dirty(14_001).is_filling());
+        assert!(open(6000).has_room_again() && !open(6001).has_room_again());
+        assert!(debt(12_000).has_room_again() && !debt(12_001).has_room_again());
+        assert!(dirty(12_000).has_room_again() && !dirty(12_001).has_room_again());
+    }
+
+    #[test]
+    fn while_an_epoch_is_written_out_it_is_pressed_from_three_quarters_of_the_room_on() {
+        let level = |open, closing| Level { open, dirty: open, closing, closed: 1, ..EMPTY };
+        assert!(!level(3000, 3000).is_pressed() && level(3000, 3001).is_pressed());
+        assert!(level(6000, 1).is_pressed() && !level(6500, 0).is_pressed());
+        // What is closed, written or not, takes room: of 4000 blocks 3000 are three quarters.
+        let held = |open| Level { dirty: open + 12_000, ..level(open, 1000) };
+        assert!(!held(2000).is_pressed() && held(2001).is_pressed());
+        let more = Level { dirty: 20_000, ..level(1, 1) };
+        assert!(more.is_pressed(), "there is no room at all");
+    }
+
+    #[test]
+    fn the_price_of_filling_follows_the_limit_that_is_nearest() {
+        assert_eq!([0, 1, 512, 1023, 1024, 2000].map(filling)[..3], [0, 1, 1022]);
+        assert_eq!([1023, 1024].map(filling), [523_776, ONE * ONE]);
+        let used = [6999, 7000, 7001, 7500, 8000, 9000].map(|level| used_of_last(level, 8000));
+        assert_eq!(used, [0, 0, 1, 512, 1024, 1024]);
+        assert_eq!(used_of_last(7, 7), 0, "there is no last eighth");
+        let levels = [
+            Level { open: 7500, debt: 14_500, dirty: 14_500, ..EMPTY },
+            Level { open: 7250, debt: 15_000, dirty: 14_500, ..EMPTY },
+            Level { open: 7250, debt: 14_500, dirty: 15_000, ..EMPTY },
+        ];
+        for level in levels {
+            assert_eq!((level.filling(), level.price(1000)), (1022, 1022));
+        }
+    }
+
+    #[test]
+    fn while_an_epoch_is_written_out_the_price_is_what_is_left_to_write_by_what_is_left_of_the_room()
+     {
+        // 7500 of the room can be used, 2500 are: 4000 are spread over 5000. Half of the way into the price is gone.
+        let level =
+            Level { open: 2500, debt: 6500, dirty: 6500, closing: 4000, closed: 1, ..EMPTY };
+        assert_eq!(level.price(0), 819 / 2);
+        assert_eq!(Level { closing: 4500, ..level }.price(0), 921);
+        assert_eq!(Level { closing: 3500, ..level }.price(0), 0);
+        // A flush counts beyond the reserve, one for each epoch.
+        assert_eq!((level.price(500), level.price(1500)), (819 / 2, ONE));
+        assert_eq!(Level { closed: 2, ..level }.price(750), ONE);
+        // Two at most, also where no room is left.
+        assert_eq!(Level { closing: 12_000, ..level }.price(0), 2 * ONE);
+        assert_eq!(Level { open: 7500, dirty: 12_000, ..level }.price(0), 2 * ONE);
+        // The debt may be nearer to its limit.
+        assert_eq!(Level { debt: 15_000, ..level }.price(0), 1022);
+    }
 }

@@ -214,4 +214,20 @@ mod tests {
     fn a_sixteenth_of_the_slots_is_kept_for_reading() {
         assert_eq!((dirty_slots_max(1600), dirty_slots_max(15), dirty_slots_max(1)), (1500, 14, 0));
     }
+
+    #[test]
+    fn a_block_takes_its_share_of_a_second() {
+        assert_eq!(
+            [1000, 3, 2_000_000_000].map(|rate| Pace::new(rate, 0).block_ns()),
+            [1_000_000, 333_333_333, 1]
+        );
+    }
+
+    #[test]
+    fn what_does_not_divide_by_sixteen_is_rounded_up_for_the_open_epoch() {
+        assert_eq!(
+            [1600, 1601, 1607, 1615].map(|dirty| DirtyLimits::new(dirty, u32::MAX).open),
+            [700, 701, 704, 707]
+        );
+    }
 }

@@ -137,3 +137,91 @@ impl Cache {
         shared.wake_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn before() -> Settings {
+        Settings {
+            write: WriteMode::Back,
+            durability: Durability::Flush,
+            dirty_blocks_max: 1000,
+            dirty_age_ns: 5000,
+            flush_target_ns: 300,
+            ..Settings::default()
+        }
+    }
+
+    /// What is in force meanwhile, and whether everything from before is made durable.
+    fn meanwhile(before: Settings, after: Settings) -> (Settings, bool) {
+        let switch = Switch::new(before, after);
+        assert_eq!((switch.before, switch.after), (before, after));
+        (switch.meanwhile, switch.drains)
+    }
+
+    #[test]
+    fn where_nothing_becomes_stricter_nothing_changes_before_the_end_and_nothing_drains() {
+        let before = before();
+        assert_eq!(meanwhile(before, before), (before, false));
+        let laxer = Settings { dirty_blocks_max: 1001, dirty_age_ns: 5001, ..before };
+        assert_eq!(meanwhile(before, laxer), (before, false));
+        for target in [0, 301] {
+            let laxer = Settings { flush_target_ns: target, ..before };
+            assert_eq!(meanwhile(before, laxer), (before, false));
+        }
+        let other = Settings { write: WriteMode::BackNow, absorb_blocks_max: 3, ..before };
+        assert_eq!(meanwhile(before, other), (before, false), "both absorb");
+    }
+
+    #[test]
+    fn each_stricter_limit_is_in_force_before_everything_from_before_is_made_durable() {
+        let before = before();
+        let changes = [
+            Settings { dirty_blocks_max: 999, ..before },
+            Settings { dirty_age_ns: 4999, ..before },
+            Settings { flush_target_ns: 299, ..before },
+        ];
+        for after in changes {
+            assert_eq!(meanwhile(before, after), (after, true));
+        }
+        let without = Settings { flush_target_ns: 0, ..before };
+        assert_eq!(meanwhile(without, before), (before, true), "any target is stricter than none");
+        let targets = [(0, 0), (0, 5), (5, 0), (5, 7), (7, 5)];
+        assert_eq!(targets.map(|(one, two)| stricter(one, two)), [0, 5, 5, 5, 5]);
+    }
+
+    #[test]
+    fn what_stops_absorbing_does_so_before_and_what_begins_to_absorb_does_so_after() {
+        use WriteMode::{Back, BackNow, None, Through};
+        let with = |write| Settings { write, ..before() };
+        for absorbs in [Back, BackNow] {
+            for passes in [Through, None] {
+                assert_eq!(meanwhile(with(absorbs), with(passes)), (with(passes), true));
+                assert_eq!(meanwhile(with(passes), with(absorbs)), (with(passes), false));
+            }
+        }
+        assert_eq!(meanwhile(with(Through), with(None)), (with(Through), false));
+    }
+
+    #[test]
+    fn of_two_meanings_of_a_flush_the_stronger_one_holds_until_everything_is_durable() {
+        use Durability::{Flush, Ordered, Scratch};
+        let with = |durability| Settings { durability, ..before() };
+        // From, to, what holds meanwhile, and whether what is closed goes before what passes.
+        let cases = [
+            (Scratch, Ordered, Ordered, true),
+            (Scratch, Flush, Flush, false),
+            (Ordered, Scratch, Ordered, true),
+            (Ordered, Flush, Flush, false),
+            (Flush, Scratch, Flush, false),
+            (Flush, Ordered, Flush, true),
+        ];
+        for (from, to, holds, order) in cases {
+            assert_eq!(meanwhile(with(from), with(to)), (with(holds), true), "{from:?} to {to:?}");
+            let switch = Switch::new(with(from), with(to));
+            assert_eq!(switch.wants_order(), order, "{from:?} to {to:?}");
+        }
+        assert!(Switch::new(with(Ordered), with(Ordered)).wants_order());
+    }
+}

@@ -104,12 +104,8 @@ async fn flush_until_well(handle: &Handle) -> bool {
 
 /// Flushes the backing, or pauses, each time for longer, if it has failed.
 async fn flush_or_pause(handle: &Handle, pauses: &mut Pauses) -> bool {
-    let begun = handle.lane.now();
     match flush_backing(handle).await {
-        Ok(()) => {
-            handle.shared.writeback.estimator.flushed(handle.lane.now() - begun);
-            true
-        }
+        Ok(()) => true,
         Err(error) => {
             flush_failed(handle, error).await;
             pauses.pause(&handle.lane).await;
@@ -188,8 +184,13 @@ async fn flush_backing(handle: &Handle) -> Result {
     match shared.backing.health.begin_flush(handle.below.limits().flush_needed) {
         None => Ok(()),
         Some(begun) => {
+            let begun_ns = handle.lane.now();
             let result = handle.flush_below().await;
-            shared.backing.health.end_flush(begun, result)
+            let result = shared.backing.health.end_flush(begun, result);
+            if result.is_ok() {
+                shared.writeback.estimator.flushed(handle.lane.now() - begun_ns);
+            }
+            result
         }
     }
 }

@@ -209,3 +209,13 @@ fn up_to_its_limit_the_buffer_takes_everything_and_nothing_beyond() {
     scene.pass_ns(1000);
     assert_eq!((scene.shared.dirty_blocks(), scene.counters().writes_through - passes), (32, 1));
 }
+
+#[test]
+fn a_flush_that_finds_nothing_to_flush_tells_nothing_of_how_long_one_takes() {
+    let mut scene = scene(settings());
+    scene.fill(1);
+    for _ in 0..8 {
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+    }
+    assert_eq!(scene.counters().flush_predicted_ns, MS);
+}

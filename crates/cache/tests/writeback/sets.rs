@@ -95,3 +95,43 @@ fn a_limit_holds_when_it_is_set_also_for_what_was_taken_over() {
     assert_eq!(scene.set(limit), Ok(()));
     assert!(scene.shared.dirty_blocks() <= 4, "{}", scene.shared.dirty_blocks());
 }
+
+#[test]
+fn what_is_just_as_much_as_a_limit_allows_is_not_written_out_when_it_is_set() {
+    let memory = fresh();
+    let mut before = scene_over(settings(), 1, memory.clone());
+    before.fill(4);
+    drop(before);
+    let mut scene = scene_over(Settings { dirty_blocks_max: 4, ..settings() }, 1, memory);
+    scene.state.times.set(Times { write: 10 * MS, ..Times::default() });
+    let limit = Changes { dirty_blocks_max: Some(4), ..Changes::default() };
+    assert_eq!(scene.set(limit), Ok(()));
+    assert_eq!(scene.shared.dirty_blocks(), 4);
+}
+
+#[test]
+fn what_may_wait_follows_the_flush_target_or_in_ordered_mode_the_dirty_age() {
+    let mut scene = scene(Settings { flush_target_ns: 100 * MS, ..settings() });
+    scene.state.times.set(Times { flush: 0, ..Times::default() });
+    // 12 800 blocks a second, as is assumed: 1 280 in a tenth of one, and more than the settings allow in two.
+    assert_eq!(scene.counters().allowance_blocks, 1280);
+    let durability = |durability| Changes { durability: Some(durability), ..Changes::default() };
+    assert_eq!(scene.set(durability(Durability::Ordered)), Ok(()));
+    assert_eq!(scene.counters().allowance_blocks, 8192);
+    assert_eq!(scene.set(durability(Durability::Flush)), Ok(()));
+    assert_eq!(scene.counters().allowance_blocks, 1280);
+}
+
+#[test]
+fn no_order_begins_when_settings_change_during_a_flush() {
+    let mut scene = scene(Settings { flush_target_ns: 100 * MS, ..settings() });
+    scene.fill(10);
+    scene.state.hangs.set(Some(|request| matches!(request, Request::Flush)));
+    let flush = scene.begin(Request::Flush);
+    scene.pass_ns(100 * MS);
+    assert!(flush.borrow().is_none());
+    let age = Changes { dirty_age_ns: Some(3000 * MS), ..Changes::default() };
+    assert_eq!(scene.set(age), Ok(()));
+    let counters = scene.counters();
+    assert_eq!((counters.epochs_closed, counters.allowance_blocks), (1, 1280));
+}
