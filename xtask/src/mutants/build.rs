@@ -283,7 +283,8 @@ fn place() -> anyhow::Result<PathBuf> {
     Ok(place)
 }
 
-/// Copies what differs, but for `own`, so that cargo builds only that again. What is gone here stays there.
+/// Copies what differs, but for `own`, so that cargo builds only that again, and removes what is gone: a module that has
+/// moved would else be there twice.
 fn copy_tree(from: &Path, to: &Path, own: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -296,6 +297,22 @@ fn copy_tree(from: &Path, to: &Path, own: &BTreeSet<PathBuf>) -> anyhow::Result<
             write_if_new(&to, &fs::read(entry.path())?)?;
         }
     }
+    remove_gone(from, to)
+}
+
+/// Removes what lies in a folder of the copy and not in the one that it is made of.
+fn remove_gone(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(to).with_context(|| format!("cannot read {}", to.display()))? {
+        let entry = entry?;
+        if from.join(entry.file_name()).exists() {
+            continue;
+        }
+        let removed = match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path()),
+            false => fs::remove_file(entry.path()),
+        };
+        removed.with_context(|| format!("cannot remove {}", entry.path().display()))?;
+    }
     Ok(())
 }
 
@@ -304,4 +321,28 @@ fn write_if_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         return Ok(());
     }
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_gone_goes_from_the_copy_too() {
+        let place = tempfile::tempdir().expect("room for a few files");
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        let put = |name: &str| {
+            let path = from.join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("ours");
+            fs::write(path, name).expect("ours");
+        };
+        put("room/one.rs");
+        put("two.rs");
+        copy_tree(&from, &to, &BTreeSet::new()).expect("it is copied");
+        fs::remove_dir_all(from.join("room")).expect("ours");
+        put("room.rs");
+        copy_tree(&from, &to, &BTreeSet::new()).expect("it is copied again");
+        assert!(to.join("room.rs").is_file() && to.join("two.rs").is_file());
+        assert!(!to.join("room").exists());
+    }
 }
