@@ -57,8 +57,8 @@ pub struct Geometry {
     pub region_blocks: u32,
     /// Pending zeroed ranges that a shard can hold.
     pub extents: u32,
-    /// Blocks in the largest write of zeros, where no former format has made larger ranges. A multiple of a row of
-    /// regions: of `shards * region_blocks`.
+    /// Blocks in a shard's largest range of zeros, where no former format has made a larger one. A multiple of
+    /// `region_blocks`.
     pub zeros_blocks: u32,
     /// Reads of the backing that a shard can have in flight.
     pub fills: u32,

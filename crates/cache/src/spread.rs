@@ -114,15 +114,10 @@ impl Spread {
         }
     }
 
-    /// So many blocks of the volume are so many positions of each shard: whole regions, at least one.
-    pub(crate) fn positions_in(&self, blocks: u32) -> u64 {
-        match self.format {
-            Format::Two | Format::Three => blocks.into(),
-            Format::Four => {
-                let rows = u64::from(blocks) >> self.row_shift >> self.region_shift;
-                rows.max(1) << self.region_shift
-            }
-        }
+    /// These positions, up to the borders of their regions: where those of other shards may touch them.
+    pub(crate) fn whole_regions(&self, positions: &Range<u64>) -> Range<u64> {
+        let region = self.last_of_region() + 1;
+        positions.start / region * region..positions.end.next_multiple_of(region)
     }
 
     /// The number that the last block of a region has in it.
@@ -215,7 +210,8 @@ mod tests {
             assert_eq!(cut.into_iter().flatten().collect::<Vec<u64>>(), blocks[3..9]);
             assert_eq!(spread.blocks_at(shard as u32, 5..5).count(), 0);
         }
-        assert_eq!([1, 16, 31, 32].map(|blocks| spread.positions_in(blocks)), [4, 4, 4, 8]);
+        assert_eq!(spread.whole_regions(&(5..9)), 4..12);
+        assert_eq!(spread.whole_regions(&(4..8)), 4..8);
     }
 
     #[test]

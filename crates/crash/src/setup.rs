@@ -26,7 +26,7 @@ pub struct EngineSetup {
     pub region_blocks: u32,
     /// Zero extents that a shard can hold.
     pub extents: u32,
-    /// Blocks in the largest write of zeros.
+    /// Blocks in a shard's largest range of zeros.
     pub zeros_blocks: u32,
     /// Fills that a shard can have under way.
     pub fills: u32,
@@ -374,7 +374,7 @@ impl Dice {
         let engine = &mut setup.engine;
         engine.shards = self.pick(&[2, 4, 4]);
         engine.region_blocks = self.pick(&[1, 1, 2]);
-        engine.zeros_blocks = engine.shards * engine.region_blocks * self.pick(&[1, 2, 8]);
+        engine.zeros_blocks = engine.region_blocks * self.pick(&[1, 2, 8]);
         engine.slots = engine.slots.max(16);
         if self.0.one_in(3) {
             engine.format = Format::Three;

@@ -5,8 +5,8 @@
 //! That is why ranges of one epoch may be merged, and are written out before its slots.
 //!
 //! Ranges are ranges of positions ([`Spread`]), so that one of many regions is one in each shard. None is made that
-//! crosses the border of a *window*: a stretch of the volume that is written out together, with what the other
-//! shards have of it (`zero_writeback.rs`).
+//! crosses the border of a *window*, so that those of all shards have the same borders. They are written out together
+//! (`zero_writeback.rs`).
 
 use crate::arena::{Arena, ExtentHeader};
 use crate::geometry::Geometry;
@@ -67,12 +67,12 @@ pub(crate) struct Zeroes {
 impl Zeroes {
     /// Of the shard of this number.
     pub(crate) fn new(shard: u32, geometry: &Geometry) -> Zeroes {
+        assert!(geometry.zeros_blocks.is_multiple_of(geometry.region_blocks), "{geometry:?}");
         let numbers = geometry.ranges_of(shard);
-        let spread = Spread::of(geometry);
         Zeroes {
             shard,
-            spread,
-            window: spread.positions_in(geometry.zeros_blocks),
+            spread: Spread::of(geometry),
+            window: geometry.zeros_blocks.into(),
             pending: Vec::with_capacity(numbers.len()),
             free: numbers.clone().rev().collect(),
             numbers,
@@ -90,6 +90,11 @@ impl Zeroes {
         positions: &Range<u64>,
     ) -> impl Iterator<Item = Range<u64>> + use<> {
         self.spread.blocks_at(self.shard, positions.clone())
+    }
+
+    /// These positions, up to the borders of their regions.
+    pub(crate) fn whole_regions(&self, positions: &Range<u64>) -> Range<u64> {
+        self.spread.whole_regions(positions)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -200,30 +205,39 @@ impl Zeroes {
         self.pending.iter().filter(is_it).count() as u32
     }
 
-    /// The window of the first range of this epoch that waits to be written out.
-    pub(crate) fn next_window(&self, epoch: u64) -> Option<u64> {
-        let waiting = self.pending.iter().filter(|pending| pending.waits_in(epoch));
-        waiting.map(|pending| pending.header.first).min().map(|first| self.window_of(first))
-    }
-
-    /// The next range of this epoch that waits in a window, where none of its blocks is `held_back`: it is on its way
-    /// to the backing from now on.
-    pub(crate) fn take(
+    /// The first range of this epoch that waits to be written out, unless something of it is `held_back`: it is on
+    /// its way to the backing from now on.
+    pub(crate) fn take_first(
         &mut self,
         epoch: u64,
-        window: u64,
         held_back: impl Fn(Range<u64>) -> bool,
     ) -> Option<Taken> {
-        let at = self.pending.iter().position(|pending| {
-            pending.waits_in(epoch)
-                && self.window_of(pending.header.first) == window
-                && !self.is_beside_writing(&pending.positions())
-                && !self.blocks_at(&pending.positions()).any(&held_back)
-        })?;
-        let pending = &mut self.pending[at];
-        pending.stage = Stage::Writing;
-        let Pending { number, header: ExtentHeader { may_unmap, .. }, .. } = *pending;
-        Some(Taken { number, positions: pending.positions(), may_unmap })
+        let waiting = self.pending.iter().enumerate().filter(|(_, range)| range.waits_in(epoch));
+        let (at, _) = waiting.min_by_key(|(_, range)| range.header.first)?;
+        self.take(at, held_back)
+    }
+
+    /// A range of this epoch that waits and has something in these positions, the same way.
+    pub(crate) fn take_at(
+        &mut self,
+        epoch: u64,
+        positions: &Range<u64>,
+        held_back: impl Fn(Range<u64>) -> bool,
+    ) -> Option<Taken> {
+        let is_it = |range: &Pending| range.waits_in(epoch) && range.meets(positions);
+        let at = self.pending.iter().position(is_it)?;
+        self.take(at, held_back)
+    }
+
+    fn take(&mut self, at: usize, held_back: impl Fn(Range<u64>) -> bool) -> Option<Taken> {
+        let Pending { number, header: ExtentHeader { may_unmap, .. }, .. } = self.pending[at];
+        let positions = self.pending[at].positions();
+        let stays = self.is_beside_writing(&positions) || self.blocks_at(&positions).any(held_back);
+        if stays {
+            return None;
+        }
+        self.pending[at].stage = Stage::Writing;
+        Some(Taken { number, positions, may_unmap })
     }
 
     /// Ranges that were to become one may both be found by recovery: one write of a block at a time.
@@ -278,7 +292,7 @@ mod tests {
         shards: 2,
         region_blocks: 8,
         extents: 4,
-        zeros_blocks: 2048,
+        zeros_blocks: 1024,
         ..Geometry::SMALLEST
     };
 
@@ -313,8 +327,7 @@ mod tests {
     }
 
     fn take(zeroes: &mut Zeroes, epoch: u64) -> Option<Taken> {
-        let window = zeroes.next_window(epoch)?;
-        zeroes.take(epoch, window, |_| false)
+        zeroes.take_first(epoch, |_| false)
     }
 
     #[test]
@@ -353,14 +366,15 @@ mod tests {
         let mut zeroes = zeroes();
         admit(&mut zeroes, &arena, range(1000, 1100, 5));
         assert_eq!(kept(&arena), [(1000, 24), (1024, 1024), (2048, 52)]);
-        // Windows are taken in their order, and only what waits there.
-        for (window, first) in [(0, 1000), (1, 1024), (2, 2048)] {
-            assert_eq!(zeroes.next_window(5), Some(window));
-            let taken = take(&mut zeroes, 5).expect("three wait");
+        let mut take_at = |positions| zeroes.take_at(5, &positions, |_| false);
+        assert_eq!((take_at(0..1000), take_at(2100..3000)), (None, None));
+        assert_eq!(take_at(2099..3000).map(|taken| taken.positions), Some(2048..2100));
+        assert_eq!(take_at(2099..3000), None, "it is on its way");
+        for first in [1000, 1024] {
+            let taken = take(&mut zeroes, 5).expect("two wait");
             assert_eq!((taken.positions.start, take(&mut zeroes, 6)), (first, None));
-            assert_eq!(zeroes.take(5, window, |_| false), None);
         }
-        assert_eq!(zeroes.next_window(5), None);
+        assert_eq!(take(&mut zeroes, 5), None);
     }
 
     #[test]
@@ -371,9 +385,9 @@ mod tests {
         admit(&mut zeroes, &arena, range(10, 2, 5));
         admit(&mut zeroes, &arena, range(20, 2, 6));
         assert!(!zeroes.is_writing());
-        assert_eq!(zeroes.take(5, 0, |_| true), None, "held back");
+        assert_eq!(zeroes.take_first(5, |_| true), None, "held back");
         let first = take(&mut zeroes, 5).expect("two wait");
-        assert_eq!((first.positions.clone(), first.may_unmap), (30..32, true));
+        assert_eq!((first.positions.clone(), first.may_unmap), (10..12, true));
         assert!(zeroes.is_writing());
         assert_eq!(zeroes.unwritten(5), 2, "it is only under way");
         zeroes.run_done(first.number, false);
@@ -382,8 +396,9 @@ mod tests {
         zeroes.run_done(first.number, true);
         assert_eq!((zeroes.unwritten(5), zeroes.taint()), (1, 1));
         assert_eq!((zeroes.unwritten(5), zeroes.taint()), (2, 0));
-        for _ in 0..2 {
+        for first in [10, 30] {
             let taken = take(&mut zeroes, 5).expect("it waits");
+            assert_eq!(taken.positions.start, first);
             zeroes.run_done(taken.number, true);
         }
         assert_eq!((take(&mut zeroes, 5), zeroes.unwritten(5)), (None, 0));
@@ -403,11 +418,11 @@ mod tests {
         }
         let first = take(&mut zeroes, 5).expect("three wait");
         assert_eq!(first.positions, 10..14);
-        let second = take(&mut zeroes, 5).expect("the one that does not meet it");
-        assert_eq!(second.positions, 14..16);
         assert_eq!(take(&mut zeroes, 5), None, "the other one that begins at 10 meets it");
         zeroes.run_done(first.number, true);
         assert_eq!(take(&mut zeroes, 5).map(|taken| taken.positions), Some(10..12));
+        let third = take(&mut zeroes, 5).expect("it meets neither");
+        assert_eq!(third.positions, 14..16);
         assert_eq!(take(&mut zeroes, 5), None);
         assert!(zeroes.has_room());
         zeroes.restore(7, range(30, 1, 5));

@@ -1,12 +1,15 @@
-//! Writing zeros out: what all shards have in one window of the volume goes to the backing together.
+//! Writing zeros out: a range, together with what touches it in other shards.
 //!
 //! Neighbouring regions belong to different shards, so each has only pieces of a large range. A worker takes the
-//! pieces shard by shard, each in a section of its own, puts them in order, and sends those that touch as one.
+//! first range of a shard, then from every other shard, in a section of its own, what lies in the same rows of
+//! regions; puts the pieces in order, and sends those that touch as one. It takes few from each: small ranges that
+//! are scattered are sent side by side by several workers, and what fails is tried again without the rest.
 
 use super::Shard;
 use crate::BLOCK_SECTORS;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Taken;
 use alloc::vec::Vec;
 use block::Extent;
@@ -14,11 +17,17 @@ use core::ops::Range;
 use lane::atomic::Ordering;
 use policy::Hash;
 
+/// Ranges that a run takes from each other shard at most: a large range has one there.
+const RANGES_MAX: usize = 4;
+/// Sectors in one write of zeros: 4 GiB.
+const SECTORS_MAX: u32 = 8 << 20;
+
 /// Ranges of zeros on their way to the backing. Each worker has one and uses it again and again.
 #[derive(Default)]
 pub(crate) struct ZeroRun {
     epoch: u64,
-    window: u64,
+    /// The rows of regions that the first range lies in, as positions.
+    rows: Range<u64>,
     /// The places of the ranges, in the arena.
     numbers: Vec<u32>,
     parts: Vec<Part>,
@@ -33,10 +42,10 @@ pub(crate) struct Part {
 }
 
 impl ZeroRun {
-    fn begin(&mut self, epoch: u64, window: u64) {
+    fn begin(&mut self, epoch: u64, rows: Range<u64>) {
         self.numbers.clear();
         self.parts.clear();
-        (self.epoch, self.window) = (epoch, window);
+        (self.epoch, self.rows) = (epoch, rows);
     }
 
     /// Whether some of its ranges are in these places of the arena.
@@ -56,11 +65,9 @@ impl ZeroRun {
     pub(crate) fn join(&mut self) {
         self.parts.sort_unstable_by_key(|part| part.at.first);
         self.parts.dedup_by(|next, kept| {
-            let joined = kept.at.count.checked_add(next.at.count);
-            match joined {
-                Some(count)
-                    if kept.at.end() == next.at.first && kept.may_unmap == next.may_unmap =>
-                {
+            let touch = kept.at.end() == next.at.first && kept.may_unmap == next.may_unmap;
+            match kept.at.count.checked_add(next.at.count) {
+                Some(count) if touch && count <= SECTORS_MAX => {
                     kept.at.count = count;
                     true
                 }
@@ -76,29 +83,32 @@ impl ZeroRun {
     }
 }
 
+/// Whether a write-through is under way at some of these blocks.
+fn is_passed(passes: &WriteThroughQueue) -> impl Fn(Range<u64>) -> bool {
+    |blocks| !passes.is_empty() && passes.meet(blocks.start, (blocks.end - blocks.start) as u32)
+}
+
 impl Shard {
-    /// The closing epoch's ranges come before its slots, which are newer: begins a run of zeros with those of this shard
-    /// in the first window that has some. False: none can be written now.
+    /// The closing epoch's ranges come before its slots, which are newer: begins a run of zeros with the first one.
+    /// False: it cannot be written now.
     pub(super) fn begin_zeros(&mut self, run: &mut ZeroRun) -> bool {
         let epoch = self.closing_epoch;
-        let Some(window) = self.zeroes.next_window(epoch) else { return false };
-        run.begin(epoch, window);
-        self.add_zeros(run);
-        !run.numbers.is_empty()
+        let is_passed = is_passed(&self.write_through);
+        let Some(taken) = self.zeroes.take_first(epoch, is_passed) else { return false };
+        run.begin(epoch, self.zeroes.whole_regions(&taken.positions));
+        self.carve(&taken, run);
+        true
     }
 
-    /// Adds what this shard has in the same window.
+    /// Adds what this shard has in the same rows.
     pub(crate) fn add_zeros(&mut self, run: &mut ZeroRun) {
         // It may not have begun that epoch yet.
         if self.closing_epoch != run.epoch {
             return;
         }
-        let passes = &self.write_through;
-        let is_passed = |blocks: Range<u64>| {
-            !passes.is_empty() && passes.meet(blocks.start, (blocks.end - blocks.start) as u32)
-        };
-        while let Some(taken) = self.zeroes.take(run.epoch, run.window, is_passed) {
-            run.numbers.push(taken.number);
+        for _ in 0..RANGES_MAX {
+            let is_passed = is_passed(&self.write_through);
+            let Some(taken) = self.zeroes.take_at(run.epoch, &run.rows, is_passed) else { return };
             self.carve(&taken, run);
         }
     }
@@ -108,9 +118,12 @@ impl Shard {
     /// it, and then the backing must not show zeros there again. The same holds for a range that waits
     /// again after a failed flush, while the workers have begun to write the slots over it again.
     fn carve(&self, taken: &Taken, run: &mut ZeroRun) {
+        run.numbers.push(taken.number);
         for stretch in self.zeroes.blocks_at(&taken.positions) {
             let mut first = stretch.start;
-            for block in stretch.clone() {
+            // Where nothing is dirty, nothing is looked up.
+            let looked_up = if self.dirty == 0 { 0..0 } else { stretch.clone() };
+            for block in looked_up {
                 if self.has_closing(block) {
                     if first < block {
                         run.push(first..block, taken.may_unmap);

@@ -246,7 +246,7 @@ async fn carry_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     result
 }
 
-/// Adds to a run of zeros what the other shards have in the same window.
+/// Adds to a run of zeros what the other shards have beside its first range.
 async fn gather_zeros(handle: &Handle, begun: usize, run: &mut ZeroRun) {
     let others = handle.shared.shards.iter().enumerate().filter(|(number, _)| *number != begun);
     for (_, entry) in others.filter(|(_, entry)| entry.has_work.load(Ordering::SeqCst)) {

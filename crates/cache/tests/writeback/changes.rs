@@ -134,6 +134,31 @@ fn zeros_of_many_regions_are_one_request_whatever_the_number_of_shards() {
     }
 }
 
+#[test]
+fn zeros_that_are_scattered_go_side_by_side_and_what_fails_holds_back_few_of_them() {
+    for shards in [1, 8] {
+        let mut scene = begin(scene_of(settings(), shards));
+        // One in each of four rows of regions.
+        for row in 0..4 {
+            let at = Extent::new((64 * 8 * row + 3) * 8, 8);
+            assert_eq!(scene.ask(Request::Zero { at, fua: false, may_unmap: true }), Ok(()));
+        }
+        fn is_second(request: &Request) -> bool {
+            request.extent().is_some_and(|at| at.first == (64 * 8 + 3) * 8)
+        }
+        scene.state.hangs.set(Some(is_second));
+        let flushed = scene.begin(Request::Flush);
+        scene.pass_ns(2 * MS);
+        assert_eq!(scene.counters().zeroes_written, 3, "all but that one, in the time of one");
+        scene.state.hangs.set(None);
+        scene.state.fails.set(Some(is_second));
+        scene.pass_ns(10 * MS);
+        scene.state.fails.set(None);
+        assert!(scene.world.run_until(|| flushed.borrow().is_some()));
+        assert_eq!((flushed.take(), scene.counters().zeroes_written), (Some(Ok(())), 4));
+    }
+}
+
 /// A scene in which whatever the workers begin with gets no answer: four dirty blocks are the most.
 fn stuck() -> Scene {
     let settings =

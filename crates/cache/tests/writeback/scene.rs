@@ -216,7 +216,7 @@ pub(crate) fn begun_without_fua(settings: Settings, shards: u32) -> Scene {
     begin(scene_in(World::timed(Prices::default()), settings, shards, fresh(), Fua::None))
 }
 
-fn begin(mut scene: Scene) -> Scene {
+pub(crate) fn begin(mut scene: Scene) -> Scene {
     scene.fill(1);
     assert_eq!(scene.ask(Request::Flush), Ok(()));
     scene.pass_ns(50 * MS);

@@ -70,7 +70,7 @@ struct Version {
     epoch: u64,
 }
 
-/// Everything dirty in an arena. Needs 24 bytes a dirty block.
+/// Everything dirty in an arena. Needs 24 bytes a dirty block, and 32 for each region in which zeros are pending.
 pub struct Rescue {
     arena: Arena,
     sectors: u64,
