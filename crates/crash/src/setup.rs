@@ -584,8 +584,12 @@ impl Setup {
         }
     }
 
-    /// Another process has another number of slots, where the arena has places for more.
+    /// Another process has another number of slots, where the arena has places for more, and makes longer or shorter
+    /// ranges of zeros, where those are short.
     fn resized(&mut self, random: &mut Random) {
+        if self.engine.zeros_blocks <= self.engine.region_blocks * 8 {
+            self.engine.zeros_blocks = self.engine.region_blocks << random.below(4);
+        }
         if self.engine.slots_least < self.engine.slots_max {
             let more = u64::from(self.engine.slots_max - self.engine.slots_least);
             self.engine.slots = self.engine.slots_least + random.below(more + 1) as u32;

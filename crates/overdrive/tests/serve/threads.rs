@@ -113,3 +113,56 @@ fn a_detached_volume_is_let_go_beside_silent_clients() {
     drop(silent);
     server.end().well();
 }
+
+/// Arguments: URI, connections, rounds, a file that becomes what the volume must hold. Zeros and discards of many
+/// regions, and writes over them; a few are sent at a time, and what overlaps waits.
+const REGIONS: &str = r#"
+import nbd, os, random, sys
+uri, count, rounds, wanted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+random.seed(rounds)
+connections = []
+for _ in range(count):
+    h = nbd.NBD(); h.connect_uri(uri); connections.append(h)
+size = connections[0].get_size()
+file = os.open(wanted, os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, size)
+REGION = 4 << 20
+for turn in range(rounds):
+    h = random.choice(connections)
+    # Near the borders of regions, where shards meet.
+    first = random.randrange(size // REGION) * REGION + random.choice([0, 4096, 512, REGION - 4096, REGION // 2])
+    if random.random() < 0.3:
+        length = min(random.choice([1, 3, 9, 30]) * REGION - random.choice([0, 512, 8192]), size - first)
+        send = h.zero if random.random() < 0.5 else h.trim
+        send(length, first)
+        hole = (bytes(REGION) for _ in range(0, length, REGION))
+        for at, piece in zip(range(0, length, REGION), hole):
+            os.pwrite(file, piece[:length - at], first + at)
+    else:
+        data = random.randbytes(random.choice([512, 4096, 65536]))[:size - first]
+        h.pwrite(data, first)
+        os.pwrite(file, data, first)
+    if random.random() < 0.1: random.choice(connections).flush()
+"#;
+
+#[test]
+fn zeros_of_many_regions_are_kept_by_several_shards_through_a_kill() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let image = image(&place, 512);
+    let wanted = place.path().join("wanted");
+    let wanted = wanted.to_str().expect("plain");
+    let memory = ["--memory", "512M", "--write", "back-now", "--dirty-age", "1000s"];
+    let options = [&memory[..], &["--threads", "2"]].concat();
+    let server = Server::start(&image, &options);
+    python(REGIONS, &[&server.uri, "4", "400", wanted]).well();
+    // What is dirty outlives the process.
+    let home = server.kill();
+    let server = Server::start_in(&home, &image, &options);
+    run("nbdcopy", &[&server.uri, &format!("{wanted}.read")]).well();
+    run("cmp", &[wanted, &format!("{wanted}.read")]).well();
+    server.end().well();
+    run("cmp", &[wanted, image.to_str().expect("plain")]).well();
+}
