@@ -7,9 +7,8 @@
 //! It is simulated, not served: its ghosts would take more memory than a slot may.
 
 use crate::packed::Packed;
-use crate::simulation::Reads;
 use crate::table::Table;
-use crate::{Hash, Links, List};
+use crate::{Hash, Links, List, Reads};
 
 const T1: usize = 0;
 const T2: usize = 1;

@@ -10,17 +10,21 @@
 //! the shard's lock; after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one goes.
 
 use crate::packed::Packed;
-use crate::{Cause, Hash, Held, Links, List, Replacement, WALK_MAX};
+use crate::{Cause, Hash, Held, Links, List, Replacement};
 
 pub(crate) struct Clock {
     /// The hand stands on the first one.
     list: [List; 1],
     /// It was read since the hand passed it.
     marks: Packed<1>,
+    walk_max: u32,
 }
 
 impl Clock {
-    pub(crate) const EMPTY: Clock = Clock { list: [List::EMPTY], marks: Packed::EMPTY };
+    /// A walk passes so many marked slots at most.
+    pub(crate) const fn new(walk_max: u32) -> Clock {
+        Clock { list: [List::EMPTY], marks: Packed::EMPTY, walk_max }
+    }
 }
 
 impl Replacement for Clock {
@@ -42,7 +46,7 @@ impl Replacement for Clock {
         if list.length == 0 {
             return None;
         }
-        for _ in 0..WALK_MAX {
+        for _ in 0..self.walk_max {
             let slot = list.head;
             if self.marks.replace(slot, 0) == 0 {
                 break;

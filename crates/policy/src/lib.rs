@@ -8,8 +8,7 @@
 //! at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
 //!
 //! A new policy is one file that implements `Replacement`, a variant of [`Kind`] and one of the enum
-//! in `policy.rs`. One that is not over slots implements the trait of `simulation.rs`; it can be simulated
-//! and not served.
+//! in `policy.rs`. One that is not over slots implements `Reads`; it can be simulated and not served.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -77,6 +76,12 @@ pub enum Verdict {
     Keep,
     /// It is answered and forgotten.
     Skip,
+}
+
+/// A simulated cache of one policy.
+trait Reads {
+    /// Reads a block. Returns whether it was held.
+    fn read(&mut self, block: u64) -> bool;
 }
 
 /// What a policy decides. Nothing here allocates but `resize`.

@@ -16,9 +16,8 @@
 //! It is simulated, not served: the stack would take more memory than a slot may.
 
 use crate::packed::Packed;
-use crate::simulation::Reads;
 use crate::table::Table;
-use crate::{Hash, Links, List};
+use crate::{Hash, Links, List, Reads};
 
 /// What is known of a number, as bits.
 const LIR: u64 = 1;
@@ -46,7 +45,7 @@ pub(crate) struct Lirs {
 }
 
 impl Lirs {
-    /// `demotes`: hits demote as in libcachesim.
+    /// `demotes`: hits demote as in libcachesim, if the queue has more than one slot.
     ///
     /// # Panics
     /// With less than two slots.
@@ -67,7 +66,7 @@ impl Lirs {
             ghosts: List::EMPTY,
             queue_links: Links::new(numbers),
             lirs: 0,
-            demotes,
+            demotes: demotes && hir_max > 1,
         }
     }
 
@@ -125,7 +124,7 @@ impl Lirs {
     /// A hit of an HIR block that is not in the stack.
     fn hit_in_queue(&mut self, number: u32) {
         self.queue_links.touch(&mut self.queue, number);
-        if self.demotes && self.lirs == self.lir_max && number != self.queue.head {
+        if self.demotes && self.lirs == self.lir_max {
             self.make_room();
             self.demote();
             self.prune();
@@ -175,7 +174,9 @@ impl Reads for Lirs {
             self.prune();
         } else if is & HELD == 0 {
             self.queue_links.remove(&mut self.ghosts, number);
-            self.make_room();
+            if self.lirs == self.lir_max {
+                self.make_room();
+            }
             self.promote(number);
         } else if is & STACKED != 0 {
             self.queue_links.remove(&mut self.queue, number);

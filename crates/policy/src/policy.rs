@@ -7,7 +7,7 @@ use crate::s3_fifo::S3Fifo;
 use crate::sieve::Sieve;
 use crate::two_q::TwoQ;
 use crate::w_tiny_lfu::WTinyLfu;
-use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict};
+use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict, WALK_MAX};
 
 /// A policy and its state.
 pub struct Policy(Which);
@@ -48,10 +48,10 @@ impl Policy {
         let mut policy = Policy(match kind {
             Kind::Lru => Which::Lru(Lru::EMPTY),
             Kind::Fifo => Which::Fifo(Fifo::EMPTY),
-            Kind::Clock => Which::Clock(Clock::EMPTY),
+            Kind::Clock => Which::Clock(Clock::new(WALK_MAX)),
             Kind::TwoQ => Which::TwoQ(TwoQ::new()),
-            Kind::S3Fifo => Which::S3Fifo(S3Fifo::new(false)),
-            Kind::Sieve => Which::Sieve(Sieve::EMPTY),
+            Kind::S3Fifo => Which::S3Fifo(S3Fifo::new(WALK_MAX, false)),
+            Kind::Sieve => Which::Sieve(Sieve::new(WALK_MAX)),
             Kind::WTinyLfu => Which::WTinyLfu(WTinyLfu::new(1)),
             Kind::WTinyLfu10 => Which::WTinyLfu(WTinyLfu::new(10)),
             Kind::Arc | Kind::Lirs => panic!("{} can only be simulated", kind.name()),
@@ -60,9 +60,14 @@ impl Policy {
         policy
     }
 
-    /// S3-FIFO as libcachesim fills it.
-    pub(crate) fn s3_fifo_of_libcachesim(slots: u32) -> Policy {
-        let mut policy = Policy(Which::S3Fifo(S3Fifo::new(true)));
+    /// The same, with searches for a victim that are not bounded, and S3-FIFO as libcachesim fills it.
+    pub(crate) fn as_libcachesim(kind: Kind, slots: u32) -> Policy {
+        let mut policy = match kind {
+            Kind::Clock => Policy(Which::Clock(Clock::new(u32::MAX))),
+            Kind::Sieve => Policy(Which::Sieve(Sieve::new(u32::MAX))),
+            Kind::S3Fifo => Policy(Which::S3Fifo(S3Fifo::new(u32::MAX, true))),
+            _ => return Policy::new(kind, slots),
+        };
         policy.resize(slots);
         policy
     }

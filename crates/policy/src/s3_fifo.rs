@@ -19,7 +19,7 @@
 
 use crate::ghosts::Ghosts;
 use crate::packed::Packed;
-use crate::{Cause, Hash, Held, Links, List, Replacement, WALK_MAX};
+use crate::{Cause, Hash, Held, Links, List, Replacement};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -33,20 +33,22 @@ pub(crate) struct S3Fifo {
     hits: Packed<2>,
     ghosts: Ghosts,
     small_min: u32,
+    walk_max: u32,
     /// What does not fit into the small queue enters the main one, as in libcachesim: until a slot was
     /// given up.
     fills_main: bool,
 }
 
 impl S3Fifo {
-    /// `fills_main`: the cache fills as in libcachesim.
-    pub(crate) fn new(fills_main: bool) -> S3Fifo {
+    /// A walk moves so many slots at most. `fills_main`: the cache fills as in libcachesim.
+    pub(crate) fn new(walk_max: u32, fills_main: bool) -> S3Fifo {
         S3Fifo {
             lists: [List::EMPTY; 2],
             place: Packed::EMPTY,
             hits: Packed::EMPTY,
             ghosts: Ghosts::new(0),
             small_min: 1,
+            walk_max,
             fills_main,
         }
     }
@@ -56,7 +58,7 @@ impl S3Fifo {
         let [small, main] = &mut self.lists;
         while small.length > 0 {
             let slot = small.head;
-            if self.hits.get(slot) < 2 || *walked == WALK_MAX {
+            if self.hits.get(slot) < 2 || *walked == self.walk_max {
                 return Some(slot);
             }
             *walked += 1;
@@ -74,7 +76,7 @@ impl S3Fifo {
         while main.length > 0 {
             let slot = main.head;
             let hits = self.hits.get(slot);
-            if hits == 0 || *walked == WALK_MAX {
+            if hits == 0 || *walked == self.walk_max {
                 return Some(slot);
             }
             *walked += 1;

@@ -7,7 +7,7 @@
 //! lock: after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one goes. One bit a slot; no parameter.
 
 use crate::packed::Packed;
-use crate::{Cause, Hash, Held, Links, List, NIL, Replacement, WALK_MAX};
+use crate::{Cause, Hash, Held, Links, List, NIL, Replacement};
 
 pub(crate) struct Sieve {
     /// The oldest first.
@@ -16,10 +16,14 @@ pub(crate) struct Sieve {
     hand: u32,
     /// It was read since the hand passed it.
     marks: Packed<1>,
+    walk_max: u32,
 }
 
 impl Sieve {
-    pub(crate) const EMPTY: Sieve = Sieve { list: [List::EMPTY], hand: NIL, marks: Packed::EMPTY };
+    /// A walk passes so many marked slots at most.
+    pub(crate) const fn new(walk_max: u32) -> Sieve {
+        Sieve { list: [List::EMPTY], hand: NIL, marks: Packed::EMPTY, walk_max }
+    }
 }
 
 impl Replacement for Sieve {
@@ -43,7 +47,7 @@ impl Replacement for Sieve {
         }
         let or_oldest = |slot| if slot == NIL { list.head } else { slot };
         let mut slot = or_oldest(self.hand);
-        for _ in 0..WALK_MAX {
+        for _ in 0..self.walk_max {
             if self.marks.replace(slot, 0) == 0 {
                 break;
             }

@@ -3,13 +3,7 @@
 use crate::arc::Arc;
 use crate::lirs::Lirs;
 use crate::table::Table;
-use crate::{Cause, Hash, Held, Kind, Links, Policy, Verdict};
-
-/// Something that can be read from.
-pub(crate) trait Reads {
-    /// Reads a block. Returns whether it was held.
-    fn read(&mut self, block: u64) -> bool;
-}
+use crate::{Cause, Hash, Held, Kind, Links, Policy, Reads, Verdict};
 
 /// A cache that holds block numbers only. Nothing allocates but `new`.
 pub struct Simulation(Which);
@@ -40,16 +34,16 @@ impl Simulation {
         })
     }
 
-    /// The same, but where libcachesim 0.3.5 differs from the paper it is libcachesim that is followed:
-    /// S3-FIFO and LIRS, as their files say. Only for the comparison with it.
+    /// The same, but where libcachesim 0.3.5 differs, it is libcachesim that is followed: no search for a
+    /// victim is bounded, and S3-FIFO and LIRS do what their files say. Only for the comparison with it.
     ///
     /// # Panics
     /// As [`Simulation::new`].
     pub fn as_libcachesim(kind: Kind, slots: u32) -> Simulation {
         match kind {
             Kind::Lirs if slots > 1 => Simulation(Which::Lirs(Lirs::new(slots, true))),
-            Kind::S3Fifo if slots > 0 => {
-                let policy = Policy::s3_fifo_of_libcachesim(slots);
+            Kind::Clock | Kind::Sieve | Kind::S3Fifo if slots > 0 => {
+                let policy = Policy::as_libcachesim(kind, slots);
                 Simulation(Which::Slots(Slots::new(policy, slots)))
             }
             _ => Simulation::new(kind, slots),
