@@ -3,8 +3,8 @@
 //! window enters the main part only if a sketch says that it was asked for more often than what would
 //! go there.
 //!
-//! The paper's parameters: a window of 1 % of the slots (10 % as a kind of its own, which suits block
-//! storage better); the main part a segmented LRU with 80 % protected; see `sketch.rs` for the sketch. It
+//! The paper's parameters: a window of 1 % of the slots (10 % as a kind of its own, for more
+//! recency); the main part a segmented LRU with 80 % protected; see `sketch.rs` for the sketch. It
 //! is asked with `>`: among equals the old one stays. The window has one slot at least.
 //!
 //! libcachesim 0.3.5 cannot be compared with: its sketch has other hashes and wider counters, counts hits
@@ -171,7 +171,7 @@ mod tests {
                 }
             }
             self.requests += 1;
-            if self.requests == 10 * self.size.max(16) {
+            if self.requests == 10 * self.size.next_multiple_of(32) {
                 self.counters.iter_mut().for_each(|counter| *counter /= 2);
                 self.requests = 0;
             }
@@ -203,7 +203,7 @@ mod tests {
                 probation: Vec::new(),
                 protected: Vec::new(),
                 size,
-                counters: vec![0; 4 * size.max(16)],
+                counters: vec![0; 4 * size.next_multiple_of(32)],
                 places: Sketch::new(size as u32),
                 requests: 0,
             }
