@@ -12,6 +12,7 @@ mod guest;
 mod install;
 mod mutants;
 mod packages;
+mod policies;
 mod setup;
 mod soak;
 mod steps;
@@ -64,6 +65,8 @@ enum Command {
     Figures(figures::Options),
     /// Change the engine in hundreds of small ways, and count which of them no test notices.
     Mutants(mutants::Options),
+    /// Compare the cache policies with libcachesim, miss for miss.
+    Policies(policies::Options),
     /// Build the program as it was before the arena's format changed, and test that this one takes over
     /// what it leaves, and the reverse.
     Former,
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
         Command::Figures(options) => figures::run(&options),
         Command::Mutants(options) => mutants::run(&options),
+        Command::Policies(options) => policies::run(&options),
         Command::Former => former::run(),
         Command::Guest(options) => Ok(guest::run(&options)),
         Command::GuestInit => guest::inside::run(),

@@ -45,7 +45,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 22] = [
+pub(crate) const NEEDS: [Need; 23] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -60,6 +60,7 @@ pub(crate) const NEEDS: [Need; 22] = [
     program("nbdkit", "nbdkit", Purpose::Tests),
     program("qemu-system-common", "qemu-storage-daemon", Purpose::Tests),
     Need { package: "python3-libnbd", probe: Probe::Package, purpose: Purpose::Tests },
+    Need { package: "python3-venv", probe: Probe::Package, purpose: Purpose::Tests },
     program("fuse3", "fusermount3", Purpose::Tests),
     program("mount", "losetup", Purpose::Tests),
     program("util-linux", "fstrim", Purpose::Tests),
@@ -125,7 +126,7 @@ mod tests {
         let tests = missing(Purpose::Tests, |_| false);
         assert_eq!(demo, ["e2fsprogs", "fio", "libnbd-bin", "qemu-utils"]);
         assert_eq!(tests[..demo.len()], demo);
-        assert_eq!(tests.len(), 15);
+        assert_eq!(tests.len(), 16);
         assert_eq!(missing(Purpose::Guest, |_| false), ["qemu-system-x86", "kmod"]);
     }
 

@@ -22,7 +22,7 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 11] = [
+pub(crate) const CHANGE: [Step; 12] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -47,6 +47,7 @@ pub(crate) const CHANGE: [Step; 11] = [
         what: "a guest with another kernel boots",
         arguments: "test --package xtask --test guest --no-fail-fast -- --ignored --show-output",
     },
+    Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
     Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
@@ -57,8 +58,12 @@ pub(crate) const CHANGE: [Step; 11] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 8] = [
+pub(crate) const NIGHT: [Step; 9] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
+    Step {
+        what: "the policies and libcachesim over other traces, miss for miss",
+        arguments: "xtask policies --seed {date}",
+    },
     Step {
         what: "the modelled drives' longer measurements",
         arguments: "test --release --package drives --test validation -- --ignored",

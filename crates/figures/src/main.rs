@@ -26,6 +26,7 @@ mod rivals;
 mod saturate;
 mod server;
 mod sides;
+mod sim;
 mod slow;
 mod suites;
 mod threads;
@@ -85,6 +86,8 @@ enum Figure {
     /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
     /// takes, modelled requests a second.
     Suites(suites::Arguments),
+    /// Block accesses a second that one core simulates, for every policy.
+    Sim(sim::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
 }
@@ -107,6 +110,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Saturate(arguments) => saturate::run(&arguments),
         Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Suites(arguments) => suites::run(&arguments),
+        Figure::Sim(arguments) => sim::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

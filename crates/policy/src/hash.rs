@@ -1,6 +1,7 @@
 //! How a block is named to tables and sketches.
 
-/// The hash of a block's number.
+/// The hash of a block's number. Every step of it can be undone, so two blocks never share one: it names
+/// its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hash(u64);
 
@@ -13,6 +14,11 @@ impl Hash {
         mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         Hash(mixed ^ (mixed >> 33))
+    }
+
+    /// The hash with these bits.
+    pub(crate) fn from_bits(bits: u64) -> Hash {
+        Hash(bits)
     }
 
     /// All 64 bits.

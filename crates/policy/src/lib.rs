@@ -8,7 +8,7 @@
 //! at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
 //!
 //! A new policy is one file that implements `Replacement`, a variant of [`Kind`] and one of the enum
-//! in `policy.rs`.
+//! in `policy.rs`. One that is not over slots implements `Reads`; it can be simulated and not served.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,27 +17,37 @@ extern crate alloc;
 extern crate std;
 
 mod admission;
+mod arc;
+#[cfg(test)]
+mod brute_force;
+mod clock;
+mod fifo;
+mod ghosts;
 mod hash;
+mod kind;
+mod lirs;
 mod lists;
 mod lru;
+mod packed;
 mod policy;
+mod s3_fifo;
 mod sieve;
 mod simulation;
+mod sketch;
+mod table;
+mod two_q;
+mod w_tiny_lfu;
 
 pub use admission::{Admission, Prospect, is_slow};
 pub use hash::Hash;
+pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};
 pub use policy::Policy;
 pub use simulation::{Simulation, misses};
 
-/// The policies by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Least recently used: the slot that was not read for longest goes.
-    Lru,
-    /// SIEVE: the oldest slot goes that was not read since a hand last passed it.
-    Sieve,
-}
+/// Slots that a search for a victim passes at most: it is made under the shard's lock. The one behind
+/// them goes, however often it was read.
+const WALK_MAX: u32 = 1024;
 
 /// Why a slot becomes clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,13 +78,19 @@ pub enum Verdict {
     Skip,
 }
 
+/// A simulated cache of one policy.
+trait Reads {
+    /// Reads a block. Returns whether it was held.
+    fn read(&mut self, block: u64) -> bool;
+}
+
 /// What a policy decides. Nothing here allocates but `resize`.
 trait Replacement {
     /// The lists that the clean slots are in.
     fn lists(&self) -> &[List];
 
-    /// A slot was read.
-    fn hit(&mut self, links: &mut Links, slot: u32, held: Held);
+    /// A slot, which holds this block, was read.
+    fn hit(&mut self, links: &mut Links, slot: u32, hash: Hash, held: Held);
 
     /// A block is missing for a read. Called once for each missing block of a read that goes to the
     /// backing, also where the read is not kept for another reason.
@@ -85,8 +101,14 @@ trait Replacement {
     /// A slot has become clean.
     fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause);
 
-    /// The clean slot to give up for a candidate.
-    fn victim(&mut self, links: &Links, candidate: Hash) -> Option<u32>;
+    /// The clean slot to give up for a candidate; it is forgotten next. `hash_of` tells the block of a
+    /// clean slot.
+    fn victim(
+        &mut self,
+        links: &mut Links,
+        candidate: Hash,
+        hash_of: impl Fn(u32) -> Hash,
+    ) -> Option<u32>;
 
     /// A slot gives up its block.
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held);

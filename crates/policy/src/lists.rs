@@ -92,6 +92,15 @@ impl Links {
         list.length -= 1;
     }
 
+    /// Puts a slot at the end of the list that it is in.
+    #[inline]
+    pub fn touch(&mut self, list: &mut List, slot: u32) {
+        if list.tail != slot {
+            self.remove(list, slot);
+            self.push_back(list, slot);
+        }
+    }
+
     /// Takes the first slot out of a list.
     #[inline]
     pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {

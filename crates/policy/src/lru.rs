@@ -1,4 +1,8 @@
 //! Least recently used: the clean slots in the order of their last use.
+//!
+//! (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
+//! 1970.) It has no parameter. A slot that was dirty enters as the one that was used last when it becomes
+//! clean, whether it was read meanwhile or not.
 
 use crate::{Cause, Hash, Held, Links, List, Replacement};
 
@@ -16,11 +20,9 @@ impl Replacement for Lru {
     }
 
     #[inline]
-    fn hit(&mut self, links: &mut Links, slot: u32, held: Held) {
-        let [list] = &mut self.0;
-        if held == Held::Clean && list.tail != slot {
-            links.remove(list, slot);
-            links.push_back(list, slot);
+    fn hit(&mut self, links: &mut Links, slot: u32, _: Hash, held: Held) {
+        if held == Held::Clean {
+            links.touch(&mut self.0[0], slot);
         }
     }
 
@@ -30,7 +32,7 @@ impl Replacement for Lru {
     }
 
     #[inline]
-    fn victim(&mut self, _: &Links, _: Hash) -> Option<u32> {
+    fn victim(&mut self, _: &mut Links, _: Hash, _: impl Fn(u32) -> Hash) -> Option<u32> {
         let [list] = &self.0;
         (list.length > 0).then_some(list.head)
     }
@@ -64,11 +66,11 @@ mod tests {
                 let place = uses.iter().position(|&other| other == slot);
                 match (step, place) {
                     (0 | 1, Some(place)) => {
-                        policy.hit(&mut links, slot, Held::Clean);
+                        policy.hit(&mut links, slot, hash, Held::Clean);
                         uses.remove(place);
                         uses.push(slot);
                     }
-                    (0, None) => policy.hit(&mut links, slot, Held::Dirty),
+                    (0, None) => policy.hit(&mut links, slot, hash, Held::Dirty),
                     (1, None) => policy.forget(&mut links, slot, Held::Dirty),
                     (2, Some(place)) => {
                         policy.forget(&mut links, slot, Held::Clean);
@@ -79,13 +81,13 @@ mod tests {
                         uses.push(slot);
                     }
                     (_, _) => {
-                        let victim = policy.victim(&links, hash);
+                        let victim = policy.victim(&mut links, hash, |_| hash);
                         prop_assert_eq!(victim, uses.first().copied());
                         policy.forget(&mut links, uses.remove(0), Held::Clean);
                     }
                 }
                 prop_assert_eq!(policy.clean() as usize, uses.len());
-                prop_assert_eq!(policy.victim(&links, hash), uses.first().copied());
+                prop_assert_eq!(policy.victim(&mut links, hash, |_| hash), uses.first().copied());
             }
         }
     }

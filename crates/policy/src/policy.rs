@@ -1,8 +1,13 @@
 //! The policy of a shard: one of those that there are, asked by value.
 
+use crate::clock::Clock;
+use crate::fifo::Fifo;
 use crate::lru::Lru;
+use crate::s3_fifo::S3Fifo;
 use crate::sieve::Sieve;
-use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict};
+use crate::two_q::TwoQ;
+use crate::w_tiny_lfu::WTinyLfu;
+use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict, WALK_MAX};
 
 /// A policy and its state.
 pub struct Policy(Which);
@@ -10,7 +15,12 @@ pub struct Policy(Which);
 /// An enum, not a trait object: it is asked on every hit.
 enum Which {
     Lru(Lru),
+    Fifo(Fifo),
+    Clock(Clock),
+    TwoQ(TwoQ),
+    S3Fifo(S3Fifo),
     Sieve(Sieve),
+    WTinyLfu(WTinyLfu),
 }
 
 /// The same call of whichever it is.
@@ -18,18 +28,46 @@ macro_rules! ask {
     ($policy:expr, $it:ident => $call:expr) => {
         match $policy {
             Which::Lru($it) => $call,
+            Which::Fifo($it) => $call,
+            Which::Clock($it) => $call,
+            Which::TwoQ($it) => $call,
+            Which::S3Fifo($it) => $call,
             Which::Sieve($it) => $call,
+            Which::WTinyLfu($it) => $call,
         }
     };
 }
 
 impl Policy {
     /// A policy over slots from 0 to `slots`, none of them clean.
+    ///
+    /// # Panics
+    /// With [`Kind::Arc`] and [`Kind::Lirs`], which are no policies over slots; every kind that
+    /// [`Kind::is_served`] is one.
     pub fn new(kind: Kind, slots: u32) -> Policy {
         let mut policy = Policy(match kind {
             Kind::Lru => Which::Lru(Lru::EMPTY),
-            Kind::Sieve => Which::Sieve(Sieve::EMPTY),
+            Kind::Fifo => Which::Fifo(Fifo::EMPTY),
+            Kind::Clock => Which::Clock(Clock::new(WALK_MAX)),
+            Kind::TwoQ => Which::TwoQ(TwoQ::new()),
+            Kind::S3Fifo => Which::S3Fifo(S3Fifo::new(WALK_MAX, false)),
+            Kind::Sieve => Which::Sieve(Sieve::new(WALK_MAX)),
+            Kind::WTinyLfu => Which::WTinyLfu(WTinyLfu::new(1)),
+            Kind::WTinyLfu10 => Which::WTinyLfu(WTinyLfu::new(10)),
+            Kind::Arc | Kind::Lirs => panic!("{} can only be simulated", kind.name()),
         });
+        policy.resize(slots);
+        policy
+    }
+
+    /// The same, with searches for a victim that are not bounded, and S3-FIFO as libcachesim fills it.
+    pub(crate) fn as_libcachesim(kind: Kind, slots: u32) -> Policy {
+        let mut policy = match kind {
+            Kind::Clock => Policy(Which::Clock(Clock::new(u32::MAX))),
+            Kind::Sieve => Policy(Which::Sieve(Sieve::new(u32::MAX))),
+            Kind::S3Fifo => Policy(Which::S3Fifo(S3Fifo::new(u32::MAX, true))),
+            _ => return Policy::new(kind, slots),
+        };
         policy.resize(slots);
         policy
     }
@@ -45,10 +83,11 @@ impl Policy {
         self.lists().iter().map(|list| list.length).sum()
     }
 
-    /// A slot was read. Of a dirty one the policy may remember it for the time when it is clean.
+    /// A slot, which holds this block, was read. Of a dirty one the policy may remember it for the time
+    /// when it is clean.
     #[inline]
-    pub fn hit(&mut self, links: &mut Links, slot: u32, held: Held) {
-        ask!(&mut self.0, policy => policy.hit(links, slot, held));
+    pub fn hit(&mut self, links: &mut Links, slot: u32, hash: Hash, held: Held) {
+        ask!(&mut self.0, policy => policy.hit(links, slot, hash, held));
     }
 
     /// A block is missing for a read. To be called once for each missing block of a read that goes to
@@ -64,11 +103,16 @@ impl Policy {
         ask!(&mut self.0, policy => policy.admit(links, slot, hash, cause));
     }
 
-    /// The clean slot to give up for a candidate. It stays where it is until it is forgotten. None: no
-    /// slot is clean.
+    /// The clean slot to give up for a candidate, which is to be forgotten next; until then it is in a
+    /// list. `hash_of` tells which block a clean slot holds. None: no slot is clean.
     #[inline]
-    pub fn victim(&mut self, links: &Links, candidate: Hash) -> Option<u32> {
-        ask!(&mut self.0, policy => policy.victim(links, candidate))
+    pub fn victim(
+        &mut self,
+        links: &mut Links,
+        candidate: Hash,
+        hash_of: impl Fn(u32) -> Hash,
+    ) -> Option<u32> {
+        ask!(&mut self.0, policy => policy.victim(links, candidate, hash_of))
     }
 
     /// A slot gives up its block. A clean one leaves its list.
@@ -80,5 +124,20 @@ impl Policy {
     /// There are so many slots from now on. Those beyond were forgotten before. Allocates.
     pub fn resize(&mut self, slots: u32) {
         ask!(&mut self.0, policy => policy.resize(slots));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Kind;
+    use crate::brute_force::keeps_its_lists;
+
+    #[test]
+    fn every_clean_slot_is_in_one_list_whatever_the_calls() {
+        let over_slots = |kind: &Kind| !matches!(kind, Kind::Arc | Kind::Lirs);
+        Kind::ALL.into_iter().filter(over_slots).for_each(keeps_its_lists);
+        assert!(
+            Kind::ALL.into_iter().filter(|kind| kind.is_served()).all(|kind| over_slots(&kind))
+        );
     }
 }

@@ -11,7 +11,7 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("block", &["lane"]),
-    ("policy", &[]),
+    ("policy", &["allocations"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),

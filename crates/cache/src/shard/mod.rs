@@ -209,7 +209,9 @@ impl Shard {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
-        let slot = self.policy.victim(&self.links, Hash::of(block))?;
+        let (arena, base) = (&self.arena, self.base);
+        let hash_of = |slot| Hash::of(arena.block(base + slot));
+        let slot = self.policy.victim(&mut self.links, Hash::of(block), hash_of)?;
         self.policy.forget(&mut self.links, slot, Held::Clean);
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);

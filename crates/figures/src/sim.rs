@@ -1,0 +1,96 @@
+//! How many block accesses a second one core simulates, for every policy.
+//!
+//! A zipf stream over four times the cache, drawn ahead, is read once to fill the cache and then several
+//! times; the fastest time counts, for what else the machine does can only make it slower.
+
+use crate::sides::verdict;
+use crate::zipf::Zipf;
+use anyhow::{Result, bail};
+use lane::Random;
+use policy::{Kind, Simulation};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Sizes of the caches, in MiB of 4 KiB blocks.
+    #[arg(long, value_delimiter = ',', default_value = "64,1024")]
+    mib: Vec<u32>,
+    /// Accesses of each run, in millions.
+    #[arg(long, default_value_t = 4)]
+    millions: usize,
+    /// Runs that are timed.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// The stream's exponent.
+    #[arg(long, default_value_t = 1.0)]
+    exponent: f64,
+    /// Policies by their names; all if none is given.
+    #[arg(long, value_delimiter = ',')]
+    policies: Vec<String>,
+}
+
+/// Blocks of the stream for each slot of the cache.
+const TIMES: u64 = 4;
+
+/// Millions of accesses a second that a simulation should reach.
+fn target(kind: Kind) -> f64 {
+    if kind == Kind::Lru { 15.0 } else { 10.0 }
+}
+
+fn kinds(names: &[String]) -> Result<Vec<Kind>> {
+    if names.is_empty() {
+        return Ok(Kind::ALL.to_vec());
+    }
+    let known = Kind::ALL.map(Kind::name).join(", ");
+    let by_name = |name: &String| match Kind::by_name(name) {
+        Some(kind) => Ok(kind),
+        None => bail!("--policies {name}: there is none of this name, only {known}"),
+    };
+    names.iter().map(by_name).collect()
+}
+
+/// The fastest run, and the share of the accesses that missed in it.
+#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn measure(kind: Kind, slots: u32, stream: &[u32], runs: usize) -> (Duration, f64) {
+    let mut simulation = Simulation::new(kind, slots);
+    let mut misses = || {
+        let reads = stream.iter().filter(|&&block| !simulation.read(u64::from(block)));
+        reads.count()
+    };
+    black_box(misses());
+    let timed = (0..runs.max(1)).map(|_| {
+        let begun = Instant::now();
+        let missed = black_box(misses());
+        (begun.elapsed(), missed as f64 / stream.len() as f64)
+    });
+    timed.min_by_key(|run| run.0).expect("one run at least")
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let kinds = kinds(&arguments.policies)?;
+    for &mib in &arguments.mib {
+        if !(1..=64 * 1024).contains(&mib) {
+            bail!("--mib {mib}: 1 to 65536");
+        }
+        let slots = mib * 256;
+        let mut random = Random::new(u64::from(mib));
+        let zipf = Zipf::new(u64::from(slots) * TIMES, arguments.exponent, &mut random);
+        let stream = zipf.draw(arguments.millions.max(1) * 1_000_000, &mut random);
+        println!(
+            "{mib} MiB ({slots} slots), zipf {} over {TIMES} times as many blocks",
+            arguments.exponent
+        );
+        for &kind in &kinds {
+            let (time, missed) = measure(kind, slots, &stream, arguments.runs);
+            let millions = stream.len() as f64 / time.as_secs_f64() / 1e6;
+            println!(
+                "  {:<13} {millions:>6.1} million accesses a second, {missed:.4} missed  target {}: {}",
+                kind.name(),
+                target(kind),
+                verdict(millions >= target(kind)),
+            );
+        }
+    }
+    Ok(())
+}

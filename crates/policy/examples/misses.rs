@@ -1,0 +1,123 @@
+//! `cargo xtask policies`, our half: makes traces from a seed, writes them into a directory, and prints how
+//! many reads of each miss under each policy that can be compared with libcachesim.
+//!
+//! `cargo run --release --package policy --example misses -- DIRECTORY SEED`. A trace is a file of block
+//! numbers, 64 bits each, little-endian. A line of what is printed: the trace, the slots, the policy, the
+//! misses where it does as its paper, and where it does as libcachesim.
+
+use policy::{Kind, Simulation};
+use std::path::Path;
+
+/// Sizes of the caches, in slots. LIRS in libcachesim gives up what was just hit below 200, where it has one
+/// slot for HIR blocks.
+const SLOTS: [u32; 4] = [200, 501, 997, 3_000];
+/// Reads of each trace.
+const READS: usize = 40_000;
+
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// Reads of so many blocks whose shares fall as 1 / rank.
+fn zipf(random: &mut Random, blocks: u64, reads: usize) -> Vec<u64> {
+    let mut sum = 0.0;
+    let sums: Vec<f64> = (1..=blocks)
+        .map(|rank| {
+            sum += 1.0 / rank as f64;
+            sum
+        })
+        .collect();
+    let mut rank = || {
+        let point = (random.next() >> 11) as f64 / (1u64 << 53) as f64 * sum;
+        sums.partition_point(|&partial| partial <= point) as u64
+    };
+    // Ranks are scattered over the blocks by a multiplication, which repeats none.
+    (0..reads).map(|_| rank() * 2_654_435_761 % (1 << 32)).collect()
+}
+
+/// A loop over each of some lengths after the other.
+fn loops(random: &mut Random, reads: usize) -> Vec<u64> {
+    let mut trace = Vec::new();
+    while trace.len() < reads {
+        let (from, length) = (random.below(2_000), 100 + random.below(1_200));
+        let rounds = 2 + random.below(6);
+        trace.extend((0..rounds * length).map(|read| from + read % length));
+    }
+    trace.truncate(reads);
+    trace
+}
+
+/// Runs over blocks that are hardly read again, between reads of a few that are.
+fn scans(random: &mut Random, reads: usize) -> Vec<u64> {
+    let mut trace = Vec::new();
+    while trace.len() < reads {
+        let (from, length) = (10_000 + random.below(1 << 20), random.below(600));
+        trace.extend(from..from + length);
+        let few = 50 + random.below(700);
+        trace.extend((0..random.below(1_500)).map(|_| random.below(few)));
+    }
+    trace.truncate(reads);
+    trace
+}
+
+/// Pieces of all the others, in any order.
+fn mixed(random: &mut Random, reads: usize) -> Vec<u64> {
+    let mut trace = Vec::new();
+    while trace.len() < reads {
+        let piece = 500 + random.below(3_000) as usize;
+        trace.extend(match random.below(3) {
+            0 => zipf(random, 5_000, piece),
+            1 => loops(random, piece),
+            _ => scans(random, piece),
+        });
+    }
+    trace.truncate(reads);
+    trace
+}
+
+fn misses(mut simulation: Simulation, trace: &[u64]) -> usize {
+    trace.iter().filter(|&&block| !simulation.read(block)).count()
+}
+
+fn main() -> std::io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (directory, seed) = match &arguments[..] {
+        [directory, seed] => (Path::new(directory), seed.parse::<u64>()),
+        _ => return Err(std::io::Error::other("give a directory and a seed")),
+    };
+    let mut random = Random(seed.map_err(std::io::Error::other)?);
+    let traces = [
+        ("zipf", zipf(&mut random, 5_000, READS)),
+        ("loops", loops(&mut random, READS)),
+        ("scans", scans(&mut random, READS)),
+        ("mixed", mixed(&mut random, READS)),
+        ("mixed-2", mixed(&mut random, READS)),
+    ];
+    for (name, trace) in traces {
+        let bytes: Vec<u8> = trace.iter().flat_map(|block| block.to_le_bytes()).collect();
+        std::fs::write(directory.join(name), bytes)?;
+        for slots in SLOTS {
+            // The sketch of W-TinyLFU has other hashes.
+            let sketches = |kind: &Kind| matches!(kind, Kind::WTinyLfu | Kind::WTinyLfu10);
+            for kind in Kind::ALL.into_iter().filter(|kind| !sketches(kind)) {
+                let paper = misses(Simulation::new(kind, slots), &trace);
+                let libcachesim = misses(Simulation::as_libcachesim(kind, slots), &trace);
+                println!("{name} {slots} {} {paper} {libcachesim}", kind.name());
+            }
+        }
+    }
+    Ok(())
+}

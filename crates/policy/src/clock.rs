@@ -1,0 +1,123 @@
+//! CLOCK, or second chance: slots stand in a circle, and a hit only marks its slot. A hand clears the
+//! marks that it passes; the first slot that has none goes, and the new one takes its place.
+//!
+//! (F. J. Corbato, "A Paging Experiment with the Multics System", MIT Project MAC report MAC-M-384,
+//! 1968.) One bit a slot, clear when a slot is admitted. The circle is a list here: the hand stands at
+//! its head, and what it passes goes to the end.
+//!
+//! A slot that was dirty enters behind the hand, as if it were new; if it was read while it was dirty,
+//! it is marked. What differs from the paper: a walk of the hand is bounded, because it is made under
+//! the shard's lock; after [`WALK_MAX`](crate::WALK_MAX) marked slots the next one goes.
+
+use crate::packed::Packed;
+use crate::{Cause, Hash, Held, Links, List, Replacement};
+
+pub(crate) struct Clock {
+    /// The hand stands on the first one.
+    list: [List; 1],
+    /// It was read since the hand passed it.
+    marks: Packed<1>,
+    walk_max: u32,
+}
+
+impl Clock {
+    /// A walk passes so many marked slots at most.
+    pub(crate) const fn new(walk_max: u32) -> Clock {
+        Clock { list: [List::EMPTY], marks: Packed::EMPTY, walk_max }
+    }
+}
+
+impl Replacement for Clock {
+    fn lists(&self) -> &[List] {
+        &self.list
+    }
+
+    #[inline]
+    fn hit(&mut self, _: &mut Links, slot: u32, _: Hash, _: Held) {
+        self.marks.set(slot, 1);
+    }
+
+    fn admit(&mut self, links: &mut Links, slot: u32, _: Hash, _: Cause) {
+        links.push_back(&mut self.list[0], slot);
+    }
+
+    fn victim(&mut self, links: &mut Links, _: Hash, _: impl Fn(u32) -> Hash) -> Option<u32> {
+        let [list] = &mut self.list;
+        if list.length == 0 {
+            return None;
+        }
+        for _ in 0..self.walk_max {
+            let slot = list.head;
+            if self.marks.replace(slot, 0) == 0 {
+                break;
+            }
+            links.remove(list, slot);
+            links.push_back(list, slot);
+        }
+        Some(list.head)
+    }
+
+    fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
+        self.marks.set(slot, 0);
+        if held == Held::Clean {
+            links.remove(&mut self.list[0], slot);
+        }
+    }
+
+    fn resize(&mut self, slots: u32) {
+        self.marks.resize(slots);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::brute_force::{Paper, agree, entry_of_cleaned};
+    use crate::{Kind, WALK_MAX};
+    use std::vec::Vec;
+
+    /// Frames in a circle, and a hand.
+    struct Circle {
+        frames: Vec<(u64, bool)>,
+        hand: usize,
+        size: usize,
+    }
+
+    impl Paper for Circle {
+        fn new(size: usize) -> Circle {
+            Circle { frames: Vec::new(), hand: 0, size }
+        }
+
+        fn request(&mut self, block: u64) -> bool {
+            if let Some(frame) = self.frames.iter_mut().find(|frame| frame.0 == block) {
+                frame.1 = true;
+                return true;
+            }
+            if self.frames.len() < self.size {
+                self.frames.push((block, false));
+                return false;
+            }
+            while self.frames[self.hand].1 {
+                self.frames[self.hand].1 = false;
+                self.hand = (self.hand + 1) % self.size;
+            }
+            self.frames[self.hand] = (block, false);
+            self.hand = (self.hand + 1) % self.size;
+            false
+        }
+    }
+
+    #[test]
+    fn each_request_ends_as_in_the_circle() {
+        agree::<Circle>(Kind::Clock);
+    }
+
+    #[test]
+    fn what_was_read_while_dirty_outlives_what_was_not() {
+        assert_eq!(entry_of_cleaned(Kind::Clock), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_walk_is_bounded() {
+        assert_eq!(crate::brute_force::first_of_many_read(Kind::Clock, 4 * WALK_MAX), WALK_MAX);
+    }
+}

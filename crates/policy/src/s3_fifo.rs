@@ -1,0 +1,232 @@
+//! S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023): a small FIFO
+//! queue, a main one with second chances, and a queue of ghosts.
+//!
+//! The paper's parameters: the small queue 10 % of the slots, as many ghosts as the main queue may have
+//! slots, two bits a slot that count hits up to 3. A block leaves the small queue for the main one if it
+//! was hit more than once there, and its count begins again; a ghost that is read enters the main queue.
+//!
+//! Three things differ from Algorithm 1. It evicts from the main queue at once when a move from the
+//! small one has overfilled it, which leaves a slot free until the next miss; here the main queue gives
+//! up a slot at that next miss, as in the authors' own code. A ghost whose block returns is a ghost no
+//! more. And a walk is bounded, because it is made under the shard's lock: after
+//! [`WALK_MAX`](crate::WALK_MAX) slots that were moved the next one goes.
+//!
+//! libcachesim 0.3.5 fills differently: until the first eviction, what does not fit into the small queue
+//! enters the main one. That is the only other difference: with it, the two agree miss for miss.
+//!
+//! A slot that was dirty enters the small queue with the hits that it had while it was dirty, or the main
+//! queue if it is a ghost.
+
+use crate::ghosts::Ghosts;
+use crate::packed::Packed;
+use crate::{Cause, Hash, Held, Links, List, Replacement};
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+
+pub(crate) struct S3Fifo {
+    /// The small queue and the main one, the oldest first.
+    lists: [List; 2],
+    /// The list that a clean slot is in.
+    place: Packed<1>,
+    /// Hits, at most 3.
+    hits: Packed<2>,
+    ghosts: Ghosts,
+    small_min: u32,
+    walk_max: u32,
+    /// What does not fit into the small queue enters the main one, as in libcachesim: until a slot was
+    /// given up.
+    fills_main: bool,
+}
+
+impl S3Fifo {
+    /// A walk moves so many slots at most. `fills_main`: the cache fills as in libcachesim.
+    pub(crate) fn new(walk_max: u32, fills_main: bool) -> S3Fifo {
+        S3Fifo {
+            lists: [List::EMPTY; 2],
+            place: Packed::EMPTY,
+            hits: Packed::EMPTY,
+            ghosts: Ghosts::new(0),
+            small_min: 1,
+            walk_max,
+            fills_main,
+        }
+    }
+
+    /// The oldest of the small queue that was not hit twice; those before it move to the main one.
+    fn small_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
+        let [small, main] = &mut self.lists;
+        while small.length > 0 {
+            let slot = small.head;
+            if self.hits.get(slot) < 2 || *walked == self.walk_max {
+                return Some(slot);
+            }
+            *walked += 1;
+            self.hits.set(slot, 0);
+            self.place.set(slot, MAIN as u64);
+            links.remove(small, slot);
+            links.push_back(main, slot);
+        }
+        None
+    }
+
+    /// The oldest of the main queue without hits; those before it stand behind again, with one less.
+    fn main_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
+        let main = &mut self.lists[MAIN];
+        while main.length > 0 {
+            let slot = main.head;
+            let hits = self.hits.get(slot);
+            if hits == 0 || *walked == self.walk_max {
+                return Some(slot);
+            }
+            *walked += 1;
+            self.hits.set(slot, hits - 1);
+            links.touch(main, slot);
+        }
+        None
+    }
+}
+
+impl Replacement for S3Fifo {
+    fn lists(&self) -> &[List] {
+        &self.lists
+    }
+
+    #[inline]
+    fn hit(&mut self, _: &mut Links, slot: u32, _: Hash, _: Held) {
+        let hits = self.hits.get(slot);
+        if hits < 3 {
+            self.hits.set(slot, hits + 1);
+        }
+    }
+
+    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
+        let overflows = self.fills_main && self.lists[SMALL].length >= self.small_min;
+        let place = if self.ghosts.remove(hash) || overflows { MAIN } else { SMALL };
+        self.place.set(slot, place as u64);
+        links.push_back(&mut self.lists[place], slot);
+    }
+
+    fn victim(
+        &mut self,
+        links: &mut Links,
+        candidate: Hash,
+        hash_of: impl Fn(u32) -> Hash,
+    ) -> Option<u32> {
+        self.fills_main = false;
+        let mut walked = 0;
+        let [small, main] = &self.lists;
+        let from_small = small.length >= self.small_min || main.length == 0;
+        if from_small && let Some(slot) = self.small_victim(links, &mut walked) {
+            self.ghosts.push(hash_of(slot), candidate);
+            return Some(slot);
+        }
+        self.main_victim(links, &mut walked)
+    }
+
+    fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
+        self.hits.set(slot, 0);
+        if held == Held::Clean {
+            links.remove(&mut self.lists[self.place.get(slot) as usize], slot);
+        }
+    }
+
+    /// The ghosts are forgotten.
+    fn resize(&mut self, slots: u32) {
+        self.place.resize(slots);
+        self.hits.resize(slots);
+        self.ghosts = Ghosts::new((u64::from(slots) * 9 / 10) as u32);
+        self.small_min = (slots / 10).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::brute_force::{Paper, agree, entry_of_cleaned, first_of_many_read};
+    use crate::{Kind, WALK_MAX};
+    use std::vec::Vec;
+
+    /// Algorithm 1, line by line but for the two differences above. The head of each queue is at 0.
+    #[derive(Default)]
+    struct Algorithm {
+        small: Vec<(u64, u32)>,
+        main: Vec<(u64, u32)>,
+        ghost: Vec<u64>,
+        size: usize,
+    }
+
+    impl Algorithm {
+        fn evict(&mut self) {
+            if self.small.len() >= (self.size / 10).max(1) || self.main.is_empty() {
+                self.evict_small();
+            } else {
+                self.evict_main();
+            }
+        }
+
+        fn evict_small(&mut self) {
+            let mut evicted = false;
+            while !evicted && !self.small.is_empty() {
+                let (block, hits) = self.small.pop().expect("is not empty");
+                if hits > 1 {
+                    self.main.insert(0, (block, 0));
+                } else {
+                    self.ghost.insert(0, block);
+                    self.ghost.truncate(self.size * 9 / 10);
+                    evicted = true;
+                }
+            }
+        }
+
+        fn evict_main(&mut self) {
+            let mut evicted = false;
+            while !evicted && !self.main.is_empty() {
+                let (block, hits) = self.main.pop().expect("is not empty");
+                if hits > 0 {
+                    self.main.insert(0, (block, hits - 1));
+                } else {
+                    evicted = true;
+                }
+            }
+        }
+    }
+
+    impl Paper for Algorithm {
+        fn new(size: usize) -> Algorithm {
+            Algorithm { size, ..Algorithm::default() }
+        }
+
+        fn request(&mut self, block: u64) -> bool {
+            let mut held = self.small.iter_mut().chain(&mut self.main);
+            if let Some((_, hits)) = held.find(|(other, _)| *other == block) {
+                *hits = (*hits + 1).min(3);
+                return true;
+            }
+            let ghost = self.ghost.iter().position(|&other| other == block);
+            if let Some(ghost) = ghost {
+                self.ghost.remove(ghost);
+            }
+            while self.small.len() + self.main.len() == self.size {
+                self.evict();
+            }
+            let queue = if ghost.is_some() { &mut self.main } else { &mut self.small };
+            queue.insert(0, (block, 0));
+            false
+        }
+    }
+
+    #[test]
+    fn each_request_ends_as_in_the_paper() {
+        agree::<Algorithm>(Kind::S3Fifo);
+    }
+
+    #[test]
+    fn what_was_read_twice_while_dirty_outlives_what_was_not() {
+        assert_eq!(entry_of_cleaned(Kind::S3Fifo), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_walk_is_bounded() {
+        assert_eq!(first_of_many_read(Kind::S3Fifo, 4 * WALK_MAX), WALK_MAX);
+    }
+}
