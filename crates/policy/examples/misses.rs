@@ -110,9 +110,10 @@ fn main() -> std::io::Result<()> {
         let bytes: Vec<u8> = trace.iter().flat_map(|block| block.to_le_bytes()).collect();
         std::fs::write(directory.join(name), bytes)?;
         for slots in SLOTS {
-            // The sketch of W-TinyLFU has other hashes.
-            let sketches = |kind: &Kind| matches!(kind, Kind::WTinyLfu | Kind::WTinyLfu10);
-            for kind in Kind::ALL.into_iter().filter(|kind| !sketches(kind)) {
+            // The sketch of W-TinyLFU has other hashes, and the project's own policy is nowhere else.
+            let has_no_peer =
+                |kind: &Kind| matches!(kind, Kind::WTinyLfu | Kind::WTinyLfu10 | Kind::Adaptive);
+            for kind in Kind::ALL.into_iter().filter(|kind| !has_no_peer(kind)) {
                 let paper = misses(Simulation::new(kind, slots), &trace);
                 let libcachesim = misses(Simulation::as_libcachesim(kind, slots), &trace);
                 println!("{name} {slots} {} {paper} {libcachesim}", kind.name());

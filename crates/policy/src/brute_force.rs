@@ -24,7 +24,7 @@ fn blocks(reads: usize) -> impl Strategy<Value = Vec<u64>> {
 }
 
 /// The next number of a plain sequence (Knuth's MMIX generator).
-fn draw(state: &mut u64, below: u64) -> u64 {
+pub(crate) fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below
 }

@@ -33,11 +33,14 @@ pub enum Kind {
     WTinyLfu,
     /// W-TinyLFU with a window of 10 %.
     WTinyLfu10,
+    /// A window before a CLOCK, its share chosen while it works: the project's own (`window.rs`,
+    /// `arbiter.rs`).
+    Adaptive,
 }
 
 impl Kind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Lru,
         Kind::Fifo,
         Kind::Clock,
@@ -48,6 +51,7 @@ impl Kind {
         Kind::Sieve,
         Kind::WTinyLfu,
         Kind::WTinyLfu10,
+        Kind::Adaptive,
     ];
 
     /// The name that users give and read: lower case, with hyphens.
@@ -63,6 +67,7 @@ impl Kind {
             Kind::Sieve => "sieve",
             Kind::WTinyLfu => "w-tinylfu",
             Kind::WTinyLfu10 => "w-tinylfu-10",
+            Kind::Adaptive => "adaptive",
         }
     }
 
@@ -80,6 +85,8 @@ impl Kind {
             Kind::Lru | Kind::Fifo | Kind::Clock => true,
             Kind::Sieve | Kind::WTinyLfu | Kind::WTinyLfu10 => true,
             Kind::TwoQ | Kind::S3Fifo | Kind::Arc | Kind::Lirs => false,
+            // Its shadows take too much memory in small caches.
+            Kind::Adaptive => false,
         }
     }
 }

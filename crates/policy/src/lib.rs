@@ -17,11 +17,13 @@ extern crate alloc;
 extern crate std;
 
 mod admission;
+mod arbiter;
 mod arc;
 #[cfg(test)]
 mod brute_force;
 mod clock;
 mod fifo;
+mod fingerprints;
 mod ghosts;
 mod hash;
 mod kind;
@@ -37,8 +39,10 @@ mod sketch;
 mod table;
 mod two_q;
 mod w_tiny_lfu;
+mod window;
 
 pub use admission::{Admission, Prospect, is_slow};
+pub use arbiter::Arbiter;
 pub use hash::Hash;
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};

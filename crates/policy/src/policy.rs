@@ -7,6 +7,7 @@ use crate::s3_fifo::S3Fifo;
 use crate::sieve::Sieve;
 use crate::two_q::TwoQ;
 use crate::w_tiny_lfu::WTinyLfu;
+use crate::window::{FIRST_SHARE, Window};
 use crate::{Cause, Hash, Held, Kind, Links, List, Replacement, Verdict, WALK_MAX};
 
 /// A policy and its state.
@@ -21,6 +22,7 @@ enum Which {
     S3Fifo(S3Fifo),
     Sieve(Sieve),
     WTinyLfu(WTinyLfu),
+    Window(Window),
 }
 
 /// The same call of whichever it is.
@@ -34,6 +36,7 @@ macro_rules! ask {
             Which::S3Fifo($it) => $call,
             Which::Sieve($it) => $call,
             Which::WTinyLfu($it) => $call,
+            Which::Window($it) => $call,
         }
     };
 }
@@ -54,6 +57,7 @@ impl Policy {
             Kind::Sieve => Which::Sieve(Sieve::new(WALK_MAX)),
             Kind::WTinyLfu => Which::WTinyLfu(WTinyLfu::new(1)),
             Kind::WTinyLfu10 => Which::WTinyLfu(WTinyLfu::new(10)),
+            Kind::Adaptive => Which::Window(Window::new(FIRST_SHARE)),
             Kind::Arc | Kind::Lirs => panic!("{} can only be simulated", kind.name()),
         });
         policy.resize(slots);
@@ -119,6 +123,13 @@ impl Policy {
     #[inline]
     pub fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         ask!(&mut self.0, policy => policy.forget(links, slot, held));
+    }
+
+    /// The window has this share of the cache from now on, in 1024ths, where the policy is [`Kind::Adaptive`].
+    pub fn set_window_share(&mut self, share: u32) {
+        if let Which::Window(window) = &mut self.0 {
+            window.set_share(share);
+        }
     }
 
     /// There are so many slots from now on. Those beyond were forgotten before. Allocates.

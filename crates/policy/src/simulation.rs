@@ -1,15 +1,18 @@
 //! A cache of one shard without its bytes: what a policy would do with a sequence of reads.
 
+use crate::arbiter::Arbiter;
 use crate::arc::Arc;
 use crate::lirs::Lirs;
 use crate::table::Table;
 use crate::{Cause, Hash, Held, Kind, Links, Policy, Reads, Verdict};
+use alloc::boxed::Box;
 
 /// A cache that holds block numbers only. Nothing allocates but `new`.
 pub struct Simulation(Which);
 
 enum Which {
     Slots(Slots),
+    Adaptive(Slots, Box<Arbiter>),
     Arc(Arc),
     Lirs(Lirs),
 }
@@ -19,7 +22,7 @@ impl Simulation {
     pub const SLOTS_MAX: u32 = 1 << 30;
 
     /// An empty cache of so many slots. It takes about 34 bytes a slot (LRU, FIFO, CLOCK, SIEVE),
-    /// 36 (W-TinyLFU), 50 (2Q), 64 (S3-FIFO), 67 (ARC), 84 (LIRS).
+    /// 36 (W-TinyLFU, and the project's own beside its shadows), 50 (2Q), 64 (S3-FIFO), 67 (ARC), 84 (LIRS).
     ///
     /// # Panics
     /// If it has none, or more than [`Simulation::SLOTS_MAX`].
@@ -27,6 +30,10 @@ impl Simulation {
         assert!(slots > 0, "a cache has at least one slot");
         assert!(slots <= Simulation::SLOTS_MAX, "a simulated cache has 2^30 slots at most");
         Simulation(match kind {
+            Kind::Adaptive => {
+                let arbiter = Arbiter::new(slots);
+                Which::Adaptive(Slots::with_window(arbiter.share(), slots), Box::new(arbiter))
+            }
             Kind::Arc => Which::Arc(Arc::new(slots)),
             Kind::Lirs if slots > 1 => Which::Lirs(Lirs::new(slots, false)),
             Kind::Lirs => Which::Slots(Slots::new(Policy::new(Kind::Lru, slots), slots)),
@@ -55,6 +62,15 @@ impl Simulation {
     pub fn read(&mut self, block: u64) -> bool {
         match &mut self.0 {
             Which::Slots(slots) => slots.read(block),
+            Which::Adaptive(slots, arbiter) => {
+                let hash = Hash::of(block);
+                if arbiter.samples(hash)
+                    && let Some(share) = arbiter.read(hash)
+                {
+                    slots.set_window_share(share);
+                }
+                slots.read_hash(hash)
+            }
             Which::Arc(arc) => arc.read(block),
             Which::Lirs(lirs) => lirs.read(block),
         }
@@ -63,7 +79,7 @@ impl Simulation {
 
 /// The simulation of a policy over slots. It makes the calls that a shard makes for reads of single
 /// blocks that are fetched one after the other.
-struct Slots {
+pub(crate) struct Slots {
     policy: Policy,
     links: Links,
     /// The slot of each block that is held.
@@ -71,6 +87,24 @@ struct Slots {
 }
 
 impl Slots {
+    /// The project's own policy with a window of this share, in 1024ths.
+    pub(crate) fn with_window(share: u32, slots: u32) -> Slots {
+        let mut all = Slots::new(Policy::new(Kind::Adaptive, slots), slots);
+        all.set_window_share(share);
+        all
+    }
+
+    /// From now on its window has this share.
+    pub(crate) fn set_window_share(&mut self, share: u32) {
+        self.policy.set_window_share(share);
+    }
+
+    /// The lists of its policy.
+    #[cfg(test)]
+    pub(crate) fn lists(&self) -> &[crate::List] {
+        self.policy.lists()
+    }
+
     fn new(policy: Policy, slots: u32) -> Slots {
         Slots { policy, links: Links::new(slots), held: Table::new(slots) }
     }
@@ -79,7 +113,14 @@ impl Slots {
 impl Reads for Slots {
     #[inline]
     fn read(&mut self, block: u64) -> bool {
-        let hash = Hash::of(block);
+        self.read_hash(Hash::of(block))
+    }
+}
+
+impl Slots {
+    /// Reads the block of this hash. Returns whether it was held.
+    #[inline]
+    pub(crate) fn read_hash(&mut self, hash: Hash) -> bool {
         if let Some(slot) = self.held.find(hash) {
             self.policy.hit(&mut self.links, slot, hash, Held::Clean);
             return true;

@@ -1,0 +1,207 @@
+//! Which share of the cache the window gets ([`Window`](crate::window::Window)), learnt while it works.
+//!
+//! Small caches without bytes, the *shadows*, see the reads of a sample of all blocks, each with another share: from
+//! 3 % to the whole cache, which is LRU. They are as much smaller as the sample is (C. Waldspurger et al., "Cache
+//! Modeling and Optimization using Miniature Simulations", ATC 2017). The cache takes the share of the shadow that
+//! misses least, once the difference is more than chance would make of it.
+//!
+//! Where the whole hot set changes within a few times the cache's size, again and again, it may come to 2 % more
+//! misses than LRU's before that is seen.
+//!
+//! Misses fade: slowly, so that what differs little is told from chance, and beside that quickly, so that a change of
+//! the workload is noticed where it costs much.
+
+use crate::Hash;
+use crate::simulation::Slots;
+use crate::window::ALL;
+
+/// The shares that are tried, in 1024ths.
+const SHARES: [u32; 5] = [ALL, ALL / 2, ALL / 4, ALL / 10, ALL / 32];
+/// The place of [`FIRST_SHARE`](crate::window::FIRST_SHARE) among them.
+const FIRST: usize = 0;
+/// A shadow has so many slots, or up to twice as many.
+const SAMPLED: u32 = 1024;
+/// Misses are compared so often while a shadow sees as many reads as it has slots.
+const LOOKS: u32 = 8;
+
+/// Misses that fade, and how much better a shadow must be.
+struct Memory {
+    /// What is left of a miss from look to look.
+    keeps: f64,
+    /// The least difference, in standard deviations of as many misses, squared.
+    deviations_squared: f64,
+    misses: [f64; SHARES.len()],
+}
+
+impl Memory {
+    /// Half of a miss is left after 64 looks, which is eight times the shadow's slots.
+    const SLOW: Memory = Memory { keeps: 0.98923, deviations_squared: 1.0, misses: [0.0; 5] };
+    /// After four looks.
+    const QUICK: Memory = Memory { keeps: 0.8409, deviations_squared: 16.0, misses: [0.0; 5] };
+
+    /// The shadow that is better than this one by more than chance, if there is one. Misses fade.
+    fn look(&mut self, current: usize) -> Option<usize> {
+        let mut best = current;
+        for shadow in 0..SHARES.len() {
+            if self.misses[shadow] < self.misses[best] {
+                best = shadow;
+            }
+        }
+        let (own, gain) = (self.misses[current], self.misses[current] - self.misses[best]);
+        let is_better = gain * gain > self.deviations_squared * own.max(1.0);
+        self.misses.iter_mut().for_each(|misses| *misses *= self.keeps);
+        (best != current && is_better).then_some(best)
+    }
+}
+
+/// Chooses the window's share of a volume's cache, whatever the number of its shards.
+pub struct Arbiter {
+    shadows: [Slots; SHARES.len()],
+    /// One block in so many, as a power of two, is in the sample.
+    one_in_log2: u32,
+    /// Reads between two looks, and how many of them have passed.
+    every: u32,
+    seen: u32,
+    current: usize,
+    slow: Memory,
+    quick: Memory,
+}
+
+impl Arbiter {
+    /// For a cache of so many slots, in all its shards.
+    pub fn new(slots: u32) -> Arbiter {
+        let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
+        let sampled = (slots >> one_in_log2).max(1);
+        Arbiter {
+            shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
+            one_in_log2,
+            every: (sampled / LOOKS).max(16),
+            seen: 0,
+            current: FIRST,
+            slow: Memory::SLOW,
+            quick: Memory::QUICK,
+        }
+    }
+
+    /// Whether a block is in the sample: only its reads are to be told. Another sample than that of any other
+    /// sampler.
+    #[inline]
+    pub fn samples(&self, hash: Hash) -> bool {
+        // 2^64 divided by the square root of 2: bits that neither shards nor tables use as they are.
+        let mixed = hash.bits().wrapping_mul(0xb504_f333_f9de_6485);
+        mixed >> 32 & ((1 << self.one_in_log2) - 1) == 0
+    }
+
+    /// The window's share, in 1024ths.
+    pub fn share(&self) -> u32 {
+        SHARES[self.current]
+    }
+
+    /// A block of the sample was read. The window's new share, where it changes.
+    pub fn read(&mut self, hash: Hash) -> Option<u32> {
+        for (shadow, slots) in self.shadows.iter_mut().enumerate() {
+            if !slots.read_hash(hash) {
+                self.slow.misses[shadow] += 1.0;
+                self.quick.misses[shadow] += 1.0;
+            }
+        }
+        self.seen += 1;
+        if self.seen < self.every {
+            return None;
+        }
+        self.seen = 0;
+        let (slow, quick) = (self.slow.look(self.current), self.quick.look(self.current));
+        self.current = quick.or(slow)?;
+        Some(self.share())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::brute_force::draw;
+    use crate::{Kind, misses};
+    use std::vec::Vec;
+
+    /// Of a cache of so many slots that reads these blocks: the share at the end, and how often it changed.
+    fn chosen(slots: u32, blocks: impl IntoIterator<Item = u64>) -> (u32, u32) {
+        let mut arbiter = Arbiter::new(slots);
+        let mut changes = 0;
+        for hash in blocks.into_iter().map(Hash::of) {
+            if arbiter.samples(hash) {
+                changes += u32::from(arbiter.read(hash).is_some());
+            }
+        }
+        (arbiter.share(), changes)
+    }
+
+    #[test]
+    fn the_share_follows_what_is_read() {
+        // Of a loop that is twice the cache the largest main part keeps most.
+        let loops = (0..200_000u64).map(|read| read % 8000);
+        assert_eq!(chosen(4000, loops).0, ALL / 32);
+        // Each block is read again once, after 3,500 others.
+        let again = (0..200_000u64)
+            .map(|read| if read % 2 == 0 { read } else { read.saturating_sub(3501) });
+        assert_eq!(chosen(4000, again).0, ALL);
+    }
+
+    #[test]
+    fn chance_seldom_changes_it() {
+        let mut state = 3;
+        let uniform = (0..400_000).map(|_| draw(&mut state, 40_000));
+        let (_, changes) = chosen(4000, uniform);
+        assert!(changes < 20, "{changes}");
+    }
+
+    #[test]
+    fn one_block_in_so_many_is_in_the_sample_and_it_is_none_that_another_sampler_takes() {
+        for slots in [1, 1023, 1024, 4096, 1 << 20] {
+            let arbiter = Arbiter::new(slots);
+            let sampled: Vec<Hash> =
+                (0..1 << 20).map(Hash::of).filter(|hash| arbiter.samples(*hash)).collect();
+            let expected = (1 << 20) / (u64::from(slots) / 1024).max(1);
+            let count = sampled.len() as u64;
+            assert!(count.abs_diff(expected) <= expected / 8, "{count} of {expected}");
+            let both = sampled.iter().filter(|hash| hash.is_sampled()).count() as u64;
+            assert!(both.abs_diff(count / 16) <= count / 16, "{both} of {count}");
+        }
+    }
+
+    /// Hot blocks, loops and scans in turns, by a seed.
+    fn mixed(seed: u64) -> Vec<u64> {
+        let (mut state, mut blocks) = (seed, Vec::new());
+        for phase in 0..12 {
+            let (hot, from) = (500 + draw(&mut state, 4000), phase * 2000);
+            let kind = draw(&mut state, 3);
+            for read in 0..8_000 {
+                let within = draw(&mut state, hot) * draw(&mut state, hot) / hot;
+                blocks.push(match kind {
+                    0 => from + within,
+                    1 => (1 << 32) + read % (2 * hot),
+                    _ if read % 4 == 0 => (1 << 40) + (phase << 20) + read,
+                    _ => within,
+                });
+            }
+        }
+        blocks
+    }
+
+    #[test]
+    fn it_is_better_than_lru_and_where_it_is_not_hardly_worse() {
+        let (mut all, mut all_lru) = (0, 0);
+        for seed in 1..6 {
+            let blocks = mixed(seed);
+            for slots in [300, 2000] {
+                let [own, lru] = [Kind::Adaptive, Kind::Lru]
+                    .map(|kind| misses(kind, slots, blocks.iter().copied()));
+                assert!(
+                    own <= lru + lru / 40,
+                    "{own} misses, LRU {lru}: seed {seed}, {slots} slots"
+                );
+                (all, all_lru) = (all + own, all_lru + lru);
+            }
+        }
+        assert!(all < all_lru * 96 / 100, "{all} misses, LRU {all_lru}");
+    }
+}

@@ -1,0 +1,366 @@
+//! A window before a main part: what is new proves itself in a first-in-first-out queue, the window, before it
+//! takes a place in the main part, a CLOCK. How large the window is can be set at any time, up to the whole cache:
+//! then it is LRU.
+//!
+//! ```text
+//!            window                                    main
+//!   miss --> [ young      |  old       ] -- read? ---> [ second chances ] --> gone
+//!                 reads      reads          not
+//!                 are not    count           |
+//!                 counted                    v
+//!                                          ghosts (names only) -- read again ----> main
+//! ```
+//!
+//! The queues are those of S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023)
+//! with the correlation window of Clock2Q+ (VMware, VLDB 2026, arXiv 2511.21958): a read of a block that
+//! came a moment ago belongs to the same work, and proves nothing. Two things are added. What leaves the window
+//! fills the main part as long as that is not full: so of a loop that is larger than the cache a part stays, where
+//! queues of proven blocks alone keep nothing. And the window's share is chosen while the cache works
+//! (`arbiter.rs`).
+//!
+//! A slot that was dirty enters the window, as a miss does; reads while it was dirty count.
+
+use crate::fingerprints::Fingerprints;
+use crate::packed::Packed;
+use crate::{Cause, Hash, Held, Links, List, Replacement, WALK_MAX};
+
+const YOUNG: usize = 0;
+const OLD: usize = 1;
+const MAIN: usize = 2;
+
+/// The whole cache, as a share.
+pub(crate) const ALL: u32 = 1024;
+/// The share at first: LRU, until a shadow is better.
+pub(crate) const FIRST_SHARE: u32 = ALL;
+
+pub(crate) struct Window {
+    /// Young, old and main, the oldest first.
+    lists: [List; 3],
+    /// The list that a clean slot is in.
+    place: Packed<2>,
+    /// Whether it was read since, where that counts.
+    read: Packed<1>,
+    ghosts: Fingerprints,
+    /// The window's share, in 1024ths.
+    share: u32,
+}
+
+impl Window {
+    pub(crate) fn new(share: u32) -> Window {
+        Window {
+            lists: [List::EMPTY; 3],
+            place: Packed::EMPTY,
+            read: Packed::EMPTY,
+            ghosts: Fingerprints::new(0),
+            share,
+        }
+    }
+
+    /// From now on the window has this share, in 1024ths: it becomes so with the next victims.
+    pub(crate) fn set_share(&mut self, share: u32) {
+        self.share = share;
+    }
+
+    fn is_lru(&self) -> bool {
+        self.share >= ALL
+    }
+
+    fn clean(&self) -> u32 {
+        self.lists.iter().map(|list| list.length).sum()
+    }
+
+    /// How many of the clean slots are to be in the window.
+    fn window_max(&self) -> u32 {
+        let slots = u64::from(self.clean()) * u64::from(self.share) / u64::from(ALL);
+        (slots as u32).max(1)
+    }
+
+    fn move_to(&mut self, links: &mut Links, slot: u32, to: usize) {
+        let from = self.place.replace(slot, to as u64) as usize;
+        links.remove(&mut self.lists[from], slot);
+        links.push_back(&mut self.lists[to], slot);
+    }
+
+    /// The oldest of the window.
+    fn oldest(&self) -> Option<u32> {
+        let [young, old, _] = &self.lists;
+        let list = if old.length > 0 { old } else { young };
+        (list.length > 0).then_some(list.head)
+    }
+
+    /// Where all is window: main is what is left of another share.
+    fn lru_victim(&mut self, links: &mut Links) -> Option<u32> {
+        for _ in 0..WALK_MAX {
+            let List { head, length, .. } = self.lists[MAIN];
+            if length == 0 {
+                return self.oldest();
+            }
+            if self.read.replace(head, 0) == 0 {
+                return Some(head);
+            }
+            self.move_to(links, head, YOUNG);
+        }
+        self.lists.iter().rev().find(|list| list.length > 0).map(|list| list.head)
+    }
+
+    /// The oldest of the window that was not read; those before it move to main. None: the window has given what it
+    /// can.
+    fn window_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
+        let clean = self.clean();
+        let window_max = self.window_max();
+        let main_max = clean.saturating_sub(window_max);
+        while *walked < WALK_MAX {
+            let main = self.lists[MAIN].length;
+            if main > main_max || clean - main < window_max && main == main_max {
+                return None;
+            }
+            let slot = self.oldest()?;
+            if main == main_max && self.read.get(slot) == 0 {
+                return Some(slot);
+            }
+            *walked += 1;
+            self.read.set(slot, 0);
+            self.move_to(links, slot, MAIN);
+        }
+        None
+    }
+
+    /// The first of main that was not read since it was passed; those before it stand behind again.
+    fn main_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
+        let main = &mut self.lists[MAIN];
+        while main.length > 0 {
+            let slot = main.head;
+            if *walked >= WALK_MAX || self.read.replace(slot, 0) == 0 {
+                return Some(slot);
+            }
+            *walked += 1;
+            links.remove(main, slot);
+            links.push_back(main, slot);
+        }
+        None
+    }
+}
+
+impl Replacement for Window {
+    #[inline]
+    fn lists(&self) -> &[List] {
+        &self.lists
+    }
+
+    #[inline]
+    fn hit(&mut self, links: &mut Links, slot: u32, _: Hash, held: Held) {
+        let is_young = held == Held::Clean && self.place.get(slot) == YOUNG as u64;
+        if !is_young {
+            self.read.set(slot, 1);
+        }
+        if self.is_lru() && held == Held::Clean {
+            self.move_to(links, slot, YOUNG);
+        }
+    }
+
+    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
+        let is_ghost = !self.is_lru() && self.ghosts.remove(hash);
+        let place = if is_ghost { MAIN } else { YOUNG };
+        self.place.set(slot, place as u64);
+        links.push_back(&mut self.lists[place], slot);
+        let young_max = if self.is_lru() { u32::MAX } else { self.window_max().div_ceil(2) };
+        for _ in 0..2 {
+            if self.lists[YOUNG].length > young_max {
+                self.move_to(links, self.lists[YOUNG].head, OLD);
+            }
+        }
+    }
+
+    fn victim(&mut self, links: &mut Links, _: Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
+        if self.is_lru() {
+            return self.lru_victim(links);
+        }
+        let mut walked = 0;
+        if let Some(slot) = self.window_victim(links, &mut walked) {
+            self.ghosts.push(hash_of(slot));
+            return Some(slot);
+        }
+        self.main_victim(links, &mut walked).or_else(|| self.oldest())
+    }
+
+    fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
+        self.read.set(slot, 0);
+        if held == Held::Clean {
+            links.remove(&mut self.lists[self.place.get(slot) as usize], slot);
+        }
+    }
+
+    /// The ghosts are forgotten.
+    fn resize(&mut self, slots: u32) {
+        self.place.resize(slots);
+        self.read.resize(slots);
+        self.ghosts = Fingerprints::new((u64::from(slots) * 9 / 10) as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::brute_force::draw;
+    use crate::simulation::Slots;
+    use crate::{Kind, Policy, misses};
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    /// The rules above, over blocks in vectors, the oldest at 0.
+    struct Plain {
+        young: Vec<(u64, bool)>,
+        old: Vec<(u64, bool)>,
+        main: Vec<(u64, bool)>,
+        ghosts: Fingerprints,
+        size: usize,
+        share: usize,
+    }
+
+    impl Plain {
+        fn window_max(&self) -> usize {
+            let held = self.young.len() + self.old.len() + self.main.len();
+            (held * self.share / ALL as usize).max(1)
+        }
+
+        fn evict(&mut self) {
+            let window_max = self.window_max();
+            let main_max = self.size - window_max;
+            loop {
+                let window = self.young.len() + self.old.len();
+                let main = self.main.len();
+                if window == 0 || main > main_max || window < window_max && main == main_max {
+                    break;
+                }
+                let list = if self.old.is_empty() { &mut self.young } else { &mut self.old };
+                let (block, was_read) = list.remove(0);
+                if main == main_max && !was_read {
+                    return self.ghosts.push(Hash::of(block));
+                }
+                self.main.push((block, false));
+            }
+            while self.main[0].1 {
+                let (block, _) = self.main.remove(0);
+                self.main.push((block, false));
+            }
+            self.main.remove(0);
+        }
+
+        fn read(&mut self, block: u64) -> bool {
+            if self.young.iter().any(|(other, _)| *other == block) {
+                return true;
+            }
+            let mut held = self.old.iter_mut().chain(&mut self.main);
+            if let Some((_, was_read)) = held.find(|(other, _)| *other == block) {
+                *was_read = true;
+                return true;
+            }
+            if self.young.len() + self.old.len() + self.main.len() == self.size {
+                self.evict();
+            }
+            match self.ghosts.remove(Hash::of(block)) {
+                true => self.main.push((block, false)),
+                false => self.young.push((block, false)),
+            }
+            let young_max = self.window_max().div_ceil(2);
+            for _ in 0..2 {
+                if self.young.len() > young_max {
+                    self.old.push(self.young.remove(0));
+                }
+            }
+            false
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_read_ends_as_the_rules_say(
+            slots in 2..40u32,
+            share in 1..1000u32,
+            blocks in proptest::collection::vec(0..80u64, 0..1000),
+        ) {
+            let mut window = Slots::with_window(share, slots);
+            let ghosts = Fingerprints::new(slots * 9 / 10);
+            let (young, old, main) = (Vec::new(), Vec::new(), Vec::new());
+            let (size, share) = (slots as usize, share as usize);
+            let mut plain = Plain { young, old, main, ghosts, size, share };
+            for block in blocks {
+                prop_assert_eq!(window.read_hash(Hash::of(block)), plain.read(block));
+            }
+        }
+
+        #[test]
+        fn a_window_that_is_all_is_lru(
+            slots in 1..40u32,
+            blocks in proptest::collection::vec(0..80u64, 0..1000),
+        ) {
+            let mut window = Slots::with_window(ALL, slots);
+            let missed = blocks.iter().filter(|block| !window.read_hash(Hash::of(**block))).count();
+            prop_assert_eq!(missed as u64, misses(Kind::Lru, slots, blocks));
+        }
+    }
+
+    #[test]
+    fn the_share_can_change_at_any_time() {
+        let mut window = Slots::with_window(ALL, 100);
+        let mut state = 7;
+        for read in 0..20_000 {
+            if read % 97 == 0 {
+                let share = [1, ALL / 32, ALL / 4, ALL / 2, ALL][draw(&mut state, 5) as usize];
+                window.set_window_share(share);
+            }
+            window.read_hash(Hash::of(draw(&mut state, 300)));
+            let held: u32 = window.lists().iter().map(|list| list.length).sum();
+            assert!(held == 100 || read < 1000 && held <= 100, "{held} after {read} reads");
+        }
+        // Main is given back once all is window again.
+        window.set_window_share(ALL);
+        (0..200).for_each(|block| _ = window.read_hash(Hash::of(1000 + block)));
+        assert_eq!(window.lists()[MAIN].length, 0);
+    }
+
+    #[test]
+    fn a_loop_that_does_not_fit_and_a_scan_leave_a_part_of_it() {
+        let missed = |share: u32, blocks: &mut dyn Iterator<Item = u64>| {
+            let mut window = Slots::with_window(share, 1000);
+            blocks.filter(|&block| !window.read_hash(Hash::of(block))).count()
+        };
+        let mut loops = (0..15_000).map(|read| read % 1500);
+        let looped = missed(ALL / 10, &mut loops);
+        assert!(looped < 15_000 * 3 / 5, "{looped}");
+        // A hot set, and a scan of twice the cache after it.
+        let mut hot = (0..20_000u64).map(|read| match read % 10_000 {
+            at @ 8000.. => 1_000_000 + read / 10_000 * 10_000 + at,
+            at => at * at % 701,
+        });
+        let kept = missed(ALL / 10, &mut hot);
+        assert!(kept < 4000 + 400 + 300, "{kept}");
+    }
+
+    /// What is held after so many misses, of which each enters a slot that was dirty; every other one of the
+    /// first was read while it was.
+    #[test]
+    fn what_was_read_while_dirty_has_proved_itself() {
+        const SLOTS: u32 = 100;
+        let (mut links, mut policy) = (Links::new(SLOTS), Policy::new(Kind::Adaptive, SLOTS));
+        policy.set_window_share(ALL / 4);
+        let mut held: Vec<u64> = (0..u64::from(SLOTS)).collect();
+        for slot in 0..SLOTS {
+            policy.admit(&mut links, slot, Hash::of(held[slot as usize]), Cause::Fetch);
+        }
+        for block in 1000..1100 {
+            let hash_of = |slot: u32| Hash::of(held[slot as usize]);
+            let slot = policy.victim(&mut links, Hash::of(block), hash_of).expect("all are clean");
+            policy.forget(&mut links, slot, Held::Clean);
+            held[slot as usize] = block;
+            if block < 1020 && block % 2 == 0 {
+                policy.hit(&mut links, slot, Hash::of(block), Held::Dirty);
+            }
+            policy.admit(&mut links, slot, Hash::of(block), Cause::Writeback);
+        }
+        let mut first: Vec<u64> =
+            held.into_iter().filter(|block| (1000..1020).contains(block)).collect();
+        first.sort_unstable();
+        assert_eq!(first, (1000..1020).step_by(2).collect::<Vec<u64>>());
+    }
+}
