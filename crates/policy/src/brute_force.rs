@@ -63,9 +63,9 @@ pub(crate) fn entry_of_cleaned(kind: Kind) -> Vec<u32> {
     let (mut links, mut policy) = (Links::new(3), Policy::new(kind, 3));
     let hash_of = |slot: u32| Hash::of(u64::from(slot));
     for _ in 0..2 {
-        policy.hit(&mut links, 0, hash_of(0), Held::Dirty);
+        policy.hit(&mut links, 0, || hash_of(0), Held::Dirty);
     }
-    policy.hit(&mut links, 1, hash_of(1), Held::Dirty);
+    policy.hit(&mut links, 1, || hash_of(1), Held::Dirty);
     // It gave its block up while it was dirty: what was read of it counts no more.
     policy.forget(&mut links, 1, Held::Dirty);
     for slot in 0..3 {
@@ -88,7 +88,7 @@ pub(crate) fn first_of_many_read(kind: Kind, slots: u32) -> u32 {
     for slot in 0..slots {
         policy.admit(&mut links, slot, hash_of(slot), Cause::Fetch);
         for _ in 0..4 {
-            policy.hit(&mut links, slot, hash_of(slot), Held::Clean);
+            policy.hit(&mut links, slot, || hash_of(slot), Held::Clean);
         }
     }
     policy.victim(&mut links, Hash::of(u64::MAX), hash_of).expect("all are clean")
@@ -108,7 +108,7 @@ pub(crate) fn keeps_its_lists(kind: Kind) {
         let is_clean = &mut clean[slot as usize];
         let held = if *is_clean { Held::Clean } else { Held::Dirty };
         match draw(&mut state, 6) {
-            0 | 1 => policy.hit(&mut links, slot, hash_of(slot), held),
+            0 | 1 => policy.hit(&mut links, slot, || hash_of(slot), held),
             2 => {
                 let _ = policy.miss(hash);
             }

@@ -33,7 +33,7 @@ impl Replacement for Clock {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Links, slot: u32, _: Hash, _: Held) {
+    fn hit(&mut self, _: &mut Links, slot: u32, _: impl FnOnce() -> Hash, _: Held) {
         self.marks.set(slot, 1);
     }
 

@@ -19,7 +19,7 @@ impl Replacement for Fifo {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Links, _: u32, _: Hash, _: Held) {}
+    fn hit(&mut self, _: &mut Links, _: u32, _: impl FnOnce() -> Hash, _: Held) {}
 
     fn admit(&mut self, links: &mut Links, slot: u32, _: Hash, _: Cause) {
         links.push_back(&mut self.0[0], slot);

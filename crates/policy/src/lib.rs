@@ -93,8 +93,8 @@ trait Replacement {
     /// The lists that the clean slots are in.
     fn lists(&self) -> &[List];
 
-    /// A slot, which holds this block, was read.
-    fn hit(&mut self, links: &mut Links, slot: u32, hash: Hash, held: Held);
+    /// A slot was read; `hash` tells its block.
+    fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held);
 
     /// A block is missing for a read. Called once for each missing block of a read that goes to the
     /// backing, also where the read is not kept for another reason.

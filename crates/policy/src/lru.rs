@@ -20,7 +20,7 @@ impl Replacement for Lru {
     }
 
     #[inline]
-    fn hit(&mut self, links: &mut Links, slot: u32, _: Hash, held: Held) {
+    fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
         if held == Held::Clean {
             links.touch(&mut self.0[0], slot);
         }
@@ -66,11 +66,11 @@ mod tests {
                 let place = uses.iter().position(|&other| other == slot);
                 match (step, place) {
                     (0 | 1, Some(place)) => {
-                        policy.hit(&mut links, slot, hash, Held::Clean);
+                        policy.hit(&mut links, slot, || hash, Held::Clean);
                         uses.remove(place);
                         uses.push(slot);
                     }
-                    (0, None) => policy.hit(&mut links, slot, hash, Held::Dirty),
+                    (0, None) => policy.hit(&mut links, slot, || hash, Held::Dirty),
                     (1, None) => policy.forget(&mut links, slot, Held::Dirty),
                     (2, Some(place)) => {
                         policy.forget(&mut links, slot, Held::Clean);

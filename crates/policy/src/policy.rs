@@ -87,10 +87,10 @@ impl Policy {
         self.lists().iter().map(|list| list.length).sum()
     }
 
-    /// A slot, which holds this block, was read. Of a dirty one the policy may remember it for the time
+    /// A slot was read; `hash` tells its block, to a policy that asks. Of a dirty one the policy may remember it for the time
     /// when it is clean.
     #[inline]
-    pub fn hit(&mut self, links: &mut Links, slot: u32, hash: Hash, held: Held) {
+    pub fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held) {
         ask!(&mut self.0, policy => policy.hit(links, slot, hash, held));
     }
 

@@ -93,7 +93,7 @@ impl Replacement for S3Fifo {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Links, slot: u32, _: Hash, _: Held) {
+    fn hit(&mut self, _: &mut Links, slot: u32, _: impl FnOnce() -> Hash, _: Held) {
         let hits = self.hits.get(slot);
         if hits < 3 {
             self.hits.set(slot, hits + 1);

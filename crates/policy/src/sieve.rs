@@ -32,7 +32,7 @@ impl Replacement for Sieve {
     }
 
     #[inline]
-    fn hit(&mut self, _: &mut Links, slot: u32, _: Hash, _: Held) {
+    fn hit(&mut self, _: &mut Links, slot: u32, _: impl FnOnce() -> Hash, _: Held) {
         self.marks.set(slot, 1);
     }
 
@@ -128,8 +128,8 @@ mod tests {
     fn what_was_read_while_dirty_stays_and_what_was_forgotten_counts_no_more() {
         let (mut links, hash) = (Links::new(3), Hash::of(0));
         let mut policy = Policy::new(Kind::Sieve, 3);
-        policy.hit(&mut links, 0, hash, Held::Dirty);
-        policy.hit(&mut links, 1, hash, Held::Dirty);
+        policy.hit(&mut links, 0, || hash, Held::Dirty);
+        policy.hit(&mut links, 1, || hash, Held::Dirty);
         policy.forget(&mut links, 1, Held::Dirty);
         for slot in 0..3 {
             policy.admit(&mut links, slot, hash, Cause::Writeback);

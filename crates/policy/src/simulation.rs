@@ -122,7 +122,7 @@ impl Slots {
     #[inline]
     pub(crate) fn read_hash(&mut self, hash: Hash) -> bool {
         if let Some(slot) = self.held.find(hash) {
-            self.policy.hit(&mut self.links, slot, hash, Held::Clean);
+            self.policy.hit(&mut self.links, slot, || hash, Held::Clean);
             return true;
         }
         if self.policy.miss(hash) == Verdict::Keep {

@@ -41,7 +41,7 @@ impl Replacement for TwoQ {
     }
 
     #[inline]
-    fn hit(&mut self, links: &mut Links, slot: u32, _: Hash, held: Held) {
+    fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
         if held == Held::Dirty {
             self.place.set(slot, MAIN as u64);
         } else if self.place.get(slot) == MAIN as u64 {

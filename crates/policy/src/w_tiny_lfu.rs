@@ -65,8 +65,8 @@ impl Replacement for WTinyLfu {
     }
 
     #[inline]
-    fn hit(&mut self, links: &mut Links, slot: u32, hash: Hash, held: Held) {
-        self.sketch.add(hash);
+    fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held) {
+        self.sketch.add(hash());
         if held == Held::Dirty {
             return;
         }
@@ -242,7 +242,7 @@ mod tests {
     fn what_was_read_while_dirty_is_in_the_sketch() {
         let (mut links, mut policy) = (Links::new(3), Policy::new(Kind::WTinyLfu, 3));
         let hash_of = |slot: u32| Hash::of(u64::from(slot));
-        policy.hit(&mut links, 0, hash_of(0), Held::Dirty);
+        policy.hit(&mut links, 0, || hash_of(0), Held::Dirty);
         for slot in [1, 2, 0] {
             policy.admit(&mut links, slot, hash_of(slot), Cause::Writeback);
         }

@@ -148,7 +148,7 @@ impl Replacement for Window {
     }
 
     #[inline]
-    fn hit(&mut self, links: &mut Links, slot: u32, _: Hash, held: Held) {
+    fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
         let is_young = held == Held::Clean && self.place.get(slot) == YOUNG as u64;
         if !is_young {
             self.read.set(slot, 1);
@@ -354,7 +354,7 @@ mod tests {
             policy.forget(&mut links, slot, Held::Clean);
             held[slot as usize] = block;
             if block < 1020 && block % 2 == 0 {
-                policy.hit(&mut links, slot, Hash::of(block), Held::Dirty);
+                policy.hit(&mut links, slot, || Hash::of(block), Held::Dirty);
             }
             policy.admit(&mut links, slot, Hash::of(block), Cause::Writeback);
         }

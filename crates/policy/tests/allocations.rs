@@ -40,7 +40,7 @@ fn a_policy_over_slots_allocates_nothing_in_a_shards_calls() {
             let held = if *is_clean { Held::Clean } else { Held::Dirty };
             let block = Hash::of(draw(&mut state, 200));
             match draw(&mut state, 5) {
-                0 | 1 => policy.hit(&mut links, slot, hash_of(slot), held),
+                0 | 1 => policy.hit(&mut links, slot, || hash_of(slot), held),
                 2 if !*is_clean => {
                     policy.admit(&mut links, slot, hash_of(slot), Cause::Writeback);
                     *is_clean = true;

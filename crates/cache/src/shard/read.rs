@@ -132,7 +132,7 @@ impl Shard {
             Some((slot, header)) if wanted & !header.mask == 0 => {
                 let clean = header.state == State::Clean;
                 let held = if clean { Held::Clean } else { Held::Dirty };
-                self.policy.hit(&mut self.links, slot, Hash::of(block), held);
+                self.policy.hit(&mut self.links, slot, || Hash::of(block), held);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
                 Copied::All
             }
