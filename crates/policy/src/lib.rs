@@ -21,6 +21,7 @@ mod hash;
 mod lists;
 mod lru;
 mod policy;
+mod shards;
 mod sieve;
 mod simulation;
 
@@ -28,6 +29,7 @@ pub use admission::{Admission, Prospect, is_slow};
 pub use hash::Hash;
 pub use lists::{Link, Links, List, NIL};
 pub use policy::Policy;
+pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
 
 /// The policies by name.
@@ -37,6 +39,24 @@ pub enum Kind {
     Lru,
     /// SIEVE: the oldest slot goes that was not read since a hand last passed it.
     Sieve,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 2] = [Kind::Lru, Kind::Sieve];
+
+    /// What it is called on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Lru => "lru",
+            Kind::Sieve => "sieve",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn by_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// Why a slot becomes clean.

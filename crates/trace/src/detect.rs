@@ -10,9 +10,34 @@ use crate::recording;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// How many of a file's first bytes, without its compression, are enough to tell the format.
 pub const SAMPLE_BYTES: usize = 1 << 20;
+
+/// Why the format of a file is not known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Undetected {
+    /// It may be one of several, between which only the user can choose.
+    Ambiguous(Malformed),
+    /// It is none that is known.
+    Unknown(Malformed),
+}
+
+impl Undetected {
+    fn unknown(what: String) -> Undetected {
+        Undetected::Unknown(Malformed::new(what))
+    }
+}
+
+impl fmt::Display for Undetected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Undetected::Ambiguous(told) | Undetected::Unknown(told)) = self;
+        fmt::Display::fmt(told, f)
+    }
+}
+
+impl core::error::Error for Undetected {}
 
 /// The formats of lines that are tried; no line is good in two of them.
 const OF_LINES: [Format; 6] =
@@ -25,13 +50,13 @@ impl Format {
     /// # Errors
     /// It is none that is known, or one of several between which only the user can choose: five columns of numbers,
     /// the last of which is 1 for a read in some dialects and 0 in others.
-    pub fn detect(name: &str, sample: &[u8], is_whole: bool) -> Result<Format, Malformed> {
+    pub fn detect(name: &str, sample: &[u8], is_whole: bool) -> Result<Format, Undetected> {
         let name = name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
         if sample.starts_with(&recording::MAGIC) {
             return Ok(Format::Recording);
         }
         if sample.is_empty() {
-            return Err(Malformed::new("it is empty".into()));
+            return Err(Undetected::unknown("it is empty".into()));
         }
         if is_text(sample) {
             of_lines(whole_lines(sample, is_whole))
@@ -57,9 +82,9 @@ fn whole_lines(sample: &[u8], is_whole: bool) -> &[u8] {
     }
 }
 
-fn of_lines(sample: &[u8]) -> Result<Format, Malformed> {
+fn of_lines(sample: &[u8]) -> Result<Format, Undetected> {
     if let Some(refused) = five_columns(sample) {
-        return Err(refused);
+        return Err(Undetected::Ambiguous(refused));
     }
     let tries = OF_LINES.map(|format| (readable(format, sample), format));
     let best =
@@ -85,10 +110,10 @@ fn readable(format: Format, sample: &[u8]) -> usize {
     into.len() + waiting.len()
 }
 
-fn unknown(sample: &[u8]) -> Malformed {
+fn unknown(sample: &[u8]) -> Undetected {
     let first = sample.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let shown: String = first.escape_ascii().take(80).map(char::from).collect();
-    Malformed::new(format!(
+    Undetected::unknown(format!(
         "line 1: it is in no known format; name one with --format ({}): {shown}",
         Format::ALL.map(Format::name).join(", ")
     ))
@@ -121,7 +146,7 @@ fn five_columns(sample: &[u8]) -> Option<Malformed> {
     )))
 }
 
-fn of_records(name: &str, sample: &[u8]) -> Result<Format, Malformed> {
+fn of_records(name: &str, sample: &[u8]) -> Result<Format, Undetected> {
     if sample.first_chunk().and_then(vscsi::Version::of).is_some()
         && readable(Format::Vscsi, sample) > 0
     {
@@ -137,7 +162,7 @@ fn of_records(name: &str, sample: &[u8]) -> Result<Format, Malformed> {
     if says("oraclegeneral") {
         return Ok(Format::OracleGeneral);
     }
-    Err(Malformed::new(format!(
+    Err(Undetected::unknown(format!(
         "byte 0: it is neither text nor in a known binary format; name one with --format ({})",
         [Format::Recording, Format::Vscsi, Format::OracleGeneral].map(Format::name).join(", ")
     )))

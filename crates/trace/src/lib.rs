@@ -34,7 +34,7 @@ mod trace;
 mod window;
 
 pub use access::{Access, BYTES_MAX, Direction, END_MAX};
-pub use detect::SAMPLE_BYTES;
+pub use detect::{SAMPLE_BYTES, Undetected};
 pub use devices::{DEVICES_MAX, Devices};
 pub use event::{Event, Operation, WORDS};
 pub use format::Format;

@@ -239,7 +239,7 @@ fn blkparse_is_put_in_order_and_merges_are_told() {
     let sent = BLKPARSE.replace(" Q ", " X ");
     assert_eq!(detected("x", sent.as_bytes()), Ok(Format::BlkparseSent));
     for line in ["259,2 0 1 0.1 1 Q R 8 8", "259,2 0 1 0.1 1 Q R", "259 0 1 0.1 1 Q R 8 + 8", "x"] {
-        let told = bad(Format::Blkparse, format!("{BLKPARSE}").replace("CPU0", line).as_bytes());
+        let told = bad(Format::Blkparse, BLKPARSE.replace("CPU0", line).as_bytes());
         assert!(told.starts_with("line 11: not 'major,minor cpu"), "{told}");
     }
 }

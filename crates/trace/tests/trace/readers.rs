@@ -8,7 +8,7 @@ pub(crate) type Read = (Vec<Access>, Vec<String>, Result<Notes, String>);
 /// Reads bytes that come in such pieces.
 pub(crate) fn read<'a>(format: Format, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
     let (mut reader, mut accesses) = (Reader::new(format), Vec::new());
-    let mut feed = || {
+    let feed = || {
         for piece in pieces {
             reader.feed(piece, &mut accesses)?;
         }
