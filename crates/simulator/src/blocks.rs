@@ -27,37 +27,46 @@ impl<'a> Blocks<'a> {
         Blocks { selected, reads_only, is_selected: Vec::new(), counts: Counts::default() }
     }
 
-    /// Appends the blocks that these requests touch, each request's in ascending order.
-    pub(crate) fn expand(&mut self, accesses: &[Access], devices: &Devices, into: &mut Vec<u64>) {
+    /// Appends the blocks that these requests touch, each request's in ascending order, until there are so many: one
+    /// request may have hundreds of thousands. Returns how many requests were taken.
+    pub(crate) fn expand(
+        &mut self,
+        accesses: &[Access],
+        devices: &Devices,
+        enough: usize,
+        into: &mut Vec<u64>,
+    ) -> usize {
         for name in &devices.names()[self.is_selected.len()..] {
             self.is_selected.push(self.selected.is_empty() || self.selected.contains(name));
         }
+        let mut taken = 0;
         for access in accesses {
-            if !self.is_selected[access.device as usize] {
-                continue;
+            if into.len() >= enough {
+                break;
             }
-            let counts = match access.direction {
-                Direction::Read => &mut self.counts.reads,
-                Direction::Write => &mut self.counts.writes,
-                Direction::Other => &mut self.counts.others,
-            };
-            *counts += 1;
-            let is_counted = match access.direction {
-                Direction::Read => true,
-                Direction::Write => !self.reads_only,
-                Direction::Other => false,
-            };
-            if is_counted {
-                self.counts.requests += 1;
-                if access.bytes > 0 {
-                    let first = access.first_byte >> BLOCK_SHIFT;
-                    let last = (access.first_byte + access.bytes - 1) >> BLOCK_SHIFT;
-                    let device = u64::from(access.device) << NUMBER_BITS;
-                    self.counts.block_accesses += last - first + 1;
-                    into.extend((first..=last).map(|block| device | block));
-                }
+            taken += 1;
+            if self.is_selected[access.device as usize] && self.count(access) && access.bytes > 0 {
+                let first = access.first_byte >> BLOCK_SHIFT;
+                let last = (access.first_byte + access.bytes - 1) >> BLOCK_SHIFT;
+                let device = u64::from(access.device) << NUMBER_BITS;
+                self.counts.block_accesses += last - first + 1;
+                into.extend((first..=last).map(|block| device | block));
             }
         }
+        taken
+    }
+
+    /// Counts a request. Returns whether its blocks count.
+    fn count(&mut self, access: &Access) -> bool {
+        let counts = &mut self.counts;
+        let (of_its_kind, is_counted) = match access.direction {
+            Direction::Read => (&mut counts.reads, true),
+            Direction::Write => (&mut counts.writes, !self.reads_only),
+            Direction::Other => (&mut counts.others, false),
+        };
+        *of_its_kind += 1;
+        counts.requests += u64::from(is_counted);
+        is_counted
     }
 
     /// A device that was asked for and never came.

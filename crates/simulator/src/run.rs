@@ -48,7 +48,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
     match first {
         Some(First { read, footprint, spooled: Some((blocks, nexts)) }) => {
             let source = Spools { blocks, nexts, all: read.counts.block_accesses };
-            simulate(plan, Some(footprint), Source::Spools(source, read), watch)
+            simulate(plan, Some(footprint), Source::Spools(Box::new(source), read), watch)
         }
         first => {
             let file = TraceFile::open(&plan.path, plan.format)?;
@@ -119,19 +119,28 @@ struct Reading<'a> {
     file: TraceFile,
     blocks: Blocks<'a>,
     accesses: Vec<Access>,
+    /// How many of them were taken.
+    taken: usize,
 }
 
 impl<'a> Reading<'a> {
     fn new(plan: &'a Plan, file: TraceFile) -> Reading<'a> {
         let blocks = Blocks::new(&plan.devices, plan.reads_only);
-        Reading { file, blocks, accesses: Vec::new() }
+        Reading { file, blocks, accesses: Vec::new(), taken: 0 }
     }
 
     /// Appends the blocks of the next requests, a chunk of them at least unless the trace ends. Returns whether there
     /// were some.
     fn fill(&mut self, into: &mut Vec<u64>) -> Result<bool, Error> {
-        while into.len() < CHUNK && self.file.next(&mut self.accesses)? {
-            self.blocks.expand(&self.accesses, self.file.devices(), into);
+        while into.len() < CHUNK {
+            if self.taken == self.accesses.len() {
+                self.taken = 0;
+                if !self.file.next(&mut self.accesses)? {
+                    break;
+                }
+            }
+            let left = &self.accesses[self.taken..];
+            self.taken += self.blocks.expand(left, self.file.devices(), CHUNK, into);
         }
         Ok(!into.is_empty())
     }
@@ -185,7 +194,7 @@ struct Spools {
 /// Where the accesses of the main pass come from.
 enum Source<'a> {
     File(Box<Reading<'a>>),
-    Spools(Spools, Read),
+    Spools(Box<Spools>, Read),
 }
 
 impl<'a> Source<'a> {

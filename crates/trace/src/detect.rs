@@ -121,8 +121,9 @@ fn unknown(sample: &[u8]) -> Undetected {
 
 /// The refusal of five columns of numbers, with both readings.
 fn five_columns(sample: &[u8]) -> Option<Malformed> {
-    let first = sample.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty())?;
-    let is_milliseconds = between_blanks(first).next()?.contains(&b'.');
+    let lines = sample.split(|byte| *byte == b'\n').take(1000);
+    let mut times = lines.filter_map(|line| between_blanks(line).next());
+    let is_milliseconds = times.any(|time| time.contains(&b'.'));
     let (one, zero) = match is_milliseconds {
         true => (Format::Disksim, Format::DisksimZeroReads),
         false => (Format::Ssdsim, Format::SsdsimZeroReads),

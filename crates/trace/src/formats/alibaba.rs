@@ -12,8 +12,6 @@ use crate::devices::Devices;
 use crate::fields::{between_commas, exactly, number};
 
 const EXPECTED: &str = "not 'device,R|W,offset,bytes,us'";
-/// How a line of headings begins, in some copies.
-pub(crate) const HEADING: &str = "device_id,";
 
 pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     let [device, way, offset, bytes, time] = exactly(between_commas(line)).ok_or(EXPECTED)?;

@@ -14,8 +14,6 @@ use crate::devices::Devices;
 use crate::fields::{between_blanks, between_commas, exactly, number};
 
 const EXPECTED: &str = "not 'op offset length' (op: R or W; bytes)";
-/// How a line of headings begins.
-pub(crate) const HEADING: &str = "op";
 
 pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     if line.starts_with(b"#") {

@@ -14,8 +14,6 @@ use crate::devices::Devices;
 use crate::fields::{between_commas, exactly, number};
 
 const EXPECTED: &str = "not 'time,host,disk,Read|Write,offset,bytes,response time'";
-/// How a line of headings begins, in some copies.
-pub(crate) const HEADING: &str = "timestamp,";
 
 pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     let [time, host, disk, way, offset, bytes, response] =

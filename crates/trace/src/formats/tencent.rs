@@ -12,8 +12,6 @@ use crate::devices::Devices;
 use crate::fields::{between_commas, exactly, number};
 
 const EXPECTED: &str = "not 's,sector,sectors,0|1,volume' (0: read)";
-/// How a line of headings begins, in some copies.
-pub(crate) const HEADING: &str = "timestamp,";
 
 pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     let [time, sector, sectors, way, volume] = exactly(between_commas(line)).ok_or(EXPECTED)?;
