@@ -84,7 +84,7 @@ impl Lru {
     fn touch(&self, blocks: &[u64]) {
         let mut found = [0; GROUP];
         for (place, block) in found.iter_mut().zip(blocks) {
-            *place = self.table.first_of(mixed(*block)) as usize;
+            *place = self.table.first_of(Tag::of(*block)) as usize;
         }
         let mut all = 0;
         let mut around = [(0, 0); GROUP];
@@ -104,10 +104,10 @@ impl Lru {
     #[inline]
     pub fn access(&mut self, block: u64) {
         self.accesses += 1;
-        let hash = mixed(block);
-        match self.table.find(hash, |entry| self.entries[entry as usize].block == block) {
+        let tag = Tag::of(block);
+        match self.table.find(tag, |entry| self.entries[entry as usize].block == block) {
             Some(entry) => self.hit(entry),
-            None => self.miss(block, hash),
+            None => self.miss(block, tag),
         }
     }
 
@@ -126,15 +126,15 @@ impl Lru {
         self.shift(zone);
     }
 
-    fn miss(&mut self, block: u64, hash: u64) {
+    fn miss(&mut self, block: u64, tag: Tag) {
         let last = self.sizes.len() - 1;
         let used = self.entries.len() as u32;
         if used < self.sizes[last] {
             let full = self.sizes.partition_point(|size| *size <= used);
-            self.table.make_room(used, |entry| mixed(self.entries[entry as usize].block));
+            self.table.make_room(used, |entry| Tag::of(self.entries[entry as usize].block));
             self.entries.push(Entry { block, before: NIL, behind: NIL });
             self.zones.push(0);
-            self.table.insert(hash, used);
+            self.table.insert(tag, used);
             self.push_front(used);
             self.shift(full);
             // This one has become full, perhaps.
@@ -144,11 +144,10 @@ impl Lru {
             return;
         }
         let victim = self.back;
-        let old = mixed(self.entries[victim as usize].block);
-        self.table.remove(old, victim, |entry| mixed(self.entries[entry as usize].block));
+        self.table.remove(Tag::of(self.entries[victim as usize].block), victim);
         self.unlink(victim);
         self.entries[victim as usize].block = block;
-        self.table.insert(hash, victim);
+        self.table.insert(tag, victim);
         self.push_front(victim);
         self.ends[last] = self.back;
         self.shift(last);
@@ -190,12 +189,29 @@ impl Lru {
     }
 }
 
+/// What a cell of the table knows of its block: a hash of the group of eight neighbours that the block is in, and
+/// which of them it is. So neighbours, which mostly come together, lie together: in one line of the processor's cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tag(u32);
+
+/// Which of a group: so many bits.
+const IN_GROUP_BITS: u32 = 3;
+const GROUP_BITS: u32 = 32 - IN_GROUP_BITS;
+
+impl Tag {
+    #[inline]
+    fn of(block: u64) -> Tag {
+        let group = (mixed(block >> IN_GROUP_BITS) >> (64 - GROUP_BITS)) as u32;
+        Tag(group << IN_GROUP_BITS | (block as u32 & ((1 << IN_GROUP_BITS) - 1)))
+    }
+}
+
 /// Where the entries are found: open addressing with linear probing (Knuth, "The Art of Computer Programming",
-/// volume 3, 6.4, algorithm L, and algorithm R for removals). A cell has the upper half of the hash, by which cells
-/// are told apart without a look at the entry, and the entry's number plus one.
+/// volume 3, 6.4, algorithm L, and algorithm R for removals). A cell has the block's tag, by which cells are told
+/// apart without a look at the entry, and the entry's number plus one.
 struct Table {
     cells: Vec<u64>,
-    /// How far a hash's upper half is shifted for its first cell.
+    /// How far a group's hash is shifted for its first cell.
     shift: u32,
 }
 
@@ -203,7 +219,8 @@ const CELLS_MIN: usize = 64;
 
 impl Table {
     fn new() -> Table {
-        Table { cells: vec![0; CELLS_MIN], shift: 32 - CELLS_MIN.trailing_zeros() }
+        let group_bits = CELLS_MIN.trailing_zeros() - IN_GROUP_BITS;
+        Table { cells: vec![0; CELLS_MIN], shift: GROUP_BITS - group_bits }
     }
 
     /// Whether it is too large for the nearest caches of a processor.
@@ -213,13 +230,19 @@ impl Table {
     }
 
     #[inline]
-    fn cell(hash: u64, entry: u32) -> u64 {
-        hash >> 32 << 32 | (u64::from(entry) + 1)
+    fn cell(tag: Tag, entry: u32) -> u64 {
+        u64::from(tag.0) << 32 | (u64::from(entry) + 1)
     }
 
     #[inline]
-    fn home(&self, cell: u64) -> usize {
-        ((cell >> 32) >> self.shift) as usize
+    fn tag(cell: u64) -> Tag {
+        Tag((cell >> 32) as u32)
+    }
+
+    #[inline]
+    fn home(&self, tag: Tag) -> usize {
+        let group = tag.0 >> IN_GROUP_BITS >> self.shift;
+        (group << IN_GROUP_BITS | (tag.0 & ((1 << IN_GROUP_BITS) - 1))) as usize
     }
 
     #[inline]
@@ -227,22 +250,22 @@ impl Table {
         (place + 1) & (self.cells.len() - 1)
     }
 
-    /// The entry in the first cell of a hash; [`NIL`], or so, if there is none.
+    /// The entry in the first cell of a tag; [`NIL`], or so, if there is none.
     #[inline]
-    fn first_of(&self, hash: u64) -> u32 {
-        (self.cells[self.home(hash)] as u32).wrapping_sub(1)
+    fn first_of(&self, tag: Tag) -> u32 {
+        (self.cells[self.home(tag)] as u32).wrapping_sub(1)
     }
 
     #[inline]
-    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut place = self.home(hash);
+    fn find(&self, tag: Tag, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut place = self.home(tag);
         loop {
             let cell = self.cells[place];
             if cell == 0 {
                 return None;
             }
             let entry = cell as u32 - 1;
-            if cell >> 32 == hash >> 32 && is_it(entry) {
+            if Table::tag(cell) == tag && is_it(entry) {
                 return Some(entry);
             }
             place = self.next(place);
@@ -250,33 +273,34 @@ impl Table {
     }
 
     /// Room for one more than `used`: at most half of the cells are used.
-    fn make_room(&mut self, used: u32, hash_of: impl Fn(u32) -> u64) {
+    fn make_room(&mut self, used: u32, tag_of: impl Fn(u32) -> Tag) {
         if (used as usize + 1) * 2 <= self.cells.len() {
             return;
         }
         let cells = self.cells.len() * 2;
         *self = Table { cells: vec![0; cells], shift: self.shift - 1 };
-        (0..used).for_each(|entry| self.insert(hash_of(entry), entry));
+        (0..used).for_each(|entry| self.insert(tag_of(entry), entry));
     }
 
-    fn insert(&mut self, hash: u64, entry: u32) {
-        let mut place = self.home(hash);
+    #[inline]
+    fn insert(&mut self, tag: Tag, entry: u32) {
+        let mut place = self.home(tag);
         while self.cells[place] != 0 {
             place = self.next(place);
         }
-        self.cells[place] = Table::cell(hash, entry);
+        self.cells[place] = Table::cell(tag, entry);
     }
 
-    fn remove(&mut self, hash: u64, entry: u32, hash_of: impl Fn(u32) -> u64) {
-        debug_assert_eq!(hash_of(entry), hash);
-        let mut hole = self.home(hash);
-        while self.cells[hole] != Table::cell(hash, entry) {
+    #[inline]
+    fn remove(&mut self, tag: Tag, entry: u32) {
+        let mut hole = self.home(tag);
+        while self.cells[hole] != Table::cell(tag, entry) {
             hole = self.next(hole);
         }
         let mask = self.cells.len() - 1;
         let mut place = self.next(hole);
         while self.cells[place] != 0 {
-            let home = self.home(self.cells[place]);
+            let home = self.home(Table::tag(self.cells[place]));
             // It may move if its way from home leads over the hole.
             if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
                 self.cells[hole] = self.cells[place];
