@@ -171,6 +171,18 @@ mod tests {
     }
 
     #[test]
+    fn simulations_spread_blocks_in_the_same_way() {
+        assert_eq!(policy::REGION_BLOCKS, u64::from(Geometry::default().region_blocks));
+        for shards in [1, 2, 8, 64] {
+            let spread = spread(Format::Four, shards);
+            for region in (0..3000).chain((1 << 38) - 3000..1 << 38) {
+                let block = region * REGION_BLOCKS + region % REGION_BLOCKS;
+                assert_eq!(policy::shard_of(block, shards) as usize, spread.shard_of(block));
+            }
+        }
+    }
+
+    #[test]
     fn a_region_is_in_one_shard_and_former_formats_keep_their_own() {
         for format in [Format::Two, Format::Three, Format::Four] {
             let spread = spread(format, 16);

@@ -8,6 +8,7 @@ mod pool;
 mod progress;
 mod serve;
 mod settings;
+mod sim;
 mod tools;
 mod volumes;
 
@@ -33,6 +34,7 @@ enum Command {
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
+    Sim(sim::Arguments),
     Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),

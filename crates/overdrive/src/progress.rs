@@ -16,6 +16,7 @@ pub(crate) struct Stages {
     bar: ProgressBar,
     shown: bool,
     pause: Duration,
+    template: &'static str,
 }
 
 impl Stages {
@@ -28,20 +29,26 @@ impl Stages {
         Stages::shown_after(Duration::ZERO)
     }
 
+    /// The same with the time that is left of the stage.
+    pub(crate) fn with_time_left() -> Stages {
+        Stages { template: "{msg} {bar:30} {percent} %, {eta} left", ..Stages::new() }
+    }
+
     fn shown_after(pause: Duration) -> Stages {
         let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
-        Stages { bar, shown: false, pause }
+        Stages { bar, shown: false, pause, template: "{msg} {bar:30} {percent} %" }
     }
 
     pub(crate) fn set(&mut self, stage: &str, share: f64) {
         if !self.shown && self.bar.elapsed() > self.pause {
             self.shown = true;
             self.bar.set_draw_target(target());
-            let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %");
+            let style = ProgressStyle::with_template(self.template);
             self.bar.set_style(style.expect("a valid template"));
         }
         if self.bar.message() != stage {
             self.bar.set_message(stage.to_owned());
+            self.bar.reset_eta();
         }
         self.bar.set_position((share * 1000.0) as u64);
     }

@@ -12,7 +12,7 @@
 //! the workload is noticed where it costs much.
 
 use crate::Hash;
-use crate::simulation::Slots;
+use crate::slots::Slots;
 use crate::window::ALL;
 
 /// The shares that are tried, in 1024ths.

@@ -33,9 +33,11 @@ mod lru;
 mod packed;
 mod policy;
 mod s3_fifo;
+mod shards;
 mod sieve;
 mod simulation;
 mod sketch;
+mod slots;
 mod table;
 mod two_q;
 mod w_tiny_lfu;
@@ -47,6 +49,7 @@ pub use hash::Hash;
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};
 pub use policy::Policy;
+pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
 
 /// Slots that a search for a victim passes at most: it is made under the shard's lock. The one behind

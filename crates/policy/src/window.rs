@@ -202,7 +202,7 @@ impl Replacement for Window {
 mod tests {
     use super::*;
     use crate::brute_force::draw;
-    use crate::simulation::Slots;
+    use crate::slots::Slots;
     use crate::{Kind, Policy, misses};
     use proptest::prelude::*;
     use std::vec::Vec;

@@ -23,7 +23,8 @@ pub const VERSION: u32 = 1;
 /// The most events in a block.
 pub const EVENTS_MAX: usize = 4096;
 
-const HEADER_BYTES: usize = 16;
+/// The bytes of a recording's beginning.
+pub(crate) const HEADER_BYTES: usize = 16;
 const BLOCK_BYTES: usize = 16;
 const EVENT_BYTES: usize = WORDS * 8;
 
@@ -73,31 +74,56 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*eight)
 }
 
+/// Why a recording without a whole header is none.
+pub(crate) fn short() -> Malformed {
+    Malformed::new("it ends inside its header; record it again".into())
+}
+
+/// Whether it is of the version that is read here.
+pub(crate) fn check_header(header: &[u8; HEADER_BYTES]) -> Result<(), Malformed> {
+    if !header.starts_with(&MAGIC) {
+        return Err(Malformed::new("it does not begin as a recording does".into()));
+    }
+    let (version, event_bytes) = (number_at(header, 8), number_at(header, 12));
+    if (version, event_bytes as usize) == (VERSION, EVENT_BYTES) {
+        return Ok(());
+    }
+    Err(Malformed::new(format!(
+        "it is a recording of version {version} with events of {event_bytes} bytes; this program reads \
+         version {VERSION}"
+    )))
+}
+
+/// How many events were lost before this block's.
+pub(crate) fn dropped_before(block: &[u8]) -> u64 {
+    word_at(block, 8)
+}
+
+/// The events of a block.
+pub(crate) fn events_of(
+    block: &[u8],
+    number: u64,
+) -> impl Iterator<Item = Result<Event, Malformed>> {
+    let (lines, _) = block[BLOCK_BYTES..].as_chunks::<EVENT_BYTES>();
+    lines.iter().map(move |line| {
+        let words = core::array::from_fn(|index| word_at(line, index * 8));
+        Event::from_words(words).ok_or_else(|| damaged(number, "holds what is no event"))
+    })
+}
+
 /// Reads a recording: the events of all its whole blocks.
 ///
 /// # Errors
 /// It is of another version, or a block of it is damaged.
 pub(crate) fn read(bytes: &[u8]) -> Result<Trace, Malformed> {
-    if bytes.len() < HEADER_BYTES {
-        return Err(Malformed::new("it ends inside its header; record it again".into()));
-    }
-    let (version, event_bytes) = (number_at(bytes, 8), number_at(bytes, 12));
-    if (version, event_bytes as usize) != (VERSION, EVENT_BYTES) {
-        return Err(Malformed::new(format!(
-            "it is a recording of version {version} with events of {event_bytes} bytes; this program reads \
-             version {VERSION}"
-        )));
-    }
-    let (mut events, mut dropped, mut left) = (Vec::new(), 0u64, &bytes[HEADER_BYTES..]);
-    let mut number = 0u64;
+    let (header, mut left) = bytes.split_first_chunk().ok_or_else(short)?;
+    check_header(header)?;
+    let (mut events, mut dropped, mut number) = (Vec::new(), 0u64, 0u64);
     while !left.is_empty() {
         let Some((block, rest)) = split(left, number)? else { break };
-        dropped = dropped.saturating_add(word_at(block, 8));
-        let (lines, _) = block[BLOCK_BYTES..].as_chunks::<EVENT_BYTES>();
-        for line in lines {
-            let words = core::array::from_fn(|index| word_at(line, index * 8));
-            let event = Event::from_words(words);
-            events.push(event.ok_or_else(|| damaged(number, "holds what is no event"))?);
+        dropped = dropped.saturating_add(dropped_before(block));
+        for event in events_of(block, number) {
+            events.push(event?);
         }
         (left, number) = (rest, number + 1);
     }
@@ -105,9 +131,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, Malformed> {
 }
 
 /// A block and what follows it; None: the bytes end inside it.
-type Split<'a> = Option<(&'a [u8], &'a [u8])>;
+pub(crate) type Split<'a> = Option<(&'a [u8], &'a [u8])>;
 
-fn split(bytes: &[u8], number: u64) -> Result<Split<'_>, Malformed> {
+/// Takes the first block, and looks whether it is whole and sound.
+pub(crate) fn split(bytes: &[u8], number: u64) -> Result<Split<'_>, Malformed> {
     if bytes.len() < BLOCK_BYTES {
         return Ok(None);
     }

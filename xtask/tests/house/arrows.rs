@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 27] = [
+const ALLOWED: [(&str, &[&str]); 28] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
@@ -12,6 +12,7 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("trace", &[]),
     ("block", &["lane"]),
     ("policy", &["allocations"]),
+    ("simulator", &["policy", "trace"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
@@ -61,8 +62,27 @@ const DAEMON: &[&str] = &[
 ];
 // Of `kills` its tests use the lossy disk.
 const OVERDRIVE: &[&str] = &[
-    "lane", "block", "cache", "layers", "pool", "drives", "modelled", "uring", "export", "nbd",
-    "holder", "crash", "models", "stack", "daemon", "devices", "load", "suites", "kills",
+    "lane",
+    "block",
+    "cache",
+    "layers",
+    "pool",
+    "drives",
+    "modelled",
+    "uring",
+    "export",
+    "nbd",
+    "holder",
+    "crash",
+    "models",
+    "stack",
+    "daemon",
+    "devices",
+    "load",
+    "suites",
+    "kills",
+    "simulator",
+    "trace",
 ];
 const KILLS: &[&str] = &["lane", "block", "export", "nbd", "uring", "holder"];
 const FIGURES: &[&str] = &[

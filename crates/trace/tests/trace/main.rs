@@ -1,6 +1,8 @@
 //! The formats: what is written is read again, and bytes that make no sense are refused.
 
+mod formats;
 mod parse;
+mod readers;
 
 use parse::parse;
 use proptest::prelude::*;

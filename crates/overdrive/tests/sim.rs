@@ -1,0 +1,174 @@
+//! `overdrive sim` as it is called: what it prints, where, and with which status.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn sim(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    command.arg("sim").args(arguments).stdin(Stdio::null());
+    command.output().expect("the command runs")
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn file(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let path = directory.join(name);
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+/// Block 0 and then a loop over four blocks, three times: 13 accesses, 4 blocks; one of the requests is a write.
+fn looped() -> String {
+    let mut text = "op,offset,length\nW,0,512\n".to_owned();
+    for round in 0..12 {
+        text += &format!("R,{},4096\n", round % 4 * 4096);
+    }
+    text + "flush,0,0\n"
+}
+
+#[test]
+fn json_is_one_object_with_a_run_for_each_policy_and_size() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = file(home.path(), "loop.csv", &looped());
+    let path = path.to_str().expect("plain");
+    let output =
+        sim(&["--trace", path, "--memory", "12K,100%", "--policy", "default,opt", "--json"]);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!((&object["schema"], &object["format"]), (&"overdrive.sim/1".into(), &"csv".into()));
+    assert_eq!((&object["complete"], &object["count"]), (&true.into(), &"all".into()));
+    assert_eq!((&object["footprint_blocks"], &object["others"]), (&4.into(), &1.into()));
+    let runs = object["runs"].as_array().expect("runs");
+    // LRU of three slots misses in a loop of four but for the first block, which the write had just brought.
+    let expected =
+        [("default", 12288, 12), ("default", 16384, 4), ("opt", 12288, 6), ("opt", 16384, 4)];
+    assert_eq!(runs.len(), expected.len());
+    for (run, (policy, bytes, misses)) in runs.iter().zip(expected) {
+        assert_eq!((&run["policy"], &run["memory_bytes"]), (&policy.into(), &bytes.into()));
+        assert_eq!((&run["trace"], &run["requests"]), (&path.into(), &13.into()));
+        assert_eq!((&run["block_accesses"], &run["block_misses"]), (&13.into(), &misses.into()));
+        let ratio = run["miss_ratio"].as_f64().expect("a number");
+        assert!((ratio - f64::from(misses) / 13.0).abs() < 1e-12, "{ratio}");
+    }
+}
+
+#[test]
+fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = file(home.path(), "loop.csv", &looped());
+    let path = path.to_str().expect("plain");
+    let output =
+        sim(&["--trace", path, "--memory", "12K,50%", "--policy", "lru,opt", "--count", "reads"]);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    let told = String::from_utf8_lossy(&output.stdout);
+    let table: Vec<&str> = told.lines().skip_while(|line| !line.is_empty()).skip(1).collect();
+    assert_eq!(
+        table,
+        [
+            "memory    size     lru     opt",
+            "        12 KiB  1.0000  0.5000",
+            "   50%   8 KiB  1.0000  0.6667",
+        ]
+    );
+    for line in [
+        "requests   12: 12 reads, 1 writes, which do not count; 1 others touch no block",
+        "accesses   12 blocks of 4 KiB",
+        "footprint  4 blocks, 16 KiB",
+    ] {
+        assert!(told.lines().any(|other| other == line), "{line}: {told}");
+    }
+}
+
+#[test]
+fn devices_and_shards_are_chosen() {
+    let home = tempfile::tempdir().expect("a directory");
+    let text = "7,259,x,Read,0,4096,1\n8,259,1,Read,0,4096,1\n".replace(",x,", ",0,");
+    let path = file(home.path(), "trace", &text);
+    let path = path.to_str().expect("plain");
+    let base = ["--trace", path, "--memory", "64K", "--json"];
+    let with = |more: &[&str]| sim(&[&base[..], more].concat());
+    let object: Value =
+        serde_json::from_slice(&with(&["--device", "259:1", "--shards", "8"]).stdout).expect("one");
+    assert_eq!((&object["requests"], &object["shards"]), (&1.into(), &8.into()));
+    assert_eq!(object["devices"], serde_json::json!(["259:0", "259:1"]));
+    for (more, says) in [
+        (["--device", "259:2"], "--device 259:2"),
+        (["--shards", "3"], "take a power of two"),
+        (["--shards", "32"], "each of 32 shards needs one"),
+    ] {
+        let output = with(&more);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{more:?}");
+        assert!(errors(&output).contains(says), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn five_columns_are_refused_with_both_readings_until_the_format_is_named() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = file(home.path(), "tpcc.trace", "5 0 8 8 1\n6 0 16 8 1\n7 1 8 8 0\n");
+    let path = path.to_str().expect("plain");
+    let output = sim(&["--trace", path, "--memory", "1M"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = errors(&output);
+    assert!(told.contains("66.7 % are reads if 1 is a read (--format ssdsim, or mqsim)"), "{told}");
+    assert!(told.contains("33.3 % if 0 is one (--format ssdsim-0-reads)"), "{told}");
+    for (format, reads) in [("mqsim", 2), ("ssdsim", 2), ("ssdsim-0-reads", 1)] {
+        let output = sim(&["--trace", path, "--memory", "1M", "--format", format, "--json"]);
+        let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        assert_eq!((&object["reads"], &object["format"]), (&reads.into(), &format.into()));
+    }
+}
+
+#[test]
+fn what_is_wrong_gets_one_sentence_and_a_status() {
+    let home = tempfile::tempdir().expect("a directory");
+    let good = file(home.path(), "good", "R,0,4096\n");
+    let bad = file(home.path(), "bad", "R,0,4096\nR,0,oops\n");
+    let zeros = file(home.path(), "zeros", &"\0".repeat(5000));
+    let cut = home.path().join("cut.gz");
+    std::fs::write(&cut, [0x1f, 0x8b, 8, 0]).expect("written");
+    let [good, bad, zeros, cut] =
+        [&good, &bad, &zeros, &cut].map(|path| path.to_str().expect("plain"));
+    for (arguments, status, says) in [
+        (vec!["--trace", good], 2, "--memory"),
+        (vec!["--trace", good, "--memory", "x"], 2, "not a size"),
+        (vec!["--trace", good, "--memory", "0%"], 2, "no share"),
+        (vec!["--trace", good, "--memory", "1K"], 2, "blocks of 4 KiB"),
+        (
+            vec!["--trace", good, "--memory", "1M", "--policy", "best"],
+            2,
+            "take one of default, opt, lru",
+        ),
+        (
+            vec!["--trace", good, "--memory", "1M", "--format", "x"],
+            2,
+            "take one of recording, vscsi",
+        ),
+        (vec!["--trace", "/no/such", "--memory", "1M"], 1, "/no/such"),
+        (vec!["--trace", bad, "--memory", "1M"], 7, "line 2: not 'op offset length'"),
+        (
+            vec!["--trace", good, "--memory", "1M", "--format", "vscsi"],
+            7,
+            "byte 0: the file ends 9 bytes",
+        ),
+        (vec!["--trace", zeros, "--memory", "1M"], 7, "neither text nor in a known binary format"),
+        (
+            vec!["--trace", cut, "--memory", "1%"],
+            7,
+            "its gzip data is damaged before byte 4: it was cut off",
+        ),
+    ] {
+        let output = sim(&arguments);
+        let told = errors(&output);
+        assert_eq!(
+            (output.status.code(), output.stdout.len()),
+            (Some(status), 0),
+            "{arguments:?}: {told}"
+        );
+        assert!(told.contains(says), "{arguments:?}: {told}");
+        assert!(status == 2 || told.lines().count() == 1, "{told}");
+    }
+}

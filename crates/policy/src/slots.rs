@@ -1,0 +1,68 @@
+//! A policy over slots, driven without bytes.
+
+use crate::table::Table;
+use crate::{Cause, Hash, Held, Kind, Links, Policy, Reads, Verdict};
+
+/// The simulation of a policy over slots. It makes the calls that a shard makes for reads of single
+/// blocks that are fetched one after the other.
+pub(crate) struct Slots {
+    policy: Policy,
+    links: Links,
+    /// The slot of each block that is held.
+    held: Table,
+}
+
+impl Slots {
+    /// The project's own policy with a window of this share, in 1024ths.
+    pub(crate) fn with_window(share: u32, slots: u32) -> Slots {
+        let mut all = Slots::new(Policy::new(Kind::Adaptive, slots), slots);
+        all.set_window_share(share);
+        all
+    }
+
+    /// From now on its window has this share.
+    pub(crate) fn set_window_share(&mut self, share: u32) {
+        self.policy.set_window_share(share);
+    }
+
+    /// The lists of its policy.
+    #[cfg(test)]
+    pub(crate) fn lists(&self) -> &[crate::List] {
+        self.policy.lists()
+    }
+
+    /// An empty cache of so many slots.
+    pub(crate) fn new(policy: Policy, slots: u32) -> Slots {
+        Slots { policy, links: Links::new(slots), held: Table::new(slots) }
+    }
+}
+
+impl Reads for Slots {
+    #[inline]
+    fn read(&mut self, block: u64) -> bool {
+        self.read_hash(Hash::of(block))
+    }
+}
+
+impl Slots {
+    /// Reads the block of this hash. Returns whether it was held.
+    #[inline]
+    pub(crate) fn read_hash(&mut self, hash: Hash) -> bool {
+        if let Some(slot) = self.held.find(hash) {
+            self.policy.hit(&mut self.links, slot, || hash, Held::Clean);
+            return true;
+        }
+        if self.policy.miss(hash) == Verdict::Keep {
+            if self.held.room() == 0 {
+                let hash_of = |slot| self.held.hash(slot);
+                let victim = self.policy.victim(&mut self.links, hash, hash_of);
+                let victim = victim.expect("all slots are clean");
+                self.policy.forget(&mut self.links, victim, Held::Clean);
+                self.held.remove(victim);
+            }
+            let slot = self.held.insert(hash);
+            self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
+        }
+        false
+    }
+}

@@ -1,0 +1,69 @@
+//! How much memory a cache has.
+
+use crate::blocks::BLOCK_BYTES;
+use std::fmt;
+
+/// How much memory a cache has.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Memory {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many per cent of the trace's footprint.
+    Percent(f64),
+}
+
+/// The most slots: they are numbered in 32 bits, some of which mean something else.
+const SLOTS_MAX: u64 = (1 << 31) - 1;
+
+impl Memory {
+    /// Reads `12.5%`; None: this is none, or nothing sensible.
+    pub fn percent(text: &str) -> Option<Memory> {
+        let number: f64 = text.strip_suffix('%')?.parse().ok()?;
+        (number > 0.0 && number <= 1000.0).then_some(Memory::Percent(number))
+    }
+
+    /// Whole blocks, one at least for each shard, and as many in each; of a share, the nearest number.
+    pub(crate) fn slots_of_shard(self, footprint: u64, shards: u32) -> Result<u32, String> {
+        let slots = match self {
+            Memory::Bytes(bytes) => bytes / BLOCK_BYTES,
+            Memory::Percent(percent) => (footprint as f64 * percent / 100.0).round() as u64,
+        };
+        let each = slots / u64::from(shards);
+        if each == 0 {
+            return Err(format!(
+                "--memory {self}: that is {slots} blocks of 4 KiB, and each of {shards} shards needs one; take more"
+            ));
+        }
+        let told = format!("--memory {self}: at most 8 TiB in a shard can be simulated");
+        u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(told)
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Bytes(bytes) => write!(f, "{bytes}"),
+            Memory::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_rounded_and_shards_have_equal_parts() {
+        assert_eq!(Memory::percent("3%"), Some(Memory::Percent(3.0)));
+        for bad in ["3", "%", "x%", "-1%", "0%", "NaN%", "inf%", "1001%"] {
+            assert_eq!(Memory::percent(bad), None, "{bad}");
+        }
+        let slots = |memory: Memory, shards| memory.slots_of_shard(269_210, shards);
+        assert_eq!(slots(Memory::Percent(3.0), 1), Ok(8076));
+        assert_eq!(slots(Memory::Percent(10.0), 4), Ok(6730));
+        assert_eq!(slots(Memory::Bytes(1 << 30), 32), Ok(8192));
+        let none = slots(Memory::Bytes(8191), 2).expect_err("one block for two");
+        assert!(none.starts_with("--memory 8191: that is 1 blocks"), "{none}");
+        assert!(slots(Memory::Bytes(u64::MAX), 1).is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! One pass: chunks of accesses go to all workers, each of which has some of the tasks.
+
+use crate::error::Error;
+use crate::policies::{Chunk, Task};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Chunks that wait for a worker at most.
+const QUEUE: usize = 4;
+
+/// Runs these tasks over the accesses that `next` puts into chunks, until a chunk is empty. Returns the tasks, in any
+/// order.
+///
+/// # Errors
+/// What `next` says.
+pub(crate) fn pass(
+    tasks: Vec<Task>,
+    threads: usize,
+    mut next: impl FnMut(&mut Chunk) -> Result<(), Error>,
+) -> Result<Vec<Task>, Error> {
+    std::thread::scope(|scope| {
+        let mut senders: Vec<SyncSender<Arc<Chunk>>> = Vec::new();
+        let mut workers = Vec::new();
+        for tasks in divided(tasks, threads) {
+            let (sender, receiver) = sync_channel(QUEUE);
+            senders.push(sender);
+            workers.push(scope.spawn(move || work(tasks, &receiver)));
+        }
+        let mut numbered = 0;
+        let ended = loop {
+            let mut chunk = Chunk { first: numbered, ..Chunk::default() };
+            if let Err(error) = next(&mut chunk) {
+                break Err(error);
+            }
+            if chunk.blocks.is_empty() {
+                break Ok(());
+            }
+            numbered += chunk.blocks.len() as u64;
+            let chunk = Arc::new(chunk);
+            for sender in &senders {
+                // A worker ends before its sender only by a panic, which is met below.
+                let _ = sender.send(chunk.clone());
+            }
+        };
+        drop(senders);
+        let joined = workers.into_iter().map(|worker| match worker.join() {
+            Ok(tasks) => tasks,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let tasks = joined.flatten().collect();
+        ended.map(|()| tasks)
+    })
+}
+
+fn work(mut tasks: Vec<Task>, chunks: &Receiver<Arc<Chunk>>) -> Vec<Task> {
+    for chunk in chunks {
+        tasks.iter_mut().for_each(|task| task.take(&chunk));
+    }
+    tasks
+}
+
+/// The tasks in at most so many parts of about the same weight: the heaviest first, each to the lightest part.
+fn divided(mut tasks: Vec<Task>, threads: usize) -> Vec<Vec<Task>> {
+    let count = threads.clamp(1, tasks.len().max(1));
+    let mut parts: Vec<(u32, Vec<Task>)> = (0..count).map(|_| (0, Vec::new())).collect();
+    tasks.sort_by_key(|task| core::cmp::Reverse(task.weight()));
+    for task in tasks {
+        let lightest = parts.iter_mut().min_by_key(|(weight, _)| *weight);
+        let (weight, part) = lightest.expect("there is one at least");
+        *weight += task.weight();
+        part.push(task);
+    }
+    parts.into_iter().map(|(_, part)| part).collect()
+}

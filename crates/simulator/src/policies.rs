@@ -1,0 +1,138 @@
+//! What the workers run: the caches of the runs, and the count of the footprint.
+
+use crate::footprint::Footprint;
+use crate::lru::Lru;
+use crate::optimum::Optimum;
+use policy::{Kind, Simulation, shard_of};
+
+/// Accesses that go to all workers.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    /// The number of the first one.
+    pub(crate) first: u64,
+    pub(crate) blocks: Vec<u64>,
+    /// When each block comes next; empty if that was not worked out.
+    pub(crate) nexts: Vec<u64>,
+}
+
+/// A piece of work over all accesses.
+pub(crate) enum Task {
+    Lru(Lrus),
+    Policy(Simulated),
+    Optimum(Optima),
+    Footprint(Footprint),
+}
+
+/// LRU caches of all sizes that were asked for, for each shard one [`Lru`].
+pub(crate) struct Lrus {
+    shards: Vec<Lru>,
+    /// The blocks of each shard in a chunk.
+    blocks: Vec<Vec<u64>>,
+}
+
+/// A cache of one policy and size.
+pub(crate) struct Simulated {
+    run: usize,
+    shards: Vec<Simulation>,
+    misses: u64,
+}
+
+/// The optimum of one size.
+pub(crate) struct Optima {
+    run: usize,
+    shards: Vec<Optimum>,
+    misses: u64,
+}
+
+impl Task {
+    pub(crate) fn lru(sizes: &[u32], shards: u32) -> Task {
+        Task::Lru(Lrus {
+            shards: (0..shards).map(|_| Lru::new(sizes)).collect(),
+            blocks: vec![Vec::new(); shards as usize],
+        })
+    }
+
+    pub(crate) fn policy(run: usize, kind: Kind, slots: u32, shards: u32) -> Task {
+        let shards = (0..shards).map(|_| Simulation::new(kind, slots)).collect();
+        Task::Policy(Simulated { run, shards, misses: 0 })
+    }
+
+    pub(crate) fn optimum(run: usize, slots: u32, shards: u32) -> Task {
+        let shards = (0..shards).map(|_| Optimum::new(slots)).collect();
+        Task::Optimum(Optima { run, shards, misses: 0 })
+    }
+
+    /// About how long an access takes, to divide the work among the workers.
+    pub(crate) fn weight(&self) -> u32 {
+        match self {
+            Task::Footprint(_) => 2,
+            Task::Lru(_) => 12,
+            Task::Policy(_) => 10,
+            Task::Optimum(_) => 30,
+        }
+    }
+
+    pub(crate) fn take(&mut self, chunk: &Chunk) {
+        match self {
+            Task::Lru(lrus) => lrus.take(&chunk.blocks),
+            Task::Policy(simulated) => simulated.take(&chunk.blocks),
+            Task::Optimum(optima) => optima.take(chunk),
+            Task::Footprint(footprint) => {
+                chunk.blocks.iter().for_each(|block| footprint.add(*block));
+            }
+        }
+    }
+
+    /// The misses of a run of this size, if they were counted here.
+    pub(crate) fn misses(&self, run: usize, slots_of_shard: Option<u32>) -> Option<u64> {
+        match self {
+            Task::Lru(lrus) => {
+                let slots = slots_of_shard?;
+                lrus.shards.iter().map(|lru| lru.misses(slots)).sum()
+            }
+            Task::Policy(simulated) => (simulated.run == run).then_some(simulated.misses),
+            Task::Optimum(optima) => (optima.run == run).then_some(optima.misses),
+            Task::Footprint(_) => None,
+        }
+    }
+}
+
+impl Lrus {
+    fn take(&mut self, blocks: &[u64]) {
+        if let [only] = &mut self.shards[..] {
+            return only.access_all(blocks);
+        }
+        let count = self.shards.len() as u32;
+        for block in blocks {
+            self.blocks[shard_of(*block, count) as usize].push(*block);
+        }
+        for (shard, blocks) in self.shards.iter_mut().zip(&mut self.blocks) {
+            shard.access_all(blocks);
+            blocks.clear();
+        }
+    }
+}
+
+impl Simulated {
+    fn take(&mut self, blocks: &[u64]) {
+        let misses = if let [only] = &mut self.shards[..] {
+            blocks.iter().filter(|block| !only.read(**block)).count()
+        } else {
+            let count = self.shards.len() as u32;
+            let shards = &mut self.shards;
+            let mut is_hit = |block: u64| shards[shard_of(block, count) as usize].read(block);
+            blocks.iter().filter(|block| !is_hit(**block)).count()
+        };
+        self.misses += misses as u64;
+    }
+}
+
+impl Optima {
+    fn take(&mut self, chunk: &Chunk) {
+        let count = self.shards.len() as u32;
+        for ((number, block), next) in (chunk.first..).zip(&chunk.blocks).zip(&chunk.nexts) {
+            let shard = &mut self.shards[shard_of(*block, count) as usize];
+            self.misses += u64::from(!shard.access(number, *next));
+        }
+    }
+}

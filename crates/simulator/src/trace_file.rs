@@ -1,0 +1,173 @@
+//! A trace in a file: opened, unpacked, its format known, its requests piece by piece.
+
+use crate::compressed::Compression;
+use crate::error::Error;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::path::Path;
+use std::rc::Rc;
+use trace::{Access, Devices, Format, Notes, Reader, SAMPLE_BYTES, Undetected};
+
+/// What is unpacked at a time.
+const PIECE_BYTES: usize = 1 << 17;
+
+/// A trace in a file.
+pub(crate) struct TraceFile {
+    /// How messages begin: the file's name.
+    place: String,
+    compression: Compression,
+    unpacked: Box<dyn Read>,
+    seen: Rc<Seen>,
+    pub(crate) format: Format,
+    reader: Reader,
+    piece: Vec<u8>,
+    /// What was read to know the format, and waits to be taken.
+    sample: Vec<u8>,
+    /// How it ended.
+    pub(crate) notes: Option<Notes>,
+}
+
+/// What was seen of the file itself.
+#[derive(Default)]
+struct Seen {
+    bytes: Cell<u64>,
+    size: Cell<u64>,
+    /// It could not be read: what fails then is not its content.
+    has_failed: Cell<bool>,
+}
+
+struct Watched {
+    file: File,
+    seen: Rc<Seen>,
+}
+
+impl Read for Watched {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(into);
+        match &read {
+            Ok(count) => self.seen.bytes.set(self.seen.bytes.get() + *count as u64),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => self.seen.has_failed.set(true),
+        }
+        read
+    }
+}
+
+impl TraceFile {
+    /// Opens a file of this format; None: by its content and name.
+    pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<TraceFile, Error> {
+        let place = path.display().to_string();
+        let failed = |error| unreadable(&place, &error);
+        let file = File::open(path).map_err(failed)?;
+        let data = file.metadata().map_err(failed)?;
+        if data.is_dir() {
+            return Err(Error::Usage(format!("{place}: it is a directory; name a trace file")));
+        }
+        let seen = Rc::new(Seen::default());
+        seen.size.set(data.len());
+        let watched = Watched { file, seen: seen.clone() };
+        let mut packed = BufReader::with_capacity(PIECE_BYTES, watched);
+        let start = packed.fill_buf().map_err(failed)?;
+        let compression = Compression::of(start);
+        let unpacked = compression.unpacked(packed);
+        let piece = vec![0; PIECE_BYTES];
+        let mut file = TraceFile {
+            place,
+            compression,
+            unpacked,
+            seen,
+            format: Format::Csv,
+            reader: Reader::new(Format::Csv),
+            piece,
+            sample: Vec::new(),
+            notes: None,
+        };
+        file.format = match format {
+            Some(format) => format,
+            None => file.detect(path)?,
+        };
+        file.reader = Reader::new(file.format);
+        Ok(file)
+    }
+
+    fn detect(&mut self, path: &Path) -> Result<Format, Error> {
+        let mut is_whole = false;
+        while self.sample.len() < SAMPLE_BYTES && !is_whole {
+            let count = self.read_piece()?;
+            self.sample.extend_from_slice(&self.piece[..count]);
+            is_whole = count == 0;
+        }
+        let name = path.to_string_lossy();
+        Format::detect(&name, &self.sample, is_whole).map_err(|undetected| {
+            let told = format!("{}: {undetected}", self.place);
+            match undetected {
+                Undetected::Ambiguous(_) => Error::Usage(told),
+                Undetected::Unknown(_) => Error::Malformed(told),
+            }
+        })
+    }
+
+    fn read_piece(&mut self) -> Result<usize, Error> {
+        loop {
+            match self.unpacked.read(&mut self.piece) {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if self.seen.has_failed.get() => {
+                    return Err(unreadable(&self.place, &error));
+                }
+                Err(error) => {
+                    let (kind, at) = (self.compression.name(), self.seen.bytes.get());
+                    let what = match error.kind() {
+                        ErrorKind::UnexpectedEof => "it was cut off".to_owned(),
+                        _ => error.to_string(),
+                    };
+                    return Err(Error::Malformed(format!(
+                        "{}: its {kind} data is damaged before byte {at}: {what}",
+                        self.place
+                    )));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn devices(&self) -> &Devices {
+        self.reader.devices()
+    }
+
+    /// The share of the file that was read.
+    pub(crate) fn share(&self) -> f64 {
+        (self.seen.bytes.get() as f64 / self.seen.size.get().max(1) as f64).min(1.0)
+    }
+
+    /// Takes the next requests in; there may be none yet. Returns whether there may be more.
+    pub(crate) fn next(&mut self, into: &mut Vec<Access>) -> Result<bool, Error> {
+        into.clear();
+        if self.notes.is_some() {
+            return Ok(false);
+        }
+        let sample = std::mem::take(&mut self.sample);
+        let fed = if sample.is_empty() {
+            match self.read_piece()? {
+                0 => self.reader.finish(into).map(|notes| self.notes = Some(notes)),
+                count => self.reader.feed(&self.piece[..count], into),
+            }
+        } else {
+            self.reader.feed(&sample, into)
+        };
+        fed.map_err(|malformed| {
+            let format = self.format.name();
+            Error::Malformed(format!("{}: read as {format}: {malformed}", self.place))
+        })?;
+        Ok(true)
+    }
+}
+
+fn unreadable(place: &str, error: &std::io::Error) -> Error {
+    let told = format!("{place}: {error}");
+    match error.kind() {
+        ErrorKind::NotFound => Error::NotFound(told),
+        ErrorKind::PermissionDenied => Error::Permission(told),
+        _ => Error::Io(told),
+    }
+}

@@ -1,0 +1,340 @@
+//! A trace that comes in pieces: bytes in, accesses out.
+
+use crate::access::Access;
+use crate::devices::Devices;
+use crate::format::Format;
+use crate::formats::blkparse::{Blkparse, Event};
+use crate::formats::oracle_general::{self, Object};
+use crate::formats::recorded::Recorded;
+use crate::formats::{
+    Found, ReadIs, alibaba, csv, disksim, mqsim, msr, spc, ssdsim, tencent, vscsi,
+};
+use crate::malformed::Malformed;
+use crate::window::Window;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The longest line, in bytes.
+pub const LINE_MAX: usize = 4096;
+
+/// Reads a trace of a known format, piece by piece. It keeps a line or a record at most, the names of the devices,
+/// and for blkparse's text a window of requests.
+#[derive(Debug)]
+pub struct Reader {
+    form: Form,
+    devices: Devices,
+    /// Where the order of the file is not that of the times.
+    window: Option<Window>,
+}
+
+/// What is told beside the accesses, at the end.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Notes {
+    /// Requests that the kernel merged into others (blkparse's events M and F).
+    pub merged: u64,
+    /// Requests that came too late to be put in the order of their times.
+    pub late: u64,
+    /// Events that were lost while it was recorded.
+    pub dropped: u64,
+    /// The recording was cut off: what was whole has been read.
+    pub is_cut: bool,
+}
+
+#[derive(Debug)]
+enum Form {
+    Lines(Lines),
+    Records(Records),
+    Recording(Recorded),
+}
+
+#[derive(Debug)]
+struct Lines {
+    kind: Line,
+    /// What has come of a line that is not whole yet.
+    partial: Vec<u8>,
+    /// Lines before this one.
+    number: u64,
+}
+
+#[derive(Debug)]
+enum Line {
+    Columns(ReadIs),
+    Milliseconds(ReadIs),
+    Mqsim,
+    Msr,
+    Alibaba,
+    Tencent,
+    Spc,
+    Blkparse(Blkparse),
+    Csv,
+}
+
+#[derive(Debug)]
+struct Records {
+    kind: Record,
+    /// What has come of a record that is not whole yet.
+    partial: Vec<u8>,
+    /// The bytes before it.
+    offset: u64,
+}
+
+#[derive(Debug)]
+enum Record {
+    /// The version is known from the first record on.
+    Vscsi(Option<vscsi::Version>),
+    OracleGeneral(Object),
+}
+
+impl Reader {
+    /// A reader of this format.
+    pub fn new(format: Format) -> Reader {
+        let lines = |kind| Form::Lines(Lines { kind, partial: Vec::new(), number: 0 });
+        let records = |kind| Form::Records(Records { kind, partial: Vec::new(), offset: 0 });
+        let form = match format {
+            Format::Recording => Form::Recording(Recorded::default()),
+            Format::Vscsi => records(Record::Vscsi(None)),
+            Format::OracleGeneral => records(Record::OracleGeneral(Object::Sector)),
+            Format::OracleGeneralObjects => records(Record::OracleGeneral(Object::Name)),
+            Format::Ssdsim => lines(Line::Columns(ReadIs::One)),
+            Format::SsdsimZeroReads => lines(Line::Columns(ReadIs::Zero)),
+            Format::Mqsim => lines(Line::Mqsim),
+            Format::Disksim => lines(Line::Milliseconds(ReadIs::One)),
+            Format::DisksimZeroReads => lines(Line::Milliseconds(ReadIs::Zero)),
+            Format::Msr => lines(Line::Msr),
+            Format::Alibaba => lines(Line::Alibaba),
+            Format::Tencent => lines(Line::Tencent),
+            Format::Spc => lines(Line::Spc),
+            Format::Blkparse => lines(Line::Blkparse(Blkparse::new(Event::Queued))),
+            Format::BlkparseSent => lines(Line::Blkparse(Blkparse::new(Event::Sent))),
+            Format::Csv => lines(Line::Csv),
+        };
+        let is_unordered = matches!(format, Format::Blkparse | Format::BlkparseSent);
+        Reader { form, devices: Devices::default(), window: is_unordered.then(Window::default) }
+    }
+
+    /// The devices so far.
+    pub fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// Takes the next bytes of the file, and appends the accesses that are whole with them.
+    ///
+    /// # Errors
+    /// Which line, or which byte, is wrong, and what was expected. What was appended before stays; more must not be
+    /// fed.
+    pub fn feed(&mut self, bytes: &[u8], into: &mut Vec<Access>) -> Result<(), Malformed> {
+        let Reader { form, devices, window } = self;
+        match form {
+            Form::Lines(lines) => lines.feed(bytes, devices, window, into),
+            Form::Records(records) => records.feed(bytes, devices, into),
+            Form::Recording(recorded) => recorded.feed(bytes, devices, into),
+        }
+    }
+
+    /// Ends it, and appends what was left.
+    ///
+    /// # Errors
+    /// It ends inside a line or a record that cannot be read.
+    pub fn finish(&mut self, into: &mut Vec<Access>) -> Result<Notes, Malformed> {
+        let mut notes = Notes::default();
+        match &mut self.form {
+            Form::Lines(lines) => {
+                lines.finish(&mut self.devices, &mut self.window, into)?;
+                if let Line::Blkparse(state) = &lines.kind {
+                    notes.merged = state.merged;
+                }
+            }
+            Form::Records(records) => records.finish()?,
+            Form::Recording(recorded) => {
+                (notes.is_cut, notes.dropped) = (recorded.finish()?, recorded.dropped);
+            }
+        }
+        if let Some(window) = &mut self.window {
+            window.finish(into);
+            notes.late = window.late;
+        }
+        Ok(notes)
+    }
+}
+
+impl Lines {
+    fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        devices: &mut Devices,
+        window: &mut Option<Window>,
+        into: &mut Vec<Access>,
+    ) -> Result<(), Malformed> {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+            if self.partial.is_empty() {
+                self.line(line, devices, window, into)?;
+            } else {
+                self.keep(line)?;
+                let whole = core::mem::take(&mut self.partial);
+                self.line(&whole, devices, window, into)?;
+                self.partial = whole;
+                self.partial.clear();
+            }
+            bytes = rest;
+        }
+        self.keep(bytes)
+    }
+
+    /// Keeps a part of a line.
+    fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
+        if self.partial.len() + part.len() > LINE_MAX {
+            return Err(self.too_long());
+        }
+        self.partial.extend_from_slice(part);
+        Ok(())
+    }
+
+    fn too_long(&self) -> Malformed {
+        Malformed::new(format!("line {}: it is longer than {LINE_MAX} bytes", self.number + 1))
+    }
+
+    fn finish(
+        &mut self,
+        devices: &mut Devices,
+        window: &mut Option<Window>,
+        into: &mut Vec<Access>,
+    ) -> Result<(), Malformed> {
+        let last = core::mem::take(&mut self.partial);
+        if last.is_empty() { Ok(()) } else { self.line(&last, devices, window, into) }
+    }
+
+    #[inline]
+    fn line(
+        &mut self,
+        line: &[u8],
+        devices: &mut Devices,
+        window: &mut Option<Window>,
+        into: &mut Vec<Access>,
+    ) -> Result<(), Malformed> {
+        if line.len() > LINE_MAX {
+            return Err(self.too_long());
+        }
+        let line = line.trim_ascii();
+        if !line.is_empty() {
+            match self.kind.line(line, devices) {
+                Ok(Some(access)) => match window {
+                    Some(window) => window.put(access, into),
+                    None => into.push(access),
+                },
+                Ok(None) => {}
+                Err(_) if self.number == 0 && self.kind.is_heading(line) => {}
+                Err(what) => return Err(wrong_line(self.number + 1, what, line)),
+            }
+        }
+        self.number += 1;
+        Ok(())
+    }
+}
+
+/// A line is shown as far as it is plain text, and not much of it.
+fn wrong_line(number: u64, what: &str, line: &[u8]) -> Malformed {
+    let shown: String = line.escape_ascii().take(80).map(char::from).collect();
+    Malformed::new(format!("line {number}: {what}: {shown}"))
+}
+
+impl Line {
+    #[inline]
+    fn line(&mut self, line: &[u8], devices: &mut Devices) -> Found {
+        match self {
+            Line::Columns(read_is) => ssdsim::line(line, *read_is, devices),
+            Line::Milliseconds(read_is) => disksim::line(line, *read_is, devices),
+            Line::Mqsim => mqsim::line(line, devices),
+            Line::Msr => msr::line(line, devices),
+            Line::Alibaba => alibaba::line(line, devices),
+            Line::Tencent => tencent::line(line, devices),
+            Line::Spc => spc::line(line, devices),
+            Line::Blkparse(state) => state.line(line, devices),
+            Line::Csv => csv::line(line, devices),
+        }
+    }
+
+    /// Whether a first line that holds no access names the columns: in words, where there are commas.
+    fn is_heading(&self, line: &[u8]) -> bool {
+        let has_commas =
+            matches!(self, Line::Msr | Line::Alibaba | Line::Tencent | Line::Spc | Line::Csv);
+        has_commas && line[0].is_ascii_alphabetic() && !line.iter().any(u8::is_ascii_digit)
+    }
+}
+
+impl Records {
+    fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        devices: &mut Devices,
+        into: &mut Vec<Access>,
+    ) -> Result<(), Malformed> {
+        while !bytes.is_empty() {
+            let size = self.size()?;
+            if self.partial.is_empty() && bytes.len() >= size && self.is_known() {
+                let (record, rest) = bytes.split_at(size);
+                into.extend(self.record(record, devices)?);
+                bytes = rest;
+                continue;
+            }
+            let (part, rest) = bytes.split_at(bytes.len().min(size - self.partial.len()));
+            self.partial.extend_from_slice(part);
+            bytes = rest;
+            if self.partial.len() == size && self.is_known() {
+                let record = core::mem::take(&mut self.partial);
+                into.extend(self.record(&record, devices)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_known(&self) -> bool {
+        !matches!(self.kind, Record::Vscsi(None))
+    }
+
+    /// How many bytes are wanted before it goes on. Of a file of which nothing is known yet, so many that the
+    /// version is known.
+    fn size(&mut self) -> Result<usize, Malformed> {
+        if let (Record::Vscsi(None), Some(head)) = (&self.kind, self.partial.first_chunk()) {
+            let version = vscsi::Version::of(head).ok_or_else(|| {
+                Malformed::new("byte 0: no vscsi record of version 1 or 2 begins so".into())
+            })?;
+            self.kind = Record::Vscsi(Some(version));
+        }
+        Ok(match self.kind {
+            Record::Vscsi(None) => vscsi::HEAD_BYTES,
+            Record::Vscsi(Some(version)) => version.bytes(),
+            Record::OracleGeneral(_) => oracle_general::BYTES,
+        })
+    }
+
+    fn record(
+        &mut self,
+        record: &[u8],
+        devices: &mut Devices,
+    ) -> Result<Option<Access>, Malformed> {
+        let found = match self.kind {
+            Record::Vscsi(Some(version)) => version.record(record, devices),
+            Record::OracleGeneral(object) => oracle_general::record(record, object, devices),
+            Record::Vscsi(None) => unreachable!("the version is known before a record is taken"),
+        };
+        let found = found.map_err(|what| {
+            Malformed::new(format!("byte {}: the record there: {what}", self.offset))
+        })?;
+        self.offset += record.len() as u64;
+        Ok(found)
+    }
+
+    fn finish(&mut self) -> Result<(), Malformed> {
+        // The mark of the version may have come with the last byte.
+        self.size()?;
+        match self.partial.len() {
+            0 => Ok(()),
+            left => Err(Malformed::new(format!(
+                "byte {}: the file ends {left} bytes into a record; it was cut off",
+                self.offset
+            ))),
+        }
+    }
+}

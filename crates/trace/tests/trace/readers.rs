@@ -1,0 +1,43 @@
+//! Any bytes through any reader: also what the fuzzer calls.
+
+use trace::{Access, BYTES_MAX, DEVICES_MAX, Direction, END_MAX, Format, Notes, Reader};
+
+/// What came of it: all accesses, the names of the devices, and what was told at the end.
+pub(crate) type Read = (Vec<Access>, Vec<String>, Result<Notes, String>);
+
+/// Reads bytes that come in such pieces.
+pub(crate) fn read<'a>(format: Format, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
+    let (mut reader, mut accesses) = (Reader::new(format), Vec::new());
+    let feed = || {
+        for piece in pieces {
+            reader.feed(piece, &mut accesses)?;
+        }
+        reader.finish(&mut accesses)
+    };
+    let ended = feed().map_err(|malformed| malformed.to_string());
+    (accesses, reader.devices().names().to_vec(), ended)
+}
+
+/// Whatever the bytes are: each access is sound, a refusal says where, and the pieces in which they came make no
+/// difference.
+pub(crate) fn all(format: Format, bytes: &[u8], piece: usize) {
+    let whole = read(format, core::iter::once(bytes));
+    let (accesses, names, ended) = &whole;
+    assert!(names.len() <= DEVICES_MAX);
+    for access in accesses {
+        assert!((access.device as usize) < names.len());
+        assert!(access.first_byte.checked_add(access.bytes).is_some_and(|end| end <= END_MAX));
+        assert!(access.bytes <= BYTES_MAX || access.direction == Direction::Other);
+    }
+    if let Err(told) = ended {
+        let has_place = ["line ", "byte ", "block "].iter().any(|place| told.starts_with(place));
+        assert!(has_place || told.starts_with("it "), "{told}");
+        assert!(!told.contains(char::is_control) && told.len() < 1000, "{told}");
+    }
+    let in_pieces = read(format, bytes.chunks(piece.max(1)));
+    assert_eq!(in_pieces, whole);
+    if let Err(malformed) = Format::detect("x", bytes, true) {
+        let told = malformed.to_string();
+        assert!(!told.is_empty() && !told.contains(char::is_control), "{told}");
+    }
+}
