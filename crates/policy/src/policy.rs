@@ -25,18 +25,22 @@ enum Which {
     Window(Window),
 }
 
-/// The same call of whichever it is.
+/// The same call of whichever it is. What most caches are served with is asked for first: a jump by a table costs a
+/// hit nanoseconds.
 macro_rules! ask {
     ($policy:expr, $it:ident => $call:expr) => {
         match $policy {
             Which::Lru($it) => $call,
-            Which::Fifo($it) => $call,
-            Which::Clock($it) => $call,
-            Which::TwoQ($it) => $call,
-            Which::S3Fifo($it) => $call,
-            Which::Sieve($it) => $call,
-            Which::WTinyLfu($it) => $call,
-            Which::Window($it) => $call,
+            others => match others {
+                Which::Lru(_) => unreachable!("it has been asked"),
+                Which::Fifo($it) => $call,
+                Which::Clock($it) => $call,
+                Which::TwoQ($it) => $call,
+                Which::S3Fifo($it) => $call,
+                Which::Sieve($it) => $call,
+                Which::WTinyLfu($it) => $call,
+                Which::Window($it) => $call,
+            },
         }
     };
 }
