@@ -11,6 +11,7 @@ mod settings;
 mod sim;
 mod tools;
 mod volumes;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use stack::Failure;

@@ -3,9 +3,10 @@
 mod choice;
 mod output;
 mod prices;
-mod watch;
 
+use crate::progress::Stages;
 use crate::settings::Said;
+use crate::watch::Watch;
 use block::{CacheSpec, Size};
 use clap::ValueEnum;
 use daemon::units;
@@ -129,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Some(_) => prices::find(arguments.prices.as_deref())?,
         None => Prices::default(),
     };
-    let mut watch = watch::Watch::new()?;
+    let mut watch = Watch::new(Stages::new())?;
     let (outcome, ended) = suites::run(&plan, &mut watch);
     watch.finish();
     // What there is, is told, however it ended; it need not be read.

@@ -1,8 +1,9 @@
 //! `overdrive sim`: what caches of several policies and sizes would do with a recorded trace.
 
 mod output;
-mod watch;
 
+use crate::progress::Stages;
+use crate::watch::Watch;
 use block::Size;
 use clap::ValueEnum;
 use simulator::{Choice, Error, Memory, Plan};
@@ -128,7 +129,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let plan = arguments.plan();
-    let mut watch = watch::Watch::new()?;
+    let mut watch = Watch::new(Stages::with_time_left())?;
     let ended = simulator::run(&plan, &mut watch);
     watch.finish();
     let outcome = ended.map_err(failure)?;
