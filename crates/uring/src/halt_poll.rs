@@ -11,7 +11,7 @@
 
 /// The longest poll, in nanoseconds.
 pub(crate) const LIMIT_MAX_NS: u64 = 50_000;
-/// The limit that growing begins with, and below which shrinking ends it, in nanoseconds.
+/// The limit that growing begins with, and the least that shrinking leaves, in nanoseconds.
 const LIMIT_START_NS: u64 = 10_000;
 /// Requests that follow one another more slowly than this are not waited for, in nanoseconds. Two waits that
 /// are slept through, the client's and ours, have two wake-ups in them, of up to 75 us each between virtual
@@ -19,6 +19,11 @@ const LIMIT_START_NS: u64 = 10_000;
 const PERIOD_MAX_NS: u64 = 200_000;
 /// Requests of a trial, and of what it is compared with.
 const TRIAL: u32 = 32;
+/// So many slower ones may be among them, which are left out: on a machine that others share, hardly any 32
+/// follow one another without one that had to wait for a processor.
+const SLOW_MAX: u32 = TRIAL / 4;
+/// So many slow ones in a row end polling.
+const SLOW_IN_A_ROW_MAX: u32 = 3;
 /// What a period must have become by polling, in eighths, for polling to go on.
 const GAIN_EIGHTHS: u64 = 7;
 /// After a trial that failed the lane sleeps at least so long, each time twice as long; in nanoseconds.
@@ -76,6 +81,9 @@ pub(crate) struct HaltPoll {
     /// Requests of this trial, or of what the next one will be compared with, and their periods' sum.
     requests: u32,
     sum_ns: u64,
+    /// Those that were too slow to count, among these and in a row.
+    slow: u32,
+    slow_in_a_row: u32,
     /// The mean period while the lane slept.
     slept_ns: u64,
     /// What the next trial begins with.
@@ -97,6 +105,8 @@ impl Default for HaltPoll {
             before_ns: 0,
             requests: 0,
             sum_ns: 0,
+            slow: 0,
+            slow_in_a_row: 0,
             slept_ns: 0,
             start_ns: LIMIT_START_NS,
             began_ns: 0,
@@ -130,16 +140,28 @@ impl HaltPoll {
 
     fn restart(&mut self) {
         (self.requests, self.sum_ns, self.polled_ns) = (0, 0, 0);
+        (self.slow, self.slow_in_a_row) = (0, 0);
     }
 
-    /// A mean of one after the other is what a trial is compared with: a longer pause begins it anew.
+    /// Counts a period, unless it is too long for that.
+    fn count(&mut self, period_ns: u64) {
+        if period_ns > PERIOD_MAX_NS {
+            self.slow += 1;
+            self.slow_in_a_row += 1;
+        } else {
+            self.slow_in_a_row = 0;
+            self.requests += 1;
+            self.sum_ns += period_ns;
+        }
+    }
+
+    /// A mean of one after the other is what a trial is compared with.
     fn slept(&mut self, arrival: &Arrival, period_ns: u64) -> bool {
-        if !arrival.is_alone || period_ns > PERIOD_MAX_NS {
+        self.count(period_ns);
+        if !arrival.is_alone || self.slow > SLOW_MAX {
             self.restart();
             return false;
         }
-        self.requests += 1;
-        self.sum_ns += period_ns;
         if self.requests < TRIAL {
             return false;
         }
@@ -179,17 +201,15 @@ impl HaltPoll {
         if !arrival.is_alone {
             return self.end();
         }
+        self.count(period_ns);
         if arrival.has_slept {
             self.resize(period_ns);
         }
-        if self.limit_ns > 0 && self.budget.left_ns < LIMIT_MAX_NS {
+        let is_too_slow = self.slow_in_a_row == SLOW_IN_A_ROW_MAX || self.slow > SLOW_MAX;
+        if is_too_slow || self.budget.left_ns < LIMIT_MAX_NS {
             return self.fail();
         }
-        if self.limit_ns > 0 && period_ns <= PERIOD_MAX_NS {
-            self.requests += 1;
-            self.sum_ns += period_ns;
-            self.judge();
-        }
+        self.judge();
     }
 
     /// Polling has met nothing.
@@ -197,10 +217,7 @@ impl HaltPoll {
         if period_ns <= PERIOD_MAX_NS && self.limit_ns < LIMIT_MAX_NS {
             self.limit_ns = (2 * self.limit_ns).min(LIMIT_MAX_NS);
         } else {
-            self.limit_ns /= 2;
-            if self.limit_ns < LIMIT_START_NS {
-                self.fail();
-            }
+            self.limit_ns = (self.limit_ns / 2).max(LIMIT_START_NS);
         }
     }
 
@@ -317,6 +334,27 @@ mod tests {
         assert_eq!(seen, [20_000, 10_000, 0]);
         world.steps(1000);
         assert_eq!(world.poll.limit_ns(), 0, "no poll would meet these");
+    }
+
+    #[test]
+    fn a_wait_for_a_processor_now_and_then_keeps_it_from_nothing() {
+        // As many as the budget for polling in vain allows.
+        for (gap_ns, every) in [(6_000, 10), (30_000, 50)] {
+            let mut world = World::new(gap_ns, 40_000);
+            let mut polling = 0;
+            for round in 0..40_000 {
+                world.gap_ns = if round % every == 0 { 300_000 } else { gap_ns };
+                world.step(true);
+                polling += u32::from(world.poll.limit_ns() > 0);
+            }
+            assert!(polling > 28_000, "{polling} of 40,000 rounds polled");
+        }
+        let mut slow = World::new(10_000, 0);
+        for round in 0..40_000 {
+            slow.gap_ns = if round % 3 == 0 { 300_000 } else { 10_000 };
+            slow.step(true);
+        }
+        assert_eq!(slow.spent_ns, 0, "a third is more than now and then");
     }
 
     #[test]
