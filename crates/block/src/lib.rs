@@ -31,7 +31,7 @@ pub use null::Null;
 pub use padding::Padding;
 pub use ram::Ram;
 pub use request::{Advice, Extent, Request};
-pub use settings::{CacheSpec, Durability, WriteMode};
+pub use settings::{CacheSpec, Durability, Policy, WriteMode};
 pub use size::Size;
 pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
 pub use stack::{Block, Stack};

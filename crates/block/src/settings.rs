@@ -26,6 +26,9 @@ macro_rules! cache_settings {
             memory: $crate::Size = $crate::Size(1 << 30), memory,
             "Memory for cached blocks (4K = 4KiB = 4096, 4KB = 4000); 0: no cache layer at all.";
 
+            policy: $crate::Policy = $crate::Policy::Adaptive, policy,
+            "Which block makes room for another.";
+
             write: $crate::WriteMode = $crate::WriteMode::Back, write => write,
             "What happens to writes.";
 
@@ -113,6 +116,20 @@ words! {
         BackNow "back-now" "Absorbed in memory from the first write on.",
         Through "through" "Written to the backing, and kept for reading.",
         None "none" "Nothing is cached, neither reads nor writes.",
+    }
+}
+
+words! {
+    /// Which block makes room for another.
+    Policy {
+        Adaptive "adaptive" "New blocks prove themselves in a queue before they take a place among the kept ones; \
+                             how long the queue is follows what would have missed least.",
+        Lru "lru" "The one that was not used for longest goes.",
+        Fifo "fifo" "The one that came first goes.",
+        Clock "clock" "The first one goes that was not read since it was looked at last.",
+        Sieve "sieve" "The oldest one goes that was not read since it was looked at last.",
+        WTinyLfu "w-tinylfu" "One that was seldom used goes, after a queue of 1 % for new ones.",
+        WTinyLfu10 "w-tinylfu-10" "The same with a queue of 10 %.",
     }
 }
 

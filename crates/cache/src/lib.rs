@@ -19,6 +19,7 @@
 //!   geometry    sizes that are fixed when a cache is made; settings: what may be set later
 //!   recovery/   taking over an arena from an earlier life
 //!   operator/   other settings, a rescue, giving up what is dirty
+//!   sampling.rs what a sample of the accesses tells the policy and the user
 //!   stats/      what is counted and measured
 //! ```
 //!
@@ -43,6 +44,7 @@ mod operator;
 pub mod planted;
 mod recovery;
 mod request;
+mod sampling;
 mod settings;
 mod shard;
 mod shared;
@@ -57,6 +59,7 @@ pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
 pub use geometry::{Format, Geometry};
 pub use operator::rescue::{Item, Rescue, What};
 pub use request::Cache;
+pub use sampling::CurveReport;
 pub use settings::{Changes, Measured, Settings};
 pub use shared::{Client, Shared};
 pub use stats::counters::Counters;

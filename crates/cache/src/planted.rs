@@ -85,6 +85,10 @@ pub enum Bug {
     KeepMarkedFill,
     /// C10: a bypassing write leaves an older copy behind.
     KeepBehindPass,
+    /// C10: while a write is on its way past the cache, an older copy of its sectors can be read.
+    ReadBesidePass,
+    /// C10: what a write that went past the cache did not bring of a block is taken for held.
+    WidenPassed,
     /// C10: a block is written out while an older version of it is under way.
     WriteBeside,
     /// C10: a version that was overtaken while it was under way, and failed, is written out again.
@@ -125,7 +129,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 57] = [
+    pub const ALL: [Bug; 59] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -165,6 +169,8 @@ impl Bug {
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,
+        Bug::ReadBesidePass,
+        Bug::WidenPassed,
         Bug::WriteBeside,
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,

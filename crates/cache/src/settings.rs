@@ -1,8 +1,9 @@
 //! What may be set, also while the volume is served.
 
 use crate::geometry::Geometry;
-use block::{CacheSpec, Durability, Fua, Limits, SECTOR, Size, WriteMode};
+use block::{CacheSpec, Durability, Fua, Limits, Policy, SECTOR, Size, WriteMode};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
+use policy::Kind;
 
 const BLOCK_BYTES: u64 = crate::BLOCK_SECTORS as u64 * SECTOR;
 
@@ -147,6 +148,8 @@ macro_rules! engine {
             /// C8: how long a request to the backing may go unanswered before the backing counts as
             /// hanging, in nanoseconds; 0: it is not watched.
             pub stall_time_ns: u64,
+            /// Which clean slot is given up. It stays as it is as long as the volume is served.
+            pub policy: Kind,
             /// Write-outs that each lane has in flight.
             pub workers: u32,
             /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
@@ -160,6 +163,7 @@ macro_rules! engine {
                 let settings = Settings {
                     $($($engine: spec.$field.measured(geometry),)?)*
                     stall_time_ns: stall_time_ns(spec.retry_time_ms.measured(geometry)),
+                    policy: kind_of(spec.policy),
                     workers: 32,
                     fill_cost_ns: 400,
                 };
@@ -209,6 +213,7 @@ macro_rules! engine {
             /// Whether the order of flushes is promised from now on, or about to be: see
             /// [`crate::shared::Shared::show_closed`].
             order_wanted: AtomicBool,
+            pub(crate) policy: Kind,
             pub(crate) workers: u32,
             pub(crate) fill_cost_ns: u64,
         }
@@ -219,6 +224,7 @@ macro_rules! engine {
                     $($($engine: AtomicU64::new(settings.$engine.into_word()),)?)*
                     stall_time_ns: AtomicU64::new(settings.stall_time_ns),
                     order_wanted: AtomicBool::new(settings.durability == Durability::Ordered),
+                    policy: settings.policy,
                     workers: settings.workers,
                     fill_cost_ns: settings.fill_cost_ns,
                 }
@@ -230,6 +236,7 @@ macro_rules! engine {
                 Settings {
                     $($($engine: self.$engine(),)?)*
                     stall_time_ns: self.stall_time_ns(),
+                    policy: self.policy,
                     workers: self.workers,
                     fill_cost_ns: self.fill_cost_ns,
                 }
@@ -269,6 +276,19 @@ impl Settings {
         let most = u64::from(geometry.slots) * 15 / 16;
         let dirty_blocks_max = u64::from(self.dirty_blocks_max).min(most).max(2) as u32;
         Settings { dirty_blocks_max, ..self }
+    }
+}
+
+/// The policy of this name.
+fn kind_of(policy: Policy) -> Kind {
+    match policy {
+        Policy::Adaptive => Kind::Adaptive,
+        Policy::Lru => Kind::Lru,
+        Policy::Fifo => Kind::Fifo,
+        Policy::Clock => Kind::Clock,
+        Policy::Sieve => Kind::Sieve,
+        Policy::WTinyLfu => Kind::WTinyLfu,
+        Policy::WTinyLfu10 => Kind::WTinyLfu10,
     }
 }
 
@@ -314,4 +334,18 @@ impl Live {
 pub(crate) fn limits_above(below: &Limits) -> Limits {
     // However the backing does it: above the cache, a write is made durable by itself.
     Limits { io_best_bytes: below.io_best_bytes.max(4096), fua: Fua::Native, ..below.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_that_can_be_served_can_be_asked_for_by_its_name() {
+        for policy in Policy::ALL {
+            assert_eq!(kind_of(*policy).name(), policy.word());
+        }
+        let served = Kind::ALL.into_iter().filter(|kind| kind.is_served()).count();
+        assert_eq!(Policy::ALL.len(), served);
+    }
 }

@@ -17,6 +17,7 @@ use crate::geometry::Geometry;
 use crate::operator::rescue::Rescue;
 use crate::planted::{Bug, planted};
 use crate::recovery;
+use crate::sampling::{CurveReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::shards::Shards;
 use crate::stats::counters::Counters;
@@ -37,6 +38,8 @@ pub struct Shared {
     pub(crate) setting: AtomicBool,
     pub(crate) arena: Arena,
     pub(crate) shards: Shards,
+    /// What a sample of the accesses tells.
+    sampling: Arc<Sampling>,
     /// What is dirty, in numbers.
     pub(crate) gauges: Gauges,
     /// The line of the writers that wait for blocks to be written out.
@@ -78,7 +81,8 @@ impl Shared {
         let arena = Arena::over(memory, &geometry, below.grain);
         let (writeback, gauges) = (Writeback::new(), Gauges::new(geometry.shards));
         gauges.set_allowance(&settings, writeback.estimator.pace());
-        let mut shards = Shards::new(&arena, &geometry);
+        let sampling = Arc::new(Sampling::new(settings.policy, geometry.slots));
+        let mut shards = Shards::new(settings.policy, &sampling, &arena, &geometry);
         let settings = Live::new(&settings);
         let backing = Backing::new(arena.clone());
         let stats = VolumeStats::default();
@@ -100,6 +104,7 @@ impl Shared {
             setting: AtomicBool::new(false),
             arena,
             shards,
+            sampling,
             gauges,
             throttle: Throttle::default(),
             epochs,
@@ -177,6 +182,7 @@ impl Shared {
             backing_write_ns: self.writeback.estimator.least_of(1).unwrap_or(0),
             fill_ns: self.settings.fill_cost_ns,
         };
+        self.sampling.tick(now_ns);
         self.bypass.judge(&self.counters(now_ns), costs, now_ns)
     }
 
@@ -247,6 +253,11 @@ impl Shared {
         let (debt, epochs) = (self.gauges.debt(), self.gauges.epochs_to_flush());
         let run_ns = self.writeback.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
         limits::flush_predicted_ns(debt, epochs, run_ns, self.writeback.estimator.pace())
+    }
+
+    /// What caches of other sizes would have missed lately. None: nothing was accessed yet.
+    pub fn curve(&self, now_ns: u64) -> Option<CurveReport> {
+        self.sampling.report(now_ns)
     }
 
     /// The latencies measured so far.

@@ -78,6 +78,7 @@ fn scene(write: WriteMode) -> Scene {
         workers: 2,
         absorb_blocks_max: 8,
         fill_cost_ns: 0,
+        ..Settings::default()
     };
     let mut world = World::timed(Prices::default());
     let lane = world.lane();

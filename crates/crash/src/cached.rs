@@ -57,6 +57,7 @@ fn taken_over(setup: &Setup, arena: &Arc<Memory>) -> Geometry {
 fn settings(setup: &Setup) -> Settings {
     let engine = &setup.engine;
     Settings {
+        policy: engine.policy,
         write: engine.mode,
         durability: engine.durability,
         dirty_blocks_max: engine.dirty_blocks_max,

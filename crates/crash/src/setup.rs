@@ -4,6 +4,7 @@ use crate::model::{Fault, Faults, HANGS_FOR_EVER, Model};
 use block::{Discard, Durability, Fua, WriteMode};
 use cache::Format;
 use lane::Random;
+use policy::Kind;
 
 /// The engine's options, as the laboratory chooses them.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct EngineSetup {
     pub extents: u32,
     /// Blocks in a shard's largest range of zeros.
     pub zeros_blocks: u32,
+    /// Which clean slot is given up.
+    pub policy: Kind,
     /// Fills that a shard can have under way.
     pub fills: u32,
     /// Blocks in the largest fill, and in the largest write-out.
@@ -693,6 +696,7 @@ fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         workers: dice.within(1, 3),
         absorb_blocks_max: dice.pick(&[1, 2, 8]),
         fill_cost_ns: dice.pick(&[0, 0, 400]),
+        policy: dice.pick(&[Kind::Adaptive, Kind::Adaptive, Kind::Lru, Kind::Sieve]),
     }
 }
 

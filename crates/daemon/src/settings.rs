@@ -2,7 +2,7 @@
 //! line, config files, `volume set`, `volume show` and the documents.
 
 use crate::units;
-use block::{CacheSpec, Durability, Size, WriteMode};
+use block::{CacheSpec, Durability, Policy, Size, WriteMode};
 use cache::{Changes, Geometry, Measured};
 use serde_json::Value;
 
@@ -203,7 +203,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability);
+choices!(WriteMode Durability Policy);
 
 macro_rules! settings {
     ($(
@@ -267,7 +267,8 @@ mod tests {
             assert!(setting.show(&json).is_some(), "{key} is in the spec as {}", setting.field);
             assert!(setting.read(&mut spec, "#").is_err(), "{key}");
         }
-        assert!(SETTINGS.iter().all(|setting| setting.is_live() || setting.key == "memory"));
+        let fixed = |setting: &Setting| ["memory", "policy"].contains(&setting.key);
+        assert!(SETTINGS.iter().all(|setting| setting.is_live() != fixed(setting)));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! the workload is noticed where it costs much.
 
 use crate::Hash;
+use crate::sampler::{Sampler, Whose};
 use crate::slots::Slots;
 use crate::window::ALL;
 
@@ -57,8 +58,7 @@ impl Memory {
 /// Chooses the window's share of a volume's cache, whatever the number of its shards.
 pub struct Arbiter {
     shadows: [Slots; SHARES.len()],
-    /// One block in so many, as a power of two, is in the sample.
-    one_in_log2: u32,
+    sampler: Sampler,
     /// Reads between two looks, and how many of them have passed.
     every: u32,
     seen: u32,
@@ -74,7 +74,7 @@ impl Arbiter {
         let sampled = (slots >> one_in_log2).max(1);
         Arbiter {
             shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
-            one_in_log2,
+            sampler: Sampler::new(Whose::Arbiter, one_in_log2),
             every: (sampled / LOOKS).max(16),
             seen: 0,
             current: FIRST,
@@ -83,13 +83,9 @@ impl Arbiter {
         }
     }
 
-    /// Whether a block is in the sample: only its reads are to be told. Another sample than that of any other
-    /// sampler.
-    #[inline]
-    pub fn samples(&self, hash: Hash) -> bool {
-        // 2^64 divided by the square root of 2: bits that neither shards nor tables use as they are.
-        let mixed = hash.bits().wrapping_mul(0xb504_f333_f9de_6485);
-        mixed >> 32 & ((1 << self.one_in_log2) - 1) == 0
+    /// The blocks whose accesses it is to be told.
+    pub fn sampler(&self) -> Sampler {
+        self.sampler
     }
 
     /// The window's share, in 1024ths.
@@ -97,8 +93,8 @@ impl Arbiter {
         SHARES[self.current]
     }
 
-    /// A block of the sample was read. The window's new share, where it changes.
-    pub fn read(&mut self, hash: Hash) -> Option<u32> {
+    /// A block of the sample was accessed. The window's new share, where it changes.
+    pub fn access(&mut self, hash: Hash) -> Option<u32> {
         for (shadow, slots) in self.shadows.iter_mut().enumerate() {
             if !slots.read_hash(hash) {
                 self.slow.misses[shadow] += 1.0;
@@ -128,8 +124,8 @@ mod tests {
         let mut arbiter = Arbiter::new(slots);
         let mut changes = 0;
         for hash in blocks.into_iter().map(Hash::of) {
-            if arbiter.samples(hash) {
-                changes += u32::from(arbiter.read(hash).is_some());
+            if arbiter.sampler().takes(hash) {
+                changes += u32::from(arbiter.access(hash).is_some());
             }
         }
         (arbiter.share(), changes)
@@ -159,7 +155,7 @@ mod tests {
         for slots in [1, 1023, 1024, 4096, 1 << 20] {
             let arbiter = Arbiter::new(slots);
             let sampled: Vec<Hash> =
-                (0..1 << 20).map(Hash::of).filter(|hash| arbiter.samples(*hash)).collect();
+                (0..1 << 20).map(Hash::of).filter(|hash| arbiter.sampler().takes(*hash)).collect();
             let expected = (1 << 20) / (u64::from(slots) / 1024).max(1);
             let count = sampled.len() as u64;
             assert!(count.abs_diff(expected) <= expected / 8, "{count} of {expected}");

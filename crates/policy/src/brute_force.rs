@@ -107,7 +107,7 @@ pub(crate) fn keeps_its_lists(kind: Kind) {
         let hash = Hash::of(draw(&mut state, 40));
         let is_clean = &mut clean[slot as usize];
         let held = if *is_clean { Held::Clean } else { Held::Dirty };
-        match draw(&mut state, 6) {
+        match draw(&mut state, 7) {
             0 | 1 => policy.hit(&mut links, slot, || hash_of(slot), held),
             2 => {
                 let _ = policy.miss(hash);
@@ -119,6 +119,19 @@ pub(crate) fn keeps_its_lists(kind: Kind) {
             4 => {
                 policy.forget(&mut links, slot, held);
                 *is_clean = false;
+            }
+            5 => {
+                // A write of its block: the newer version is clean only if this one is.
+                let new = draw(&mut state, u64::from(SLOTS)) as u32;
+                let is_kept = *is_clean && draw(&mut state, 2) == 0;
+                if !clean[new as usize] && new != slot {
+                    let held_now = if is_kept { Held::Clean } else { Held::Dirty };
+                    policy.hit(&mut links, slot, || hash_of(slot), held);
+                    policy.succeed(&mut links, slot, new, held_now);
+                    let held = if is_kept { Held::Dirty } else { held };
+                    policy.forget(&mut links, slot, held);
+                    (clean[slot as usize], clean[new as usize]) = (false, is_kept);
+                }
             }
             _ => match policy.victim(&mut links, hash, hash_of) {
                 Some(victim) => {

@@ -57,6 +57,13 @@ impl Replacement for Clock {
         Some(list.head)
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        self.marks.set(new, self.marks.get(old));
+        if held == Held::Clean {
+            links.replace(&mut self.list[0], old, new);
+        }
+    }
+
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         self.marks.set(slot, 0);
         if held == Held::Clean {

@@ -78,15 +78,13 @@ impl Kind {
 
     /// Whether a cache can be served with it: it decides over slots, and takes so little memory for each
     /// that a slot has 32 bytes of metadata at most (29.3 without it). FIFO and LRU take none, CLOCK and
-    /// SIEVE a bit, W-TinyLFU 2.25 bytes; the ghosts of 2Q would be 17 bytes a slot, those of S3-FIFO 30,
+    /// SIEVE a bit, W-TinyLFU 2.25 bytes, the project's own 2.2; the ghosts of 2Q would be 17 bytes a slot, those of S3-FIFO 30,
     /// and ARC and LIRS keep even more.
     pub const fn is_served(self) -> bool {
         match self {
             Kind::Lru | Kind::Fifo | Kind::Clock => true,
-            Kind::Sieve | Kind::WTinyLfu | Kind::WTinyLfu10 => true,
+            Kind::Sieve | Kind::WTinyLfu | Kind::WTinyLfu10 | Kind::Adaptive => true,
             Kind::TwoQ | Kind::S3Fifo | Kind::Arc | Kind::Lirs => false,
-            // Its shadows take too much memory in small caches.
-            Kind::Adaptive => false,
         }
     }
 }

@@ -22,6 +22,7 @@ mod arc;
 #[cfg(test)]
 mod brute_force;
 mod clock;
+mod curve;
 mod fifo;
 mod fingerprints;
 mod ghosts;
@@ -33,6 +34,7 @@ mod lru;
 mod packed;
 mod policy;
 mod s3_fifo;
+mod sampler;
 mod shards;
 mod sieve;
 mod simulation;
@@ -45,10 +47,12 @@ mod window;
 
 pub use admission::{Admission, Prospect, is_slow};
 pub use arbiter::Arbiter;
+pub use curve::{Answer, Curve, POINTS, PRESENT};
 pub use hash::Hash;
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};
 pub use policy::Policy;
+pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
 
@@ -116,6 +120,11 @@ trait Replacement {
         candidate: Hash,
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32>;
+
+    /// A newer version of `old`'s block is in `new`, which is in no list, and is so held; the access that
+    /// brought it is told before, as one to `old`. A clean one takes `old`'s place in its list. `old` is
+    /// forgotten next.
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held);
 
     /// A slot gives up its block.
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held);

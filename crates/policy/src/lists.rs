@@ -101,6 +101,21 @@ impl Links {
         }
     }
 
+    /// Puts a slot, in no list so far, into the place of another, which is in none afterwards.
+    pub fn replace(&mut self, list: &mut List, old: u32, new: u32) {
+        let (before, after) = (self.get(old, BEFORE), self.get(old, AFTER));
+        self.set(new, BEFORE, before);
+        self.set(new, AFTER, after);
+        match before {
+            NIL => list.head = new,
+            before => self.set(before, AFTER, new),
+        }
+        match after {
+            NIL => list.tail = new,
+            after => self.set(after, BEFORE, new),
+        }
+    }
+
     /// Takes the first slot out of a list.
     #[inline]
     pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {
@@ -129,6 +144,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn slots_come_out_as_they_went_in_and_can_leave_the_middle() {
@@ -144,5 +160,22 @@ mod tests {
         assert_eq!(links.pop_front(&mut list), Some(3));
         assert_eq!(links.pop_front(&mut list), None);
         assert_eq!((list.head, list.tail, list.length), (NIL, NIL, 0));
+    }
+
+    #[test]
+    fn a_slot_takes_the_place_of_another() {
+        let mut links = Links::new(6);
+        let mut list = List::EMPTY;
+        (0..3).for_each(|slot| links.push_back(&mut list, slot));
+        links.replace(&mut list, 1, 4);
+        links.replace(&mut list, 0, 3);
+        links.replace(&mut list, 2, 5);
+        assert_eq!((list.head, list.tail, list.length), (3, 5, 3));
+        assert_eq!(links.before(5), 4);
+        let order: Vec<u32> = core::iter::from_fn(|| links.pop_front(&mut list)).collect();
+        assert_eq!(order, [3, 4, 5]);
+        links.push_back(&mut list, 1);
+        links.replace(&mut list, 1, 0);
+        assert_eq!((list.head, list.tail, links.after(0)), (0, 0, NIL));
     }
 }

@@ -37,6 +37,12 @@ impl Replacement for Lru {
         (list.length > 0).then_some(list.head)
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        if held == Held::Clean {
+            links.replace(&mut self.0[0], old, new);
+        }
+    }
+
     #[inline]
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         if held == Held::Clean {

@@ -123,6 +123,14 @@ impl Policy {
         ask!(&mut self.0, policy => policy.victim(links, candidate, hash_of))
     }
 
+    /// A write has put a newer version of the block of `old` into `new`, which is in no list. What is known of the
+    /// block is known of `new` from now on; what is still in `old` is to be forgotten next. Where `new` is clean, `old`
+    /// must be, too: it leaves its list, and `new` has its place there.
+    #[inline]
+    pub fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        ask!(&mut self.0, policy => policy.succeed(links, old, new, held));
+    }
+
     /// A slot gives up its block. A clean one leaves its list.
     #[inline]
     pub fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {

@@ -124,6 +124,15 @@ impl Replacement for S3Fifo {
         self.main_victim(links, &mut walked)
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        let place = self.place.get(old);
+        self.place.set(new, place);
+        self.hits.set(new, self.hits.get(old));
+        if held == Held::Clean {
+            links.replace(&mut self.lists[place as usize], old, new);
+        }
+    }
+
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         self.hits.set(slot, 0);
         if held == Held::Clean {

@@ -57,6 +57,16 @@ impl Replacement for Sieve {
         Some(slot)
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        self.marks.set(new, self.marks.get(old));
+        if held == Held::Clean {
+            if self.hand == old {
+                self.hand = new;
+            }
+            links.replace(&mut self.list[0], old, new);
+        }
+    }
+
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         self.marks.set(slot, 0);
         if held == Held::Clean {

@@ -1,20 +1,54 @@
-//! A cache of one shard without its bytes: what a policy would do with a sequence of reads.
+//! A cache without its bytes: what a policy would do with a sequence of accesses.
 
 use crate::arbiter::Arbiter;
 use crate::arc::Arc;
 use crate::lirs::Lirs;
 use crate::slots::Slots;
-use crate::{Hash, Kind, Policy, Reads};
+use crate::{Hash, Kind, Policy, Reads, Sampler, shard_of};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// A cache that holds block numbers only. Nothing allocates but `new`.
 pub struct Simulation(Which);
 
 enum Which {
     Slots(Slots),
-    Adaptive(Slots, Box<Arbiter>),
+    Adaptive(Box<Adaptive>),
     Arc(Arc),
     Lirs(Lirs),
+    /// Shards, each with an equal part of the slots; none of them is of this kind.
+    Shards(Vec<Simulation>),
+}
+
+/// The project's own policy, in one shard or several that have an arbiter in common.
+struct Adaptive {
+    shards: Vec<Slots>,
+    arbiter: Arbiter,
+    sampler: Sampler,
+}
+
+impl Adaptive {
+    fn new(slots: u32, shards: u32) -> Adaptive {
+        let arbiter = Arbiter::new(slots.saturating_mul(shards));
+        let shard = || Slots::with_window(arbiter.share(), slots);
+        let shards = (0..shards).map(|_| shard()).collect();
+        Adaptive { shards, sampler: arbiter.sampler(), arbiter }
+    }
+
+    /// A shard hears of another share with its next miss, as one that is served does.
+    #[inline]
+    fn read(&mut self, shard: usize, hash: Hash) -> bool {
+        if self.sampler.takes(hash) {
+            let _ = self.arbiter.access(hash);
+        }
+        let slots = &mut self.shards[shard];
+        let is_hit = slots.hit(hash);
+        if !is_hit {
+            slots.set_window_share(self.arbiter.share());
+            slots.miss(hash);
+        }
+        is_hit
+    }
 }
 
 impl Simulation {
@@ -30,15 +64,30 @@ impl Simulation {
         assert!(slots > 0, "a cache has at least one slot");
         assert!(slots <= Simulation::SLOTS_MAX, "a simulated cache has 2^30 slots at most");
         Simulation(match kind {
-            Kind::Adaptive => {
-                let arbiter = Arbiter::new(slots);
-                Which::Adaptive(Slots::with_window(arbiter.share(), slots), Box::new(arbiter))
-            }
+            Kind::Adaptive => Which::Adaptive(Box::new(Adaptive::new(slots, 1))),
             Kind::Arc => Which::Arc(Arc::new(slots)),
             Kind::Lirs if slots > 1 => Which::Lirs(Lirs::new(slots, false)),
             Kind::Lirs => Which::Slots(Slots::new(Policy::new(Kind::Lru, slots), slots)),
             _ => Which::Slots(Slots::new(Policy::new(kind, slots), slots)),
         })
+    }
+
+    /// An empty cache of so many shards, as the engine spreads blocks over them, and of so many slots in each.
+    ///
+    /// # Panics
+    /// As [`Simulation::new`], and if the number of shards is no power of two.
+    pub fn with_shards(kind: Kind, slots: u32, shards: u32) -> Simulation {
+        assert!(shards.is_power_of_two(), "{shards} shards");
+        match (shards, kind) {
+            (1, _) => Simulation::new(kind, slots),
+            (_, Kind::Adaptive) => {
+                Simulation(Which::Adaptive(Box::new(Adaptive::new(slots, shards))))
+            }
+            _ => {
+                let all = (0..shards).map(|_| Simulation::new(kind, slots));
+                Simulation(Which::Shards(all.collect()))
+            }
+        }
     }
 
     /// The same, but where libcachesim 0.3.5 differs, it is libcachesim that is followed: no search for a
@@ -62,17 +111,16 @@ impl Simulation {
     pub fn read(&mut self, block: u64) -> bool {
         match &mut self.0 {
             Which::Slots(slots) => slots.read(block),
-            Which::Adaptive(slots, arbiter) => {
-                let hash = Hash::of(block);
-                if arbiter.samples(hash)
-                    && let Some(share) = arbiter.read(hash)
-                {
-                    slots.set_window_share(share);
-                }
-                slots.read_hash(hash)
+            Which::Adaptive(adaptive) => {
+                let shard = shard_of(block, adaptive.shards.len() as u32);
+                adaptive.read(shard as usize, Hash::of(block))
             }
             Which::Arc(arc) => arc.read(block),
             Which::Lirs(lirs) => lirs.read(block),
+            Which::Shards(shards) => {
+                let shard = shard_of(block, shards.len() as u32);
+                shards[shard as usize].read(block)
+            }
         }
     }
 }

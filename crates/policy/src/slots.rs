@@ -48,10 +48,26 @@ impl Slots {
     /// Reads the block of this hash. Returns whether it was held.
     #[inline]
     pub(crate) fn read_hash(&mut self, hash: Hash) -> bool {
-        if let Some(slot) = self.held.find(hash) {
-            self.policy.hit(&mut self.links, slot, || hash, Held::Clean);
-            return true;
+        let is_hit = self.hit(hash);
+        if !is_hit {
+            self.miss(hash);
         }
+        is_hit
+    }
+
+    /// Reads the block of this hash if it is held. Returns whether it is.
+    #[inline]
+    pub(crate) fn hit(&mut self, hash: Hash) -> bool {
+        let found = self.held.find(hash);
+        if let Some(slot) = found {
+            self.policy.hit(&mut self.links, slot, || hash, Held::Clean);
+        }
+        found.is_some()
+    }
+
+    /// Reads the block of this hash, which is not held.
+    #[inline]
+    pub(crate) fn miss(&mut self, hash: Hash) {
         if self.policy.miss(hash) == Verdict::Keep {
             if self.held.room() == 0 {
                 let hash_of = |slot| self.held.hash(slot);
@@ -63,6 +79,5 @@ impl Slots {
             let slot = self.held.insert(hash);
             self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
         }
-        false
     }
 }

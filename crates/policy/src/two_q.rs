@@ -73,6 +73,14 @@ impl Replacement for TwoQ {
         Some(main.head)
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        let place = self.place.get(old);
+        self.place.set(new, place);
+        if held == Held::Clean {
+            links.replace(&mut self.lists[place as usize], old, new);
+        }
+    }
+
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         let place = self.place.replace(slot, IN as u64);
         if held == Held::Clean {

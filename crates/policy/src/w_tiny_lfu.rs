@@ -111,6 +111,14 @@ impl Replacement for WTinyLfu {
         Some(enters)
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        let place = self.place.get(old);
+        self.place.set(new, place);
+        if held == Held::Clean {
+            links.replace(&mut self.lists[place as usize], old, new);
+        }
+    }
+
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         if held == Held::Clean {
             links.remove(&mut self.lists[self.place.get(slot) as usize], slot);

@@ -18,7 +18,8 @@
 //! queues of proven blocks alone keep nothing. And the window's share is chosen while the cache works
 //! (`arbiter.rs`).
 //!
-//! A slot that was dirty enters the window, as a miss does; reads while it was dirty count.
+//! A slot that was dirty enters the window, as a miss does, unless its block was in the main part before it was
+//! overwritten: then it goes there again. Reads and writes while it was dirty count.
 
 use crate::fingerprints::Fingerprints;
 use crate::packed::Packed;
@@ -79,6 +80,11 @@ impl Window {
         let from = self.place.replace(slot, to as u64) as usize;
         links.remove(&mut self.lists[from], slot);
         links.push_back(&mut self.lists[to], slot);
+    }
+
+    /// Whether it was in main before it was overwritten, or left the window lately.
+    fn is_proven(&mut self, slot: u32, hash: Hash) -> bool {
+        self.place.get(slot) == MAIN as u64 || self.ghosts.remove(hash)
     }
 
     /// The oldest of the window.
@@ -159,8 +165,7 @@ impl Replacement for Window {
     }
 
     fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
-        let is_ghost = !self.is_lru() && self.ghosts.remove(hash);
-        let place = if is_ghost { MAIN } else { YOUNG };
+        let place = if !self.is_lru() && self.is_proven(slot, hash) { MAIN } else { YOUNG };
         self.place.set(slot, place as u64);
         links.push_back(&mut self.lists[place], slot);
         let young_max = if self.is_lru() { u32::MAX } else { self.window_max().div_ceil(2) };
@@ -183,10 +188,20 @@ impl Replacement for Window {
         self.main_victim(links, &mut walked).or_else(|| self.oldest())
     }
 
+    fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
+        let place = self.place.get(old);
+        self.place.set(new, place);
+        self.read.set(new, self.read.get(old));
+        if held == Held::Clean {
+            links.replace(&mut self.lists[place as usize], old, new);
+        }
+    }
+
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
         self.read.set(slot, 0);
+        let place = self.place.replace(slot, YOUNG as u64) as usize;
         if held == Held::Clean {
-            links.remove(&mut self.lists[self.place.get(slot) as usize], slot);
+            links.remove(&mut self.lists[place], slot);
         }
     }
 

@@ -3,7 +3,7 @@
 use policy::Kind;
 
 /// What `default` stands for: the policy that `overdrive serve` uses.
-pub const DEFAULT: Kind = Kind::Lru;
+pub const DEFAULT: Kind = Kind::Adaptive;
 
 /// A policy as it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

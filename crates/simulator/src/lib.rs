@@ -13,6 +13,7 @@
 mod blocks;
 mod choice;
 mod compressed;
+mod each_access;
 mod error;
 mod footprint;
 mod hash;
@@ -30,6 +31,7 @@ mod trace_file;
 
 pub use blocks::BLOCK_BYTES;
 pub use choice::{Choice, DEFAULT, What};
+pub use each_access::each_access;
 pub use error::Error;
 pub use footprint::{Counted, Footprint};
 pub use lru::Lru;

@@ -33,7 +33,7 @@ pub(crate) struct Lrus {
 /// A cache of one policy and size.
 pub(crate) struct Simulated {
     run: usize,
-    shards: Vec<Simulation>,
+    cache: Simulation,
     misses: u64,
 }
 
@@ -53,8 +53,8 @@ impl Task {
     }
 
     pub(crate) fn policy(run: usize, kind: Kind, slots: u32, shards: u32) -> Task {
-        let shards = (0..shards).map(|_| Simulation::new(kind, slots)).collect();
-        Task::Policy(Simulated { run, shards, misses: 0 })
+        let cache = Simulation::with_shards(kind, slots, shards);
+        Task::Policy(Simulated { run, cache, misses: 0 })
     }
 
     pub(crate) fn optimum(run: usize, slots: u32, shards: u32) -> Task {
@@ -115,15 +115,8 @@ impl Lrus {
 
 impl Simulated {
     fn take(&mut self, blocks: &[u64]) {
-        let misses = if let [only] = &mut self.shards[..] {
-            blocks.iter().filter(|block| !only.read(**block)).count()
-        } else {
-            let count = self.shards.len() as u32;
-            let shards = &mut self.shards;
-            let mut is_hit = |block: u64| shards[shard_of(block, count) as usize].read(block);
-            blocks.iter().filter(|block| !is_hit(**block)).count()
-        };
-        self.misses += misses as u64;
+        let cache = &mut self.cache;
+        self.misses += blocks.iter().filter(|block| !cache.read(**block)).count() as u64;
     }
 }
 

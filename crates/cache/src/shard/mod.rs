@@ -36,12 +36,14 @@ use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{self, CHAIN_MAX};
 use crate::geometry::Geometry;
+use crate::sampling::{Counted, Samplers, Sampling};
 use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
 use crate::slots::index::{Hints, Index};
 use crate::stats::counters::{Counters, Saving};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use early_writeback::Early;
 use lane::atomic::Ordering;
@@ -83,6 +85,10 @@ pub(crate) struct Shard {
     fills: Fills,
     write_through: WriteThroughQueue,
     admission: Admission,
+    sampling: Arc<Sampling>,
+    samplers: Samplers,
+    /// What was counted when a sampler was told last.
+    told: Counted,
     /// Written blocks that a pass has failed over since: see [`Shard::write_through_done`].
     doubtful: Vec<u64>,
     /// Some blocks of the closing list, sorted, the last one next.
@@ -92,11 +98,14 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(arena: Arena, number: u32, geometry: &Geometry) -> Shard {
-        Shard::with_policy(Kind::Lru, arena, number, geometry)
-    }
-
-    fn with_policy(kind: Kind, arena: Arena, number: u32, geometry: &Geometry) -> Shard {
+    /// A shard that holds nothing.
+    pub(crate) fn new(
+        kind: Kind,
+        sampling: Arc<Sampling>,
+        arena: Arena,
+        number: u32,
+        geometry: &Geometry,
+    ) -> Shard {
         let slots = geometry.slots_per_shard();
         let mut shard = Shard {
             arena,
@@ -120,6 +129,9 @@ impl Shard {
             fills: Fills::new(geometry.fills, geometry.run_blocks),
             write_through: WriteThroughQueue::new(),
             admission: Admission::default(),
+            samplers: sampling.samplers(),
+            sampling,
+            told: Counted::default(),
             doubtful: Vec::new(),
             plan: Vec::with_capacity(writeback::PLAN),
             counters: Counters::default(),
@@ -199,6 +211,27 @@ impl Shard {
         usize::from(header.epoch.wrapping_sub(self.closing_epoch as u16 + 1))
     }
 
+    /// Blocks were accessed, of which so many were not held: counts them, and tells the samplers.
+    #[inline]
+    fn accessed(&mut self, first: u64, blocks: u32, missed: u32) {
+        self.counters.block_accesses += u64::from(blocks);
+        self.counters.block_misses += u64::from(missed);
+        for block in first..first + u64::from(blocks) {
+            let hash = Hash::of(block);
+            if self.samplers.take(hash) {
+                let Counters { block_accesses: accesses, block_misses: misses, .. } = self.counters;
+                self.sampling.access(hash, &mut self.told, Counted { accesses, misses });
+            }
+        }
+    }
+
+    /// The policy hears which share its window is to have.
+    fn adapt(&mut self) {
+        if let Some(share) = self.sampling.window_share() {
+            self.policy.set_window_share(share);
+        }
+    }
+
     /// Slots that can be had: free, or clean.
     fn available(&self) -> u32 {
         self.free.length + self.policy.clean()
@@ -206,6 +239,7 @@ impl Shard {
 
     /// A slot for a block, in no list and holding nothing; evicts if it must.
     fn take_slot(&mut self, block: u64) -> Option<u32> {
+        self.adapt();
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }

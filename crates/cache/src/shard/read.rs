@@ -96,6 +96,7 @@ impl Shard {
         self.admission.saw(true);
         self.counters.read_hits += 1;
         self.counters.blocks_hit += u64::from(blocks);
+        self.accessed(first, blocks, 0);
         Glance::Hit
     }
 
@@ -107,6 +108,7 @@ impl Shard {
         }
         // It is announced all the same: a policy may learn from it.
         let _ = self.policy.miss(Hash::of(block));
+        self.accessed(block, 1, 1);
         self.admission.saw(false);
         self.counters.read_misses += 1;
         self.counters.bypass_not_admitted += u64::from(keeps == Keeps::Yes);
@@ -130,9 +132,7 @@ impl Shard {
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
-                let clean = header.state == State::Clean;
-                let held = if clean { Held::Clean } else { Held::Dirty };
-                self.policy.hit(&mut self.links, slot, || Hash::of(block), held);
+                self.used(slot, &header);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
                 Copied::All
             }
@@ -143,6 +143,14 @@ impl Shard {
             }
             None => Copied::Nothing,
         }
+    }
+
+    /// The policy hears of an access to a block that is held.
+    #[inline]
+    pub(super) fn used(&mut self, slot: u32, header: &Header) {
+        let clean = header.state == State::Clean;
+        let held = if clean { Held::Clean } else { Held::Dirty };
+        self.policy.hit(&mut self.links, slot, || Hash::of(header.block), held);
     }
 
     /// The newest version of a block, with its bytes asked for as soon as the index names a slot:
@@ -165,7 +173,7 @@ impl Shard {
         into: &Buf,
     ) -> Look {
         let (first, blocks) = blocks_of(at);
-        let mut missing: Option<(u64, u64)> = None;
+        let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
         // Even a miss that is not kept must mind what is held in its middle, or in part.
         let mut present = false;
         for block in first..first + u64::from(blocks) {
@@ -173,12 +181,14 @@ impl Shard {
             present |= copied != Copied::Nothing;
             if copied != Copied::All {
                 missing = Some((missing.map_or(block, |(from, _)| from), block));
+                missed += 1;
             }
         }
         self.admission.saw(missing.is_none());
         let Some((from, to)) = missing else {
             self.counters.read_hits += 1;
             self.counters.blocks_hit += u64::from(blocks);
+            self.accessed(first, blocks, 0);
             return Look::Hit;
         };
         let span = (to - from + 1) as u32;
@@ -196,6 +206,7 @@ impl Shard {
             return Look::Wait;
         }
         let wanted = self.policy_wants(from..=to);
+        self.accessed(first, blocks, missed);
         self.counters.read_misses += 1;
         self.counters.bypass_large += u64::from(large);
         let aside = keeps == Keeps::Bypass;

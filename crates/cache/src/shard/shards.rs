@@ -3,12 +3,15 @@
 use crate::arena::Arena;
 use crate::dirty::gauges::Gauges;
 use crate::geometry::Geometry;
+use crate::sampling::Sampling;
 use crate::shard::{Nearer, Shard};
 use crate::spread::Spread;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut};
 use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
+use policy::Kind;
 
 /// A shard with what is waited for beside it.
 pub(crate) struct ShardEntry {
@@ -47,10 +50,15 @@ pub(crate) struct Shards {
 
 impl Shards {
     /// Shards of this geometry that hold nothing.
-    pub(crate) fn new(arena: &Arena, geometry: &Geometry) -> Shards {
+    pub(crate) fn new(
+        kind: Kind,
+        sampling: &Arc<Sampling>,
+        arena: &Arena,
+        geometry: &Geometry,
+    ) -> Shards {
         assert!(geometry.slice_blocks > 0);
-        let shards = (0..geometry.shards).map(|number| Shard::new(arena.clone(), number, geometry));
-        let entries = shards.map(|shard| ShardEntry {
+        let shard = |number| Shard::new(kind, sampling.clone(), arena.clone(), number, geometry);
+        let entries = (0..geometry.shards).map(shard).map(|shard| ShardEntry {
             nearer: shard.hints(),
             shard: Lock::new(shard),
             changed: Event::new(),

@@ -51,7 +51,7 @@ pub(crate) struct Change<'a> {
     /// It has waited for what is under way of its blocks.
     pub(crate) lined_up: bool,
 }
-use policy::Hash;
+use policy::{Hash, Held};
 
 /// What becomes of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,7 +125,7 @@ impl Shard {
         }
         self.count_write_through(reason);
         // What processors are too busy to absorb, they are too busy to copy, unless a copy has been of use.
-        let held = self.begin_write_through(gauges, &change.at);
+        let held = self.begin_write_through(&change.at);
         Admit::WriteThrough { cache_copy: held || reason != Reason::Bypass }
     }
 
@@ -366,6 +366,8 @@ impl Shard {
         {
             return self.bring(old, change.source, sector, skip, sectors);
         }
+        let is_held = self.presence(block) != 0;
+        self.accessed(block, 1, u32::from(!is_held));
         // Taking a slot may evict a clean copy of this very block: look for it afterwards.
         let slot = self.take_slot(block).expect("room was asked for");
         if planted(Bug::PublishBeforeFill) {
@@ -423,6 +425,10 @@ impl Shard {
         }
         if !planted(Bug::RetireFirst) {
             self.arena.publish(self.base + slot, &header);
+        }
+        if let Some((old, old_header)) = &old {
+            self.used(*old, old_header);
+            self.policy.succeed(&mut self.links, *old, slot, Held::Dirty);
         }
         match old {
             Some((old, old_header)) if self.is_replaceable(&old_header) => {

@@ -2,13 +2,13 @@
 
 use super::{Change, Shard, Source};
 use crate::BLOCK_SECTORS;
-use crate::arena::State;
-use crate::blocks::{bits, blocks_of, share};
+use crate::arena::{Header, State};
+use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use block::Extent;
+use block::{Buf, Extent};
 use lane::atomic::Ordering;
-use policy::Cause;
+use policy::{Cause, Hash, Held};
 
 /// How a passing change ended.
 #[derive(Clone, Copy)]
@@ -25,20 +25,24 @@ fn is_careless() -> bool {
 }
 
 impl Shard {
-    /// Returns whether a copy of any of it was held.
-    pub(super) fn begin_write_through(&mut self, gauges: &Gauges, at: &Extent) -> bool {
+    /// Returns whether a copy of any of it was held. The sectors of it that the change does not touch stay readable, and
+    /// the copy keeps its place with the policy.
+    pub(super) fn begin_write_through(&mut self, at: &Extent) -> bool {
         let (first, blocks) = blocks_of(at);
         let mut held = false;
         self.write_through.begin(*at);
         self.fills.forget(first, blocks);
         for block in first..first + u64::from(blocks) {
             // The backing may show the change before it is answered. A client that has read it there must
-            // not find the copy from before here, nor one half of a block here and one there.
+            // not find the copy from before here.
             if let Some((slot, header)) = self.current(block)
                 && header.state == State::Clean
                 && !planted(Bug::KeepBehindPass)
             {
-                self.retire(gauges, slot, &header);
+                let (sector, sectors, _) = share(at, block);
+                let passed = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
+                let mask = header.mask & !passed;
+                self.arena.publish(self.base + slot, &Header { mask, ..header });
                 held = true;
             }
         }
@@ -90,7 +94,7 @@ impl Shard {
         }
         let (sector, sectors, skip) = share(&change.at, block);
         if sectors == BLOCK_SECTORS {
-            while let Some((slot, header)) = self.shadowed(block).or_else(|| self.current(block)) {
+            while let Some((slot, header)) = self.not_durable(block) {
                 if header.state == State::Writing {
                     assert!(is_careless(), "a pass and a run on one block");
                     break;
@@ -98,17 +102,45 @@ impl Shard {
                 self.retire(gauges, slot, &header);
             }
         }
-        // Of what it has changed in part nothing is held: what was clean has gone when it began, beside
-        // what is dirty it does not pass, and what is fetched meanwhile is not kept.
-        let is_held = self.current(block).is_some();
-        assert!(!is_held || is_careless(), "a pass met a dirty block in part");
+        // Beside what is dirty it does not pass in part.
+        if self.not_durable(block).is_some() {
+            return assert!(is_careless(), "a pass met a dirty block in part");
+        }
         if let Source::Data(from) = change.source
             && keep
-            && !is_held
-            && let Some(slot) = self.take_slot(block)
         {
-            self.arena.put(self.base + slot, sector, from, skip, sectors);
-            self.publish_clean(slot, block, bits(sector, sectors), Cause::WriteThrough);
+            self.keep_copy(block, from, sector, skip, sectors);
+        } else if let Some((slot, header)) = self.current(block) {
+            self.retire(gauges, slot, &header);
         }
+    }
+
+    /// A version of a block that is still to become durable, an older one first.
+    fn not_durable(&self, block: u64) -> Option<(u32, Header)> {
+        let current = || self.current(block).filter(|(_, header)| header.state != State::Clean);
+        self.shadowed(block).or_else(current)
+    }
+
+    /// Keeps sectors of a block that have gone past, beside what is held of the rest.
+    fn keep_copy(&mut self, block: u64, from: &Buf, sector: u32, skip: u32, sectors: u32) {
+        let is_held = self.current(block).is_some();
+        self.accessed(block, 1, u32::from(!is_held));
+        let Some(slot) = self.take_slot(block) else { return };
+        let mask = if planted(Bug::WidenPassed) { 0xff } else { bits(sector, sectors) };
+        self.arena.put(self.base + slot, sector, from, skip, sectors);
+        // Taking the slot may have evicted what was held.
+        let Some((old, header)) = self.current(block) else {
+            return self.publish_clean(slot, block, mask, Cause::WriteThrough);
+        };
+        stretches(header.mask & !mask, |first, length| {
+            self.arena.carry(self.base + old, self.base + slot, first, length);
+        });
+        self.used(old, &header);
+        self.policy.succeed(&mut self.links, old, slot, Held::Clean);
+        let hash = Hash::of(block);
+        self.arena.publish(self.base + slot, &Header { mask: header.mask | mask, ..header });
+        self.index.insert(hash, slot);
+        self.unindex(hash, old);
+        self.give_slot(old);
     }
 }

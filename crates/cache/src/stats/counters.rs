@@ -61,6 +61,11 @@ counters! {
     count read_joins: "requests",
     /// Blocks answered from memory.
     count blocks_hit: "blocks",
+    /// Accesses to blocks, as a simulation counts them: each block that a read wants or that a write which is kept
+    /// brings.
+    count block_accesses: "blocks",
+    /// Those of them to blocks that were not held.
+    count block_misses: "blocks",
     /// Blocks kept after a miss.
     count blocks_filled: "blocks",
     /// Blocks that a write changed while they were being fetched, and that were not kept.

@@ -1,0 +1,156 @@
+//! What a sample of the accesses tells while the volume is served: which share of the cache the policy's window is to
+//! have, and what more or less memory would give.
+//!
+//! Shards have these in common, so that each learns from all accesses. They are told of the accesses to sampled blocks,
+//! about one in a hundred, in the section in which a shard decides: under a lock of their own, which no section is
+//! entered beneath. What is learnt comes back through a word that is read without a lock.
+
+use lane::Lock;
+use lane::atomic::{AtomicU32, Ordering};
+use policy::{Answer, Arbiter, Curve, Hash, Kind, Sampler};
+
+/// Smaller caches have no curve: of 64 slots it would tell nothing.
+const CURVE_SLOTS_MIN: u32 = 64 * 64;
+
+/// The samplers of a volume and what they have learnt.
+pub(crate) struct Sampling {
+    samplers: Samplers,
+    /// The window's share, in 1024ths; 0: the policy has none.
+    share: AtomicU32,
+    arbiter: Option<Lock<Arbiter>>,
+    curve: Option<Lock<Window>>,
+}
+
+/// Which blocks' accesses are to be told of.
+#[derive(Clone, Copy)]
+pub(crate) struct Samplers {
+    arbiter: Sampler,
+    curve: Sampler,
+}
+
+impl Samplers {
+    /// Whether somebody is to be told of accesses to a block.
+    #[inline]
+    pub(crate) fn take(&self, hash: Hash) -> bool {
+        self.arbiter.takes(hash) || self.curve.takes(hash)
+    }
+}
+
+/// The curve, and what shards have told of in its window.
+struct Window {
+    curve: Curve,
+    accesses: u64,
+    misses: u64,
+    /// How long the window has lasted, and until when that is known. 0: it has not begun.
+    elapsed_ns: u64,
+    until_ns: u64,
+}
+
+/// The curve, and how much there was to do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CurveReport {
+    /// What caches of other sizes would have missed.
+    pub answer: Answer,
+    /// How long the window is that this is about, in nanoseconds.
+    pub window_ns: u64,
+}
+
+/// What a shard has counted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counted {
+    pub(crate) accesses: u64,
+    pub(crate) misses: u64,
+}
+
+impl Sampling {
+    /// For a cache of this policy with so many slots, in all its shards.
+    pub(crate) fn new(kind: Kind, slots: u32) -> Sampling {
+        let arbiter = (kind == Kind::Adaptive).then(|| Arbiter::new(slots));
+        let curve = (slots >= CURVE_SLOTS_MIN).then(|| Curve::new(kind, slots));
+        Sampling {
+            samplers: Samplers {
+                arbiter: arbiter.as_ref().map_or(Sampler::NONE, Arbiter::sampler),
+                curve: curve.as_ref().map_or(Sampler::NONE, Curve::sampler),
+            },
+            share: AtomicU32::new(arbiter.as_ref().map_or(0, Arbiter::share)),
+            arbiter: arbiter.map(Lock::new),
+            curve: curve.map(|curve| {
+                let (accesses, misses, elapsed_ns, until_ns) = (0, 0, 0, 0);
+                Lock::new(Window { curve, accesses, misses, elapsed_ns, until_ns })
+            }),
+        }
+    }
+
+    /// Which blocks' accesses are to be told of.
+    pub(crate) fn samplers(&self) -> Samplers {
+        self.samplers
+    }
+
+    /// The share that the policy's window is to have, in 1024ths, if it has one.
+    #[inline]
+    pub(crate) fn window_share(&self) -> Option<u32> {
+        match self.share.load(Ordering::Relaxed) {
+            0 => None,
+            share => Some(share),
+        }
+    }
+
+    /// A block of a sample was accessed. `told` is what its shard had counted when it told of one before, and becomes what
+    /// it has counted `now`.
+    #[cold]
+    pub(crate) fn access(&self, hash: Hash, told: &mut Counted, now: Counted) {
+        if let Some(arbiter) = &self.arbiter
+            && self.samplers.arbiter.takes(hash)
+            && let Some(share) = arbiter.peek(|arbiter| arbiter.access(hash))
+        {
+            self.share.store(share, Ordering::Relaxed);
+            self.in_window(|window| window.curve.set_window_share(share));
+        }
+        if self.samplers.curve.takes(hash) {
+            let before = core::mem::replace(told, now);
+            let accesses = now.accesses - before.accesses;
+            let misses = now.misses - before.misses;
+            self.in_window(|window| window.access(hash, accesses, misses));
+        }
+    }
+
+    /// What time it is: the window lasts so long.
+    pub(crate) fn tick(&self, now_ns: u64) {
+        self.in_window(|window| window.tick(now_ns));
+    }
+
+    fn in_window(&self, step: impl FnOnce(&mut Window)) {
+        if let Some(window) = &self.curve {
+            window.peek(step);
+        }
+    }
+
+    /// The curve of the last accesses, 8 to 16 times as many as the cache has blocks, or of all since the start. None:
+    /// there were none, or the cache is too small for a curve.
+    pub(crate) fn report(&self, now_ns: u64) -> Option<CurveReport> {
+        self.curve.as_ref()?.peek(|window| {
+            window.tick(now_ns);
+            let answer = window.curve.answer(window.accesses, window.misses)?;
+            Some(CurveReport { answer, window_ns: window.elapsed_ns })
+        })
+    }
+}
+
+impl Window {
+    fn access(&mut self, hash: Hash, accesses: u64, misses: u64) {
+        self.accesses += accesses;
+        self.misses += misses;
+        if self.curve.access(hash) {
+            self.accesses /= 2;
+            self.misses /= 2;
+            self.elapsed_ns /= 2;
+        }
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        if self.until_ns > 0 {
+            self.elapsed_ns += now_ns.saturating_sub(self.until_ns);
+        }
+        self.until_ns = self.until_ns.max(now_ns);
+    }
+}
