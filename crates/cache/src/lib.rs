@@ -59,7 +59,7 @@ pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
 pub use geometry::{Format, Geometry};
 pub use operator::rescue::{Item, Rescue, What};
 pub use request::Cache;
-pub use sampling::CurveReport;
+pub use sampling::{CurveReport, PolicyReport};
 pub use settings::{Changes, Measured, Settings};
 pub use shared::{Client, Shared};
 pub use stats::counters::Counters;

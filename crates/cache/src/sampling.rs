@@ -5,6 +5,7 @@
 //! about one in a hundred, in the section in which a shard decides: under a lock of their own, which no section is
 //! entered beneath. What is learnt comes back through a word that is read without a lock.
 
+use alloc::vec::Vec;
 use lane::Lock;
 use lane::atomic::{AtomicU32, Ordering};
 use policy::{Answer, Arbiter, Curve, Hash, Kind, Sampler};
@@ -46,6 +47,17 @@ struct Window {
     until_ns: u64,
 }
 
+/// How the policy stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PolicyReport {
+    /// Which it is.
+    pub kind: Kind,
+    /// Its queues of clean blocks, with their names and how many blocks are in each, over all shards.
+    pub queues: Vec<(&'static str, u64)>,
+    /// The share of the clean blocks that the window is to have, in 1024ths, if the policy has one.
+    pub window_share: Option<u32>,
+}
+
 /// The curve, and how much there was to do.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CurveReport {
@@ -53,6 +65,13 @@ pub struct CurveReport {
     pub answer: Answer,
     /// How long the window is that this is about, in nanoseconds.
     pub window_ns: u64,
+}
+
+/// What was done to a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
 }
 
 /// What a shard has counted.
@@ -98,7 +117,7 @@ impl Sampling {
     /// A block of a sample was accessed. `told` is what its shard had counted when it told of one before, and becomes what
     /// it has counted `now`.
     #[cold]
-    pub(crate) fn access(&self, hash: Hash, told: &mut Counted, now: Counted) {
+    pub(crate) fn access(&self, hash: Hash, access: Access, told: &mut Counted, now: Counted) {
         if let Some(arbiter) = &self.arbiter
             && self.samplers.arbiter.takes(hash)
             && let Some(share) = arbiter.peek(|arbiter| arbiter.access(hash))
@@ -110,7 +129,7 @@ impl Sampling {
             let before = core::mem::replace(told, now);
             let accesses = now.accesses - before.accesses;
             let misses = now.misses - before.misses;
-            self.in_window(|window| window.access(hash, accesses, misses));
+            self.in_window(|window| window.access(hash, access, accesses, misses));
         }
     }
 
@@ -137,10 +156,10 @@ impl Sampling {
 }
 
 impl Window {
-    fn access(&mut self, hash: Hash, accesses: u64, misses: u64) {
+    fn access(&mut self, hash: Hash, access: Access, accesses: u64, misses: u64) {
         self.accesses += accesses;
         self.misses += misses;
-        if self.curve.access(hash) {
+        if self.curve.access(hash, access == Access::Read) {
             self.accesses /= 2;
             self.misses /= 2;
             self.elapsed_ns /= 2;

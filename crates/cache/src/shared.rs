@@ -17,7 +17,7 @@ use crate::geometry::Geometry;
 use crate::operator::rescue::Rescue;
 use crate::planted::{Bug, planted};
 use crate::recovery;
-use crate::sampling::{CurveReport, Sampling};
+use crate::sampling::{CurveReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::shards::Shards;
 use crate::stats::counters::Counters;
@@ -26,6 +26,7 @@ use crate::stats::volume::VolumeStats;
 use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use block::{Limits, Memory, WriteMode};
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -253,6 +254,20 @@ impl Shared {
         let (debt, epochs) = (self.gauges.debt(), self.gauges.epochs_to_flush());
         let run_ns = self.writeback.estimator.least_of((debt / epochs).max(1)).unwrap_or(0);
         limits::flush_predicted_ns(debt, epochs, run_ns, self.writeback.estimator.pace())
+    }
+
+    /// How the policy stands.
+    pub fn policy(&self) -> PolicyReport {
+        let kind = self.settings.policy;
+        let mut queues: Vec<(&str, u64)> = kind.queues().iter().map(|name| (*name, 0)).collect();
+        for entry in self.shards.iter() {
+            entry.shard.peek(|shard| {
+                for (queue, blocks) in queues.iter_mut().zip(shard.queues()) {
+                    queue.1 += u64::from(blocks);
+                }
+            });
+        }
+        PolicyReport { kind, queues, window_share: self.sampling.window_share() }
     }
 
     /// What caches of other sizes would have missed lately. None: nothing was accessed yet.

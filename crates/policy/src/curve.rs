@@ -37,16 +37,26 @@ const WINDOW: u32 = 16;
 pub struct Answer {
     /// The share of accesses that caches of each size would have missed, from an eighth to four times the present size.
     pub miss_ratios: [f64; POINTS],
+    /// Of all accesses, the share that were reads which this size would have missed and the present one would not.
+    /// Negative: the other way round.
+    pub reads_missed_more: [f64; POINTS],
     /// Accesses that this is of, whether in the sample or not.
     pub accesses: u64,
     /// Whether the cache is so small that this is guesswork.
     pub is_too_small: bool,
 }
 
+/// What a point has missed.
+#[derive(Clone, Copy, Default)]
+struct Missed {
+    all: u64,
+    reads: u64,
+}
+
 /// The live curve of a volume's cache.
 pub struct Curve {
     points: [Slots; POINTS],
-    misses: [u64; POINTS],
+    misses: [Missed; POINTS],
     sampler: Sampler,
     one_in_log2: u32,
     sampled_slots: u32,
@@ -70,7 +80,7 @@ impl Curve {
         let sampled_slots = simulated(PRESENT);
         Curve {
             points: core::array::from_fn(|point| empty(simulated(point))),
-            misses: [0; POINTS],
+            misses: [Missed::default(); POINTS],
             sampler: Sampler::new(Whose::Curve, one_in_log2),
             one_in_log2,
             sampled_slots,
@@ -90,15 +100,19 @@ impl Curve {
     }
 
     /// A block of the sample was accessed. True: the window is full, and all that was counted is halved.
-    pub fn access(&mut self, hash: Hash) -> bool {
-        for (point, misses) in self.points.iter_mut().zip(&mut self.misses) {
-            *misses += u64::from(!point.read_hash(hash));
+    pub fn access(&mut self, hash: Hash, is_read: bool) -> bool {
+        for (point, missed) in self.points.iter_mut().zip(&mut self.misses) {
+            let is_missed = !point.read_hash(hash);
+            missed.all += u64::from(is_missed);
+            missed.reads += u64::from(is_missed && is_read);
         }
         self.seen += 1;
         let is_full = self.seen >= self.seen_max;
         if is_full {
             self.seen /= 2;
-            self.misses.iter_mut().for_each(|misses| *misses /= 2);
+            for missed in &mut self.misses {
+                *missed = Missed { all: missed.all / 2, reads: missed.reads / 2 };
+            }
         }
         is_full
     }
@@ -110,19 +124,26 @@ impl Curve {
             return None;
         }
         let sampled = accesses as f64 / (1u64 << self.one_in_log2) as f64;
-        let (own, present) = (misses as f64 / accesses as f64, self.misses[PRESENT] as f64);
-        let mut miss_ratios = self.misses.map(|misses| {
-            let differs = (misses as f64 - present) / sampled;
-            (own + differs).clamp(0.0, 1.0)
-        });
+        let (own, present) = (misses as f64 / accesses as f64, self.misses[PRESENT]);
+        let more = |missed: u64, present: u64| (missed as f64 - present as f64) / sampled;
+        let mut miss_ratios =
+            self.misses.map(|missed| (own + more(missed.all, present.all)).clamp(0.0, 1.0));
+        let mut reads_missed_more = self.misses.map(|missed| more(missed.reads, present.reads));
         // More memory than now does not hurt, and less does not help: what says so is chance.
         for point in (0..PRESENT).rev() {
             miss_ratios[point] = miss_ratios[point].max(miss_ratios[point + 1]);
+            reads_missed_more[point] = reads_missed_more[point].max(reads_missed_more[point + 1]);
         }
         for point in PRESENT + 1..POINTS {
             miss_ratios[point] = miss_ratios[point].min(miss_ratios[point - 1]);
+            reads_missed_more[point] = reads_missed_more[point].min(reads_missed_more[point - 1]);
         }
-        Some(Answer { miss_ratios, accesses, is_too_small: self.sampled_slots < SAMPLED_MIN })
+        Some(Answer {
+            miss_ratios,
+            reads_missed_more,
+            accesses,
+            is_too_small: self.sampled_slots < SAMPLED_MIN,
+        })
     }
 }
 
@@ -149,7 +170,7 @@ mod tests {
             {
                 curve.set_window_share(share);
             }
-            if sampler.takes(hash) && curve.access(hash) {
+            if sampler.takes(hash) && curve.access(hash, block % 2 == 0) {
                 (accesses, missed) = (accesses / 2, missed / 2);
             }
         }
@@ -171,6 +192,11 @@ mod tests {
         for kind in [Kind::Lru, Kind::Adaptive] {
             let answer = told(kind, slots, &blocks);
             assert!(!answer.is_too_small);
+            assert_eq!(answer.reads_missed_more[PRESENT], 0.0);
+            // Every other block is only read.
+            let [more, all] = [answer.reads_missed_more[0], answer.miss_ratios[0]];
+            let share = more / (all - answer.miss_ratios[PRESENT]);
+            assert!((0.3..0.7).contains(&share), "{share} of the misses are reads");
             for point in [0, PRESENT, PRESENT + 1] {
                 let ratio = answer.miss_ratios[point];
                 let slots = slots << point >> PRESENT;

@@ -76,6 +76,19 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// What the lists of its clean slots are called, in the order of [`Policy::lists`](crate::Policy::lists). None, where
+    /// it is not over slots.
+    pub const fn queues(self) -> &'static [&'static str] {
+        match self {
+            Kind::Lru | Kind::Fifo | Kind::Clock | Kind::Sieve => &["all"],
+            Kind::TwoQ => &["in", "main"],
+            Kind::S3Fifo => &["small", "main"],
+            Kind::WTinyLfu | Kind::WTinyLfu10 => &["window", "probation", "protected"],
+            Kind::Adaptive => &["window-young", "window-old", "main"],
+            Kind::Arc | Kind::Lirs => &[],
+        }
+    }
+
     /// Whether a cache can be served with it: it decides over slots, and takes so little memory for each
     /// that a slot has 32 bytes of metadata at most (29.3 without it). FIFO and LRU take none, CLOCK and
     /// SIEVE a bit, W-TinyLFU 2.25 bytes, the project's own 2.2; the ghosts of 2Q would be 17 bytes a slot, those of S3-FIFO 30,

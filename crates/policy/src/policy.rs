@@ -152,13 +152,16 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::Kind;
     use crate::brute_force::keeps_its_lists;
+    use crate::{Kind, Policy};
 
     #[test]
     fn every_clean_slot_is_in_one_list_whatever_the_calls() {
         let over_slots = |kind: &Kind| !matches!(kind, Kind::Arc | Kind::Lirs);
         Kind::ALL.into_iter().filter(over_slots).for_each(keeps_its_lists);
+        for kind in Kind::ALL.into_iter().filter(over_slots) {
+            assert_eq!(Policy::new(kind, 4).lists().len(), kind.queues().len(), "{kind:?}");
+        }
         assert!(
             Kind::ALL.into_iter().filter(|kind| kind.is_served()).all(|kind| over_slots(&kind))
         );

@@ -36,7 +36,7 @@ use crate::arena::{Arena, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{self, CHAIN_MAX};
 use crate::geometry::Geometry;
-use crate::sampling::{Counted, Samplers, Sampling};
+use crate::sampling::{Access, Counted, Samplers, Sampling};
 use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
@@ -213,14 +213,18 @@ impl Shard {
 
     /// Blocks were accessed, of which so many were not held: counts them, and tells the samplers.
     #[inline]
-    fn accessed(&mut self, first: u64, blocks: u32, missed: u32) {
+    fn accessed(&mut self, first: u64, blocks: u32, missed: u32, access: Access) {
         self.counters.block_accesses += u64::from(blocks);
         self.counters.block_misses += u64::from(missed);
+        if access == Access::Read {
+            self.counters.block_read_misses += u64::from(missed);
+        }
         for block in first..first + u64::from(blocks) {
             let hash = Hash::of(block);
             if self.samplers.take(hash) {
                 let Counters { block_accesses: accesses, block_misses: misses, .. } = self.counters;
-                self.sampling.access(hash, &mut self.told, Counted { accesses, misses });
+                let now = Counted { accesses, misses };
+                self.sampling.access(hash, access, &mut self.told, now);
             }
         }
     }
@@ -318,6 +322,11 @@ impl Shard {
         let hash = Hash::of(block);
         self.index.insert(hash, slot);
         self.policy.admit(&mut self.links, slot, hash, cause);
+    }
+
+    /// The lengths of the policy's lists.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = u32> {
+        self.policy.lists().iter().map(|list| list.length)
     }
 
     /// The slots that this shard's lists, and its runs in flight, hold.

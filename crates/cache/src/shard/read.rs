@@ -5,6 +5,7 @@ use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use crate::sampling::Access;
 use crate::settings::Live;
 use crate::shard::fetches::FillId;
 use block::{Buf, Extent};
@@ -96,7 +97,7 @@ impl Shard {
         self.admission.saw(true);
         self.counters.read_hits += 1;
         self.counters.blocks_hit += u64::from(blocks);
-        self.accessed(first, blocks, 0);
+        self.accessed(first, blocks, 0, Access::Read);
         Glance::Hit
     }
 
@@ -108,7 +109,7 @@ impl Shard {
         }
         // It is announced all the same: a policy may learn from it.
         let _ = self.policy.miss(Hash::of(block));
-        self.accessed(block, 1, 1);
+        self.accessed(block, 1, 1, Access::Read);
         self.admission.saw(false);
         self.counters.read_misses += 1;
         self.counters.bypass_not_admitted += u64::from(keeps == Keeps::Yes);
@@ -188,7 +189,7 @@ impl Shard {
         let Some((from, to)) = missing else {
             self.counters.read_hits += 1;
             self.counters.blocks_hit += u64::from(blocks);
-            self.accessed(first, blocks, 0);
+            self.accessed(first, blocks, 0, Access::Read);
             return Look::Hit;
         };
         let span = (to - from + 1) as u32;
@@ -206,7 +207,7 @@ impl Shard {
             return Look::Wait;
         }
         let wanted = self.policy_wants(from..=to);
-        self.accessed(first, blocks, missed);
+        self.accessed(first, blocks, missed, Access::Read);
         self.counters.read_misses += 1;
         self.counters.bypass_large += u64::from(large);
         let aside = keeps == Keeps::Bypass;

@@ -8,6 +8,7 @@ use crate::dirty::gauges::Gauges;
 use crate::dirty::level::Level;
 use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
+use crate::sampling::Access;
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
 use lane::atomic::Ordering;
@@ -367,7 +368,7 @@ impl Shard {
             return self.bring(old, change.source, sector, skip, sectors);
         }
         let is_held = self.presence(block) != 0;
-        self.accessed(block, 1, u32::from(!is_held));
+        self.accessed(block, 1, u32::from(!is_held), Access::Write);
         // Taking a slot may evict a clean copy of this very block: look for it afterwards.
         let slot = self.take_slot(block).expect("room was asked for");
         if planted(Bug::PublishBeforeFill) {

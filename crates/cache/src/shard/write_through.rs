@@ -6,6 +6,7 @@ use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use crate::sampling::Access;
 use block::{Buf, Extent};
 use lane::atomic::Ordering;
 use policy::{Cause, Hash, Held};
@@ -124,7 +125,7 @@ impl Shard {
     /// Keeps sectors of a block that have gone past, beside what is held of the rest.
     fn keep_copy(&mut self, block: u64, from: &Buf, sector: u32, skip: u32, sectors: u32) {
         let is_held = self.current(block).is_some();
-        self.accessed(block, 1, u32::from(!is_held));
+        self.accessed(block, 1, u32::from(!is_held), Access::Write);
         let Some(slot) = self.take_slot(block) else { return };
         let mask = if planted(Bug::WidenPassed) { 0xff } else { bits(sector, sectors) };
         self.arena.put(self.base + slot, sector, from, skip, sectors);

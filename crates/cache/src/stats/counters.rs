@@ -66,6 +66,8 @@ counters! {
     count block_accesses: "blocks",
     /// Those of them to blocks that were not held.
     count block_misses: "blocks",
+    /// Those of them that were reads.
+    count block_read_misses: "blocks",
     /// Blocks kept after a miss.
     count blocks_filled: "blocks",
     /// Blocks that a write changed while they were being fetched, and that were not kept.

@@ -39,6 +39,10 @@ pub struct Statistics {
     pub latencies: Histograms,
     /// Whether the cache steps aside, if there is one.
     pub guard: Option<Guard>,
+    /// How the policy stands, if there is a cache.
+    pub policy: Option<Policy>,
+    /// What other sizes of the cache would have missed, if that is known.
+    pub curve: Option<Curve>,
     /// What was asked of the backing.
     pub backing: Backing,
     /// What a modelled drive has done, if the backing is one.
@@ -73,6 +77,55 @@ pub struct Guard {
     pub times: u64,
     /// For how long in all.
     pub bypass_ns: u64,
+}
+
+/// How the policy stands.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    /// Its queues of clean blocks, and the bytes in each.
+    pub queues: Vec<Queue>,
+    /// The share of the clean blocks that the window of new ones is to have, in per cent, if the policy has one.
+    pub window_percent: Option<f64>,
+}
+
+/// A queue of the policy.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// The bytes of the blocks in it.
+    pub bytes: u64,
+}
+
+/// The live miss-ratio curve, by a simulation of a sample of all blocks.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Curve {
+    /// How long the time was that this is about, in nanoseconds; accesses of before count for less.
+    pub window_ns: u64,
+    /// Accesses to blocks in that time.
+    pub accesses: u64,
+    /// The cache is so small that this is guesswork.
+    pub is_too_small: bool,
+    /// From an eighth of the present memory to four times as much.
+    pub points: Vec<Point>,
+}
+
+/// One size of the cache.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Point {
+    /// Its memory.
+    pub memory_bytes: u64,
+    /// The share of accesses that it would have missed.
+    pub miss_ratio: f64,
+    /// How much less time reads would have waited for the backing than with the present memory, in nanoseconds for each
+    /// second, summed over reads; negative: how much more. None: it is not measured how long the backing takes.
+    pub saves_ns_per_s: Option<f64>,
 }
 
 /// What was asked of the backing, whether there is a cache or not. Latencies are means; 0: not measured.

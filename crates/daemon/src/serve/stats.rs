@@ -2,11 +2,16 @@
 
 use super::site::Site;
 use crate::control::statistics::{
-    Attribute, Backing, BackingKinds, Flash, Guard, Lately, Member, Model, Process, Statistics,
+    Attribute, Backing, BackingKinds, Curve, Flash, Guard, Lately, Member, Model, Point, Policy,
+    Process, Queue, Statistics,
 };
+use cache::CurveReport;
+use policy::{POINTS, PRESENT};
 use pool::{MemberState, MemberStatistics};
 use stack::{Counts, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+const BLOCK_BYTES: u64 = 4096;
 
 /// Everything.
 pub(crate) fn of(site: &Site) -> Statistics {
@@ -27,6 +32,8 @@ pub(crate) fn of(site: &Site) -> Statistics {
         counters: shared.map(|shared| shared.counters(now_ns)).unwrap_or_default(),
         latencies: shared.map(|shared| shared.histograms()).unwrap_or_default(),
         guard: shared.map(|shared| guard(shared, now_ns)),
+        policy: shared.map(|shared| policy(shared)),
+        curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
         backing: backing(site, now_ns),
         model: site.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
@@ -49,6 +56,40 @@ fn guard(shared: &cache::Shared, now_ns: u64) -> Guard {
         times: standing.times,
         bypass_ns: standing.bypass_ns,
     }
+}
+
+fn policy(shared: &cache::Shared) -> Policy {
+    let report = shared.policy();
+    let queue = |(name, blocks): &(&str, u64)| Queue {
+        name: (*name).to_owned(),
+        bytes: blocks * BLOCK_BYTES,
+    };
+    Policy {
+        name: report.kind.name().to_owned(),
+        queues: report.queues.iter().map(queue).collect(),
+        window_percent: report.window_share.map(|share| f64::from(share) * 100.0 / 1024.0),
+    }
+}
+
+fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve> {
+    let CurveReport { answer, window_ns } = shared.curve(now_ns)?;
+    let counted = shared.counters(now_ns);
+    // A request that misses waits once, however many blocks it misses.
+    let requests = counted.read_misses as f64 / counted.block_read_misses.max(1) as f64;
+    let accesses_per_s = answer.accesses as f64 * 1e9 / window_ns as f64;
+    let ns_per_s = accesses_per_s * requests * counted.backing_read_ns as f64;
+    let is_measured = window_ns > 0 && counted.backing_read_ns > 0;
+    let point = |point: usize| Point {
+        memory_bytes: memory_bytes << point >> PRESENT,
+        miss_ratio: answer.miss_ratios[point],
+        saves_ns_per_s: is_measured.then(|| 0.0 - answer.reads_missed_more[point] * ns_per_s),
+    };
+    Some(Curve {
+        window_ns,
+        accesses: answer.accesses,
+        is_too_small: answer.is_too_small,
+        points: (0..POINTS).map(point).collect(),
+    })
 }
 
 fn backing(site: &Site, now_ns: u64) -> Backing {

@@ -3,7 +3,9 @@
 use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
-use daemon::control::statistics::{Backing, Guard, Member, Model, Process, Statistics};
+use daemon::control::statistics::{
+    Backing, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
+};
 
 /// Prints the lines; with `all`, every counter after them.
 pub(super) fn print(stats: &Statistics, all: bool) {
@@ -54,7 +56,42 @@ fn print_cache(stats: &Statistics) {
         backing.flushes,
         backing.errors,
     );
+    stats.policy.iter().for_each(print_policy);
+    stats.curve.iter().for_each(print_curve);
     daemon::say!("guard     {}", stats.guard.as_ref().map_or("off".to_owned(), guard));
+}
+
+fn print_policy(policy: &Policy) {
+    let queue = |queue: &Queue| format!("{} {}", queue.name, Size(queue.bytes));
+    let queues: Vec<String> = policy.queues.iter().map(queue).collect();
+    let window = match policy.window_percent {
+        Some(percent) if percent >= 100.0 => "; all is window, as least recently used".to_owned(),
+        Some(percent) => format!("; the window is to have {percent:.0} %"),
+        None => String::new(),
+    };
+    daemon::say!("policy    {}: {}{window}", policy.name, queues.join(", "));
+}
+
+/// What other sizes would have missed.
+fn print_curve(curve: &Curve) {
+    let row = |name: &str, cells: &mut dyn Iterator<Item = String>| {
+        let cells: Vec<String> = cells.map(|cell| format!("{cell:>10}")).collect();
+        daemon::say!("{name:<22} {}", cells.join(" "));
+    };
+    let guess = if curve.is_too_small { ", too small a cache to tell for sure" } else { "" };
+    daemon::say!("");
+    daemon::say!(
+        "what other sizes would have missed in the last {} (a simulated sample{guess})",
+        time(curve.window_ns)
+    );
+    let points = || curve.points.iter();
+    row("memory", &mut points().map(|point| Size(point.memory_bytes).to_string()));
+    row("missed", &mut points().map(|point| format!("{:.1} %", point.miss_ratio * 100.0)));
+    if curve.points.iter().all(|point| point.saves_ns_per_s.is_some()) {
+        let saved = |point: &Point| format!("{:+.1} ms", point.saves_ns_per_s.unwrap_or(0.0) / 1e6);
+        row("saved each second", &mut points().map(saved));
+    }
+    daemon::say!("");
 }
 
 /// Without a cache all that is asked is asked of the backing.
