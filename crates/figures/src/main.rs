@@ -18,6 +18,7 @@ mod misses;
 mod model;
 mod mounted;
 mod overdrive;
+mod policy;
 mod poll;
 mod prices;
 mod program;
@@ -88,6 +89,9 @@ enum Figure {
     Suites(suites::Arguments),
     /// Block accesses a second that one core simulates, for every policy.
     Sim(sim::Arguments),
+    /// The policy that is served: against the others and the optimum, under scans, its live curve, and whether the
+    /// cache misses where its simulation does.
+    Policy(policy::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
 }
@@ -111,6 +115,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Sim(arguments) => sim::run(&arguments),
+        Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

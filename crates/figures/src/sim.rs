@@ -5,9 +5,9 @@
 
 use crate::sides::verdict;
 use crate::zipf::Zipf;
+use ::policy::{Kind, Simulation};
 use anyhow::{Result, bail};
 use lane::Random;
-use policy::{Kind, Simulation};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

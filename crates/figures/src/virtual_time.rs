@@ -52,9 +52,9 @@ fn bed(world: &mut World, mib: u64, waits: bool) -> Result<(Lane, Stack, u64)> {
 }
 
 /// A null device that takes one virtual nanosecond: a miss then waits and is woken, as it would be.
-struct Slow {
-    null: Null,
-    lane: Lane,
+pub(crate) struct Slow {
+    pub(crate) null: Null,
+    pub(crate) lane: Lane,
 }
 
 impl block::Block for Slow {

@@ -26,7 +26,7 @@ pub const POINTS: usize = 6;
 /// thousandths of a small cache's memory.
 const ONE_IN_LOG2_MIN: u32 = 6;
 /// The simulation of the present size has so many slots, or up to twice as many, in a cache large enough.
-const SAMPLED: u32 = 2048;
+const SAMPLED: u32 = 1024;
 /// With fewer sampled slots than this a curve is guesswork.
 const SAMPLED_MIN: u32 = 1000;
 /// The window in accesses, for each slot.

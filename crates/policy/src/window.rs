@@ -28,6 +28,9 @@ use crate::{Cause, Hash, Held, Links, List, Replacement, WALK_MAX};
 const YOUNG: usize = 0;
 const OLD: usize = 1;
 const MAIN: usize = 2;
+/// The bits of a slot's state.
+const PLACE: u64 = 3;
+const READ: u64 = 4;
 
 /// The whole cache, as a share.
 pub(crate) const ALL: u32 = 1024;
@@ -37,10 +40,9 @@ pub(crate) const FIRST_SHARE: u32 = ALL;
 pub(crate) struct Window {
     /// Young, old and main, the oldest first.
     lists: [List; 3],
-    /// The list that a clean slot is in.
-    place: Packed<2>,
-    /// Whether it was read since, where that counts.
-    read: Packed<1>,
+    /// `| was read 1 | list 2 |` of each slot: which list a clean one is in, and whether it was read since, where that
+    /// counts. Side by side, because a hit asks for both.
+    states: Packed<4>,
     ghosts: Fingerprints,
     /// The window's share, in 1024ths.
     share: u32,
@@ -50,8 +52,7 @@ impl Window {
     pub(crate) fn new(share: u32) -> Window {
         Window {
             lists: [List::EMPTY; 3],
-            place: Packed::EMPTY,
-            read: Packed::EMPTY,
+            states: Packed::EMPTY,
             ghosts: Fingerprints::new(0),
             share,
         }
@@ -76,15 +77,47 @@ impl Window {
         (slots as u32).max(1)
     }
 
+    #[inline]
+    fn place(&self, slot: u32) -> usize {
+        (self.states.get(slot) & PLACE) as usize
+    }
+
+    fn set_place(&mut self, slot: u32, place: usize) {
+        let read = self.states.get(slot) & READ;
+        self.states.set(slot, read | place as u64);
+    }
+
+    fn was_read(&self, slot: u32) -> bool {
+        self.states.get(slot) & READ != 0
+    }
+
+    /// Whether it was read; from now on it was not.
+    fn take_read(&mut self, slot: u32) -> bool {
+        let state = self.states.get(slot);
+        self.states.set(slot, state & PLACE);
+        state & READ != 0
+    }
+
+    /// A clean slot was read where all is window: it is the newest.
+    #[inline]
+    fn used(&mut self, links: &mut Links, slot: u32) {
+        if self.lists[YOUNG].length == self.clean() {
+            // As nearly always. Its state need not be asked for.
+            return links.touch(&mut self.lists[YOUNG], slot);
+        }
+        self.move_to(links, slot, YOUNG);
+    }
+
     fn move_to(&mut self, links: &mut Links, slot: u32, to: usize) {
-        let from = self.place.replace(slot, to as u64) as usize;
+        let from = self.place(slot);
+        self.set_place(slot, to);
         links.remove(&mut self.lists[from], slot);
         links.push_back(&mut self.lists[to], slot);
     }
 
     /// Whether it was in main before it was overwritten, or left the window lately.
     fn is_proven(&mut self, slot: u32, hash: Hash) -> bool {
-        self.place.get(slot) == MAIN as u64 || self.ghosts.remove(hash)
+        self.place(slot) == MAIN || self.ghosts.remove(hash)
     }
 
     /// The oldest of the window.
@@ -101,7 +134,7 @@ impl Window {
             if length == 0 {
                 return self.oldest();
             }
-            if self.read.replace(head, 0) == 0 {
+            if !self.take_read(head) {
                 return Some(head);
             }
             self.move_to(links, head, YOUNG);
@@ -121,11 +154,11 @@ impl Window {
                 return None;
             }
             let slot = self.oldest()?;
-            if main == main_max && self.read.get(slot) == 0 {
+            if main == main_max && !self.was_read(slot) {
                 return Some(slot);
             }
             *walked += 1;
-            self.read.set(slot, 0);
+            self.take_read(slot);
             self.move_to(links, slot, MAIN);
         }
         None
@@ -133,15 +166,13 @@ impl Window {
 
     /// The first of main that was not read since it was passed; those before it stand behind again.
     fn main_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
-        let main = &mut self.lists[MAIN];
-        while main.length > 0 {
-            let slot = main.head;
-            if *walked >= WALK_MAX || self.read.replace(slot, 0) == 0 {
+        while self.lists[MAIN].length > 0 {
+            let slot = self.lists[MAIN].head;
+            if *walked >= WALK_MAX || !self.take_read(slot) {
                 return Some(slot);
             }
             *walked += 1;
-            links.remove(main, slot);
-            links.push_back(main, slot);
+            links.touch(&mut self.lists[MAIN], slot);
         }
         None
     }
@@ -155,18 +186,19 @@ impl Replacement for Window {
 
     #[inline]
     fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
-        let is_young = held == Held::Clean && self.place.get(slot) == YOUNG as u64;
-        if !is_young {
-            self.read.set(slot, 1);
-        }
         if self.is_lru() && held == Held::Clean {
-            self.move_to(links, slot, YOUNG);
+            return self.used(links, slot);
+        }
+        let state = self.states.get(slot);
+        let is_young = held == Held::Clean && state == YOUNG as u64;
+        if !is_young && state & READ == 0 {
+            self.states.set(slot, state | READ);
         }
     }
 
     fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
         let place = if !self.is_lru() && self.is_proven(slot, hash) { MAIN } else { YOUNG };
-        self.place.set(slot, place as u64);
+        self.set_place(slot, place);
         links.push_back(&mut self.lists[place], slot);
         let young_max = if self.is_lru() { u32::MAX } else { self.window_max().div_ceil(2) };
         for _ in 0..2 {
@@ -189,26 +221,22 @@ impl Replacement for Window {
     }
 
     fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
-        let place = self.place.get(old);
-        self.place.set(new, place);
-        self.read.set(new, self.read.get(old));
+        self.states.set(new, self.states.get(old));
         if held == Held::Clean {
-            links.replace(&mut self.lists[place as usize], old, new);
+            links.replace(&mut self.lists[self.place(old)], old, new);
         }
     }
 
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
-        self.read.set(slot, 0);
-        let place = self.place.replace(slot, YOUNG as u64) as usize;
+        let place = self.states.replace(slot, YOUNG as u64) & PLACE;
         if held == Held::Clean {
-            links.remove(&mut self.lists[place], slot);
+            links.remove(&mut self.lists[place as usize], slot);
         }
     }
 
     /// The ghosts are forgotten.
     fn resize(&mut self, slots: u32) {
-        self.place.resize(slots);
-        self.read.resize(slots);
+        self.states.resize(slots);
         self.ghosts = Fingerprints::new((u64::from(slots) * 9 / 10) as u32);
     }
 }

@@ -1,0 +1,35 @@
+//! The policy that is served: against the others and the optimum over traces, under scans, its live curve, and
+//! whether the cache misses where the simulation does.
+
+mod curve;
+mod gap;
+mod scan;
+mod served;
+mod traces;
+
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A directory with traces, which may be compressed; those that are none are left out.
+    #[arg(long, default_value = "../shared/traces")]
+    traces: PathBuf,
+    /// Parts to measure: gap, scan, curve, served.
+    #[arg(long, value_delimiter = ',', default_value = "gap,scan,curve,served")]
+    parts: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let found = traces::find(&arguments.traces)?;
+    for part in &arguments.parts {
+        match part.as_str() {
+            "gap" => gap::run(&found)?,
+            "scan" => scan::run(),
+            "curve" => curve::run(&found),
+            "served" => served::run(&found)?,
+            other => bail!("--parts {other}: gap, scan, curve or served"),
+        }
+    }
+    Ok(())
+}
