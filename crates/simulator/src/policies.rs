@@ -11,6 +11,8 @@ pub(crate) struct Chunk {
     /// The number of the first one.
     pub(crate) first: u64,
     pub(crate) blocks: Vec<u64>,
+    /// All blocks, if those are a sample of them and all are to be counted.
+    pub(crate) whole: Option<Vec<u64>>,
     /// When each block comes next; empty if that was not worked out.
     pub(crate) nexts: Vec<u64>,
 }
@@ -78,7 +80,8 @@ impl Task {
             Task::Policy(simulated) => simulated.take(&chunk.blocks),
             Task::Optimum(optima) => optima.take(chunk),
             Task::Footprint(footprint) => {
-                chunk.blocks.iter().for_each(|block| footprint.add(*block));
+                let whole = chunk.whole.as_ref().unwrap_or(&chunk.blocks);
+                whole.iter().for_each(|block| footprint.add(*block));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use block::Size;
 use serde_json::{Value, json};
-use simulator::{BLOCK_BYTES, Outcome, Plan, Run};
+use simulator::{BLOCK_BYTES, Outcome, Plan, Run, TRUSTED_SLOTS};
 
 /// Devices that the table names.
 const DEVICES_SHOWN: usize = 8;
@@ -27,6 +27,8 @@ fn object(plan: &Plan, outcome: &Outcome) -> Value {
             "block_accesses": counts.block_accesses,
             "block_misses": run.block_misses,
             "miss_ratio": outcome.miss_ratio(run),
+            "sampled_slots": run.sampled_slots,
+            "trusted": run.is_trusted(),
         })
     };
     json!({
@@ -48,6 +50,8 @@ fn object(plan: &Plan, outcome: &Outcome) -> Value {
         "late": outcome.notes.late,
         "dropped": outcome.notes.dropped,
         "cut": outcome.notes.is_cut,
+        "sample_rate": outcome.sampled.rate.share(),
+        "sampled_block_accesses": outcome.sampled.block_accesses,
         "runs": outcome.runs.iter().map(run).collect::<Vec<_>>(),
     })
 }
@@ -69,6 +73,10 @@ fn lines(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let mut lines = facts(plan, outcome);
     lines.push(String::new());
     lines.extend(aligned(&rows(plan, outcome)));
+    if outcome.runs.iter().any(|run| !run.is_trusted()) {
+        let least = grouped(TRUSTED_SLOTS);
+        lines.push(format!("? fewer than {least} sampled slots: too few to be trusted"));
+    }
     lines
 }
 
@@ -93,6 +101,14 @@ fn facts(plan: &Plan, outcome: &Outcome) -> Vec<String> {
             Size(outcome.footprint.blocks * BLOCK_BYTES)
         ),
     ];
+    let sampled = &outcome.sampled;
+    if !sampled.rate.is_all() {
+        facts.push(format!(
+            "sample     {} of the blocks, {} accesses: all miss ratios are estimates (~)",
+            sampled.rate,
+            grouped(sampled.block_accesses)
+        ));
+    }
     let (shown, more) = outcome.devices.split_at(outcome.devices.len().min(DEVICES_SHOWN));
     let more = match more.len() {
         0 => String::new(),
@@ -116,17 +132,27 @@ fn facts(plan: &Plan, outcome: &Outcome) -> Vec<String> {
 /// A row for each size, a column for each policy.
 fn rows(plan: &Plan, outcome: &Outcome) -> Vec<Vec<String>> {
     let sizes = plan.memories.len();
-    let names = plan.policies.iter().map(|choice| choice.name.to_owned());
-    let mut rows =
-        vec![["memory".to_owned(), "size".to_owned()].into_iter().chain(names).collect()];
+    let is_sample = !outcome.sampled.rate.is_all();
+    let mut heads = vec!["memory".to_owned(), "size".to_owned()];
+    heads.extend(is_sample.then(|| "sampled".to_owned()));
+    heads.extend(plan.policies.iter().map(|choice| choice.name.to_owned()));
+    let mut rows = vec![heads];
     for size in 0..sizes {
         let of_size = || outcome.runs.iter().skip(size).step_by(sizes);
         let Some(first) = of_size().next() else { continue };
         let mut row = vec![asked(&first.memory), Size(first.slots * BLOCK_BYTES).to_string()];
-        row.extend(of_size().map(|run| format!("{:.4}", outcome.miss_ratio(run))));
+        row.extend(is_sample.then(|| sampled(first)));
+        let about = if is_sample { "~" } else { "" };
+        row.extend(of_size().map(|run| format!("{about}{:.4}", outcome.miss_ratio(run))));
         rows.push(row);
     }
     rows
+}
+
+/// The slots that were simulated, with a mark if they are too few.
+fn sampled(run: &Run) -> String {
+    let mark = if run.is_trusted() { "" } else { "? " };
+    format!("{mark}{}", grouped(run.sampled_slots))
 }
 
 /// A size as it was asked for; bytes are in the next column for people.
