@@ -86,7 +86,7 @@ enum Figure {
     /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
     /// takes, modelled requests a second.
     Suites(suites::Arguments),
-    /// Block accesses a second that one core simulates, for every policy.
+    /// Block accesses a second that one core simulates, for every policy; or how far samples are from the whole.
     Sim(sim::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
