@@ -136,6 +136,29 @@ fn a_sample_is_marked_as_one_wherever_its_figures_stand() {
 }
 
 #[test]
+fn a_page_is_written_when_there_is_something_to_tell_and_what_was_there_stays_till_then() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = file(home.path(), "loop.csv", &looped());
+    let bad = file(home.path(), "bad.csv", "R,0,4096\nR,0,oops\n");
+    let page = file(home.path(), "page.html", "before");
+    let with = |trace: &Path| {
+        let names = [trace, &page].map(|path| path.to_str().expect("plain"));
+        let memory = ["--memory", "12K,16K", "--policy", "lru,sieve,opt"];
+        sim(&[&["--trace", names[0], "--report", names[1]][..], &memory].concat())
+    };
+    assert_eq!(with(&bad).status.code(), Some(7));
+    assert_eq!(std::fs::read_to_string(&page).expect("there"), "before");
+    let output = with(&path);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    assert!(!output.stdout.is_empty(), "the table is printed, too");
+    let text = std::fs::read_to_string(&page).expect("there");
+    assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"), "{text}");
+    assert!(text.contains("Of 2 policies") && text.contains("overdrive.sim/1"), "{text}");
+    let count = std::fs::read_dir(home.path()).expect("a directory").count();
+    assert_eq!(count, 3, "nothing else is left");
+}
+
+#[test]
 fn devices_and_shards_are_chosen() {
     let home = tempfile::tempdir().expect("a directory");
     let text = "7,259,x,Read,0,4096,1\n8,259,1,Read,0,4096,1\n".replace(",x,", ",0,");
@@ -207,6 +230,12 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (vec!["--trace", good, "--memory", "1M", "--sample", "x"], 2, "like 0.1, or auto"),
         (vec!["--trace", good, "--memory", "1M", "--sample", "0.001"], 2, "leaves none"),
         (vec!["--trace", "/no/such", "--memory", "1M"], 1, "/no/such"),
+        // The page's place is looked at before the trace.
+        (
+            vec!["--trace", "/no/such", "--memory", "1M", "--report", "/no/such/page.html"],
+            2,
+            "--report /no/such/page.html: ",
+        ),
         (vec!["--trace", bad, "--memory", "1M"], 7, "line 2: not 'op offset length'"),
         (
             vec!["--trace", good, "--memory", "1M", "--format", "vscsi"],

@@ -56,13 +56,13 @@ impl Axis {
         Axis { low, high: high.log2().ceil().exp2().max(low * 2.0), scale: Scale::Doublings }
     }
 
-    /// Round numbers around the values, from 0 unless all of them lie in the upper half.
+    /// Round numbers around the values, from 0 unless the least is more than a third of the greatest.
     pub fn around(values: impl Iterator<Item = f64>) -> Axis {
         let (mut least, mut most) = (f64::MAX, 0.0f64);
         for value in values {
             (least, most) = (least.min(value), most.max(value));
         }
-        if least <= most / 2.0 || least > most {
+        if least <= most / 3.0 || least > most {
             return Axis::linear([most].into_iter());
         }
         let step = step_of((most - least).max(most * 1e-3));

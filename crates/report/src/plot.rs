@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;
+/// With so many names beside that they need room.
+const TALL: f64 = 440.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
@@ -82,15 +84,27 @@ impl Plot<'_> {
     }
 
     fn height(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - self.y.place(value) * (HEIGHT - TOP - BOTTOM)
+        self.bottom() - self.y.place(value) * (self.bottom() - TOP)
+    }
+
+    /// How high it is with all that stands below the frame.
+    fn whole_height(&self) -> f64 {
+        let is_crowded = self.names == Names::Beside && self.curves.len() > COLOURS;
+        if is_crowded { TALL } else { HEIGHT }
+    }
+
+    /// Where the frame ends below.
+    fn bottom(&self) -> f64 {
+        self.whole_height() - BOTTOM
     }
 
     /// The plot as an element of a page.
     pub fn svg(&self) -> String {
         let title = escaped(&self.title);
         let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n\
-             <text class=\"title\" x=\"{LEFT}\" y=\"18\">{title}</text>\n"
+            "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{title}\">\n\
+             <text class=\"title\" x=\"{LEFT}\" y=\"18\">{title}</text>\n",
+            self.whole_height()
         );
         self.frame(&mut svg);
         for (number, curve) in self.curves.iter().enumerate() {
@@ -114,7 +128,7 @@ impl Plot<'_> {
 
     /// Grid, ticks and the names of the axes.
     fn frame(&self, svg: &mut String) {
-        let (right, bottom) = (self.right(), HEIGHT - BOTTOM);
+        let (right, bottom) = (self.right(), self.bottom());
         for tick in self.y.ticks() {
             let y = self.height(tick);
             _ = writeln!(
@@ -143,7 +157,7 @@ impl Plot<'_> {
              <text class=\"name\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
              <text class=\"name\" text-anchor=\"middle\" transform=\"translate(16 {:.1}) rotate(-90)\">{}</text>",
             (LEFT + right) / 2.0,
-            HEIGHT - 8.0,
+            self.whole_height() - 8.0,
             escaped(&self.along),
             (TOP + bottom) / 2.0,
             escaped(&self.up),
@@ -189,7 +203,7 @@ impl Plot<'_> {
         let mut ends: Vec<_> = ends.collect();
         ends.sort_by(|one, other| one.0.total_cmp(&other.0));
         let wanted: Vec<f64> = ends.iter().map(|end| end.0).collect();
-        let places = apart(&wanted, TOP, HEIGHT - BOTTOM);
+        let places = apart(&wanted, TOP, self.bottom());
         let left = self.right();
         for ((y, x, number, curve), place) in ends.into_iter().zip(places) {
             let (line, fill) = (colour(number, curve), number % COLOURS);

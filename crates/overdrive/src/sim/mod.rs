@@ -1,7 +1,14 @@
 //! `overdrive sim`: what caches of several policies and sizes would do with a recorded trace.
 
+#[cfg(test)]
+mod examples;
+mod json;
 mod output;
+mod page;
+mod table;
+mod verdict;
 
+use crate::page_file::PageFile;
 use crate::progress::Stages;
 use crate::watch::Watch;
 use block::Size;
@@ -24,7 +31,7 @@ use trace::Format;
 ///
 /// Examples:
 ///   overdrive sim --trace vm.vscsi.xz --memory 64M,256M,1G
-///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10%,20% --policy lru,sieve,opt --json
+///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10%,20% --policy lru,sieve,opt --report vm.html
 ///   overdrive sim --trace tpcc.trace --format mqsim --memory 1G --device 4,13
 ///   overdrive sim --trace week.csv.zst --memory 1%,3%,10%,20% --policy lru,sieve,opt --sample 0.01
 #[derive(clap::Args)]
@@ -70,6 +77,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+
+    /// Also write a page with a plot, the figures and how they came about.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -146,11 +157,15 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let plan = arguments.plan();
+    let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
     let mut watch = Watch::new(Stages::with_time_left())?;
     let ended = simulator::run(&plan, &mut watch);
     watch.finish();
     let outcome = ended.map_err(failure)?;
     output::print(&plan, &outcome, arguments.json);
+    if let Some(report) = report {
+        report.write(&page::page(&plan, &outcome))?;
+    }
     if outcome.is_complete {
         return Ok(ExitCode::SUCCESS);
     }
