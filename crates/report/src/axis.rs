@@ -101,7 +101,8 @@ impl Axis {
             return all.filter(|tick| *tick <= self.high * 1.001).collect();
         }
         let step = step_of(self.high - self.low);
-        let first = (self.low / step).ceil() as i64;
+        // What lies on an end by the last bit is on it.
+        let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         (first..=last).map(|number| number as f64 * step).collect()
     }
@@ -184,6 +185,9 @@ mod tests {
         let high = Axis::around([0.6761, 0.9032].into_iter());
         assert_eq!((word(high.low), word(high.high)), ("0.65".into(), "0.95".into()));
         assert_eq!(high.ticks().len(), 7);
+        // Three tenths are a little more than 0.3.
+        let low = Axis::around([0.38, 0.91].into_iter());
+        assert_eq!(low.ticks().iter().map(|tick| low.word(*tick)).collect::<Vec<_>>()[0], "0.3");
         let near = Axis::around([0.9992, 0.9996].into_iter());
         let words: Vec<String> = near.ticks().iter().map(|tick| near.word(*tick)).collect();
         assert!(words.windows(2).all(|pair| pair[0] != pair[1]), "{words:?}");

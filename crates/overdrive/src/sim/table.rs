@@ -66,7 +66,8 @@ pub(super) fn facts(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String
         0 => String::new(),
         count => format!(" and {} more", grouped(count as u64)),
     };
-    facts.push(("devices", format!("{}{more}", shown.join(", "))));
+    let count = grouped(outcome.devices.len() as u64);
+    facts.push(("devices", format!("{count}: {}{more}", shown.join(", "))));
     let notes = &outcome.notes;
     for (count, what) in [
         (notes.merged, "requests were merged into others by the kernel"),
