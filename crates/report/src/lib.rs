@@ -5,7 +5,7 @@
 //!                     --words-------> text -+--page--> one file
 //! ```
 //!
-//! What a page says is up to those who measured. Light or dark is what the reader's system prefers.
+//! What a page says comes from its callers. Light or dark is what the system prefers that it is read on.
 #![forbid(unsafe_code)]
 
 pub mod axis;

@@ -60,7 +60,7 @@ fn bytes(plan: &Plan, whole: &[u32], rate: Rate) -> f64 {
     let mut bytes = 0.0;
     for choice in &plan.policies {
         match choice.what {
-            // One list has all sizes, whoever asks for them.
+            // One list has all sizes, by whichever name they are asked for.
             What::Kind(Kind::Lru) => has_lru = true,
             what => bytes += all * bytes_of_slot(what),
         }

@@ -23,6 +23,8 @@ pub(crate) enum Task {
     Policy(Simulated),
     Optimum(Optima),
     Footprint(Footprint),
+    /// The same of the sample alone.
+    SampledFootprint(Footprint),
 }
 
 /// LRU caches of all sizes that were asked for, for each shard one [`Lru`].
@@ -67,7 +69,7 @@ impl Task {
     /// About how long an access takes, to divide the work among the workers.
     pub(crate) fn weight(&self) -> u32 {
         match self {
-            Task::Footprint(_) => 2,
+            Task::Footprint(_) | Task::SampledFootprint(_) => 2,
             Task::Lru(_) => 12,
             Task::Policy(_) => 10,
             Task::Optimum(_) => 30,
@@ -83,6 +85,9 @@ impl Task {
                 let whole = chunk.whole.as_ref().unwrap_or(&chunk.blocks);
                 whole.iter().for_each(|block| footprint.add(*block));
             }
+            Task::SampledFootprint(footprint) => {
+                chunk.blocks.iter().for_each(|block| footprint.add(*block));
+            }
         }
     }
 
@@ -95,7 +100,7 @@ impl Task {
             }
             Task::Policy(simulated) => (simulated.run == run).then_some(simulated.misses),
             Task::Optimum(optima) => (optima.run == run).then_some(optima.misses),
-            Task::Footprint(_) => None,
+            Task::Footprint(_) | Task::SampledFootprint(_) => None,
         }
     }
 }

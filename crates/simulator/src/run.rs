@@ -11,7 +11,7 @@ use crate::pass::pass;
 use crate::plan::{Plan, Watch};
 use crate::policies::{Chunk, Task};
 use crate::reading::{CHUNK, Read, Reading};
-use crate::sample::Rate;
+use crate::sample::{Known, Rate};
 use crate::spool::Spooled;
 use crate::trace_file::TraceFile;
 use policy::Kind;
@@ -109,7 +109,10 @@ fn simulate(
     watch: &mut dyn Watch,
 ) -> Result<Outcome, Error> {
     let (rate, counts_all) = (extent.rate, footprint.is_none());
-    let tasks = tasks(plan, &extent.sizes, counts_all);
+    let mut tasks = tasks(plan, &extent.sizes, counts_all);
+    if !rate.is_all() {
+        tasks.push(Task::SampledFootprint(Footprint::default()));
+    }
     let (mut is_complete, mut passed) = (true, 0);
     let tasks = pass(tasks, plan.threads, |chunk| {
         is_complete = watch.look("simulation", source.share());
@@ -134,6 +137,19 @@ fn simulate(
         Task::Footprint(footprint) => Some(footprint.count()),
         _ => None,
     });
+    let sampled_blocks = tasks.iter().find_map(|task| match task {
+        Task::SampledFootprint(footprint) => Some(footprint.count()),
+        _ => None,
+    });
+    // That of the first pass is the whole trace's, of which a part may have been simulated.
+    let of_pass = if is_complete { footprint.or(counted) } else { counted };
+    let blocks =
+        of_pass.zip(sampled_blocks).filter(|(all, sampled)| all.is_exact && sampled.is_exact);
+    let known = Known {
+        rate,
+        accesses: read.counts.block_accesses,
+        blocks: blocks.map(|(all, sampled)| (all.blocks, sampled.blocks)),
+    };
     Ok(Outcome {
         format: read.format,
         is_complete,
@@ -142,7 +158,7 @@ fn simulate(
         footprint: footprint.or(counted).expect("it was counted in one of the passes"),
         devices: read.devices,
         notes: read.notes,
-        runs: runs(plan, extent, read.counts.block_accesses, &tasks),
+        runs: runs(plan, extent, &known, &tasks),
     })
 }
 
@@ -176,7 +192,7 @@ fn tasks(plan: &Plan, sizes: &[Slots], counts_footprint: bool) -> Vec<Task> {
 /// Sizes of LRU that are simulated together: their zones are numbered in a byte, and each costs a little.
 const LRU_SIZES: usize = 128;
 
-fn runs(plan: &Plan, extent: &Extent, accesses: u64, tasks: &[Task]) -> Vec<Run> {
+fn runs(plan: &Plan, extent: &Extent, known: &Known, tasks: &[Task]) -> Vec<Run> {
     let mut runs = Vec::new();
     for (policy, choice) in plan.policies.iter().enumerate() {
         for (memory, asked) in plan.memories.iter().enumerate() {
@@ -194,7 +210,7 @@ fn runs(plan: &Plan, extent: &Extent, accesses: u64, tasks: &[Task]) -> Vec<Run>
                 memory: asked.to_string(),
                 slots: of_all_shards(slots.whole),
                 sampled_slots: of_all_shards(slots.sampled),
-                block_misses: extent.rate.misses_in_all(misses, accesses),
+                block_misses: known.misses_in_all(misses),
             });
         }
     }

@@ -71,14 +71,34 @@ impl Rate {
     pub(crate) fn scaled(self, slots: u32) -> u32 {
         (f64::from(slots) * self.share).round() as u32
     }
+}
 
-    /// What so many misses in the sample stand for, of so many accesses in all.
+/// What is known beside the sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) rate: Rate,
+    /// All accesses.
+    pub(crate) accesses: u64,
+    /// How many different blocks there are, in all and in the sample; None: one of them is not known exactly.
+    pub(crate) blocks: Option<(u64, u64)>,
+}
+
+impl Known {
+    /// What so many misses in the sample stand for.
     ///
     /// This is SHARDS-adj: the sample should have had a share of the accesses, and a few blocks that come often, in it
-    /// or left out, make all of the difference. They are held by every cache. So the difference counts as hits, the
+    /// or left out, make most of the difference. They are held by every cache. So the difference counts as hits, the
     /// misses stay, and the ratio is that of the misses to the accesses that should have been.
-    pub(crate) fn misses_in_all(self, sampled_misses: u64, accesses: u64) -> u64 {
-        ((sampled_misses as f64 / self.share).round() as u64).min(accesses)
+    ///
+    /// The first access to each block misses, whatever the policy, and how many these are is known. So only the other
+    /// misses are estimated: how many blocks the sample has by chance makes no difference then.
+    pub(crate) fn misses_in_all(&self, sampled_misses: u64) -> u64 {
+        let stand_for = |misses: u64| (misses as f64 / self.rate.share).round() as u64;
+        let misses = match self.blocks {
+            Some((all, sampled)) => all + stand_for(sampled_misses.saturating_sub(sampled)),
+            None => stand_for(sampled_misses),
+        };
+        misses.min(self.accesses)
     }
 }
 
@@ -151,12 +171,18 @@ mod tests {
     #[test]
     fn misses_are_divided_by_the_accesses_that_should_have_been() {
         let tenth = Rate::new(0.1).expect("a rate");
+        let of =
+            |rate, blocks, misses| Known { rate, accesses: 1000, blocks }.misses_in_all(misses);
         // Of 1,000 accesses 100 should be in the sample. Whether 60 or 160 are, for a block that comes often is left
         // out or in, its 20 misses stand for 200.
-        assert_eq!(tenth.misses_in_all(20, 1000), 200);
+        assert_eq!(of(tenth, None, 20), 200);
         // More misses than accesses there are none.
-        assert_eq!(tenth.misses_in_all(104, 1000), 1000);
-        assert_eq!((Rate::ALL.misses_in_all(123, 1000), Rate::ALL.scaled(77)), (123, 77));
+        assert_eq!(of(tenth, None, 104), 1000);
+        // Of 100 blocks 10 should be in the sample; with 12 of them it misses no more often.
+        assert_eq!(of(tenth, Some((100, 12)), 22), 200);
+        assert_eq!((of(tenth, Some((100, 12)), 12), of(tenth, Some((100, 8)), 99)), (100, 1000));
+        assert_eq!((of(Rate::ALL, None, 123), of(Rate::ALL, Some((100, 100)), 123)), (123, 123));
+        assert_eq!(Rate::ALL.scaled(77), 77);
         assert_eq!((tenth.scaled(1004), tenth.scaled(1005), tenth.scaled(4)), (100, 101, 0));
     }
 }

@@ -163,6 +163,15 @@ fn what_is_interrupted_has_the_ratios_of_its_beginning() {
     let exact = policy::misses(policy::Kind::Lru, 8000, blocks[..seen].iter().copied());
     let exact = exact as f64 / seen as f64;
     assert!((part.miss_ratio(&part.runs[0]) - exact).abs() < 0.03, "{part:?} for {exact}");
+    // With shares the footprint is that of the whole trace, and says nothing of its beginning.
+    let shares = Plan { memories: vec![Memory::Percent(30.0)], ..sampled };
+    let looks = 1 + 100_000 / (1 << 14) + 4;
+    let part = run(&shares, &mut Impatient(looks)).expect("a part");
+    let (seen, slots) = (part.counts.block_accesses as usize, part.runs[0].slots as u32);
+    assert!(!part.is_complete && seen > 0 && seen < blocks.len() / 2, "{part:?}");
+    let exact = policy::misses(policy::Kind::Lru, slots, blocks[..seen].iter().copied());
+    let exact = exact as f64 / seen as f64;
+    assert!((part.miss_ratio(&part.runs[0]) - exact).abs() < 0.03, "{part:?} for {exact}");
 }
 
 #[test]

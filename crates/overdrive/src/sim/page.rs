@@ -178,8 +178,10 @@ fn of_sample(outcome: &Outcome) -> Option<String> {
     (!rate.is_all()).then(|| {
         format!(
             "Simulated is a sample of {rate} of the blocks, chosen by a hash, in caches that are as much smaller \
-             (SHARDS, FAST 2015; miniature simulations, ATC 2017). Misses are divided by {rate} of all accesses, whatever the \
-             sample had of them (SHARDS-adj). The footprint is that of all blocks."
+             (SHARDS, FAST 2015; miniature simulations, ATC 2017). What misses there stands for 1 / {rate} times as \
+             much, and is divided by all accesses, whatever share of them the sample had (SHARDS-adj). The first \
+             access to each block misses in every cache: these are counted, and not estimated. The footprint is that of \
+             all blocks."
         )
     })
 }
