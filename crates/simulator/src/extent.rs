@@ -22,7 +22,7 @@ pub(crate) struct Extent {
     pub(crate) sizes: Vec<Slots>,
 }
 
-/// Rates that are tried: the least one is 2^-40, which leaves nothing of the largest cache.
+/// The least rate that is tried is one half so many times: it leaves nothing of the largest cache.
 const HALVINGS: i32 = 40;
 
 /// What is to be simulated, for a trace of so many different blocks.
@@ -35,11 +35,7 @@ pub(crate) fn extent(plan: &Plan, footprint: u64) -> Result<Extent, Error> {
         plan.memories.iter().map(whole).collect::<Result<_, _>>().map_err(Error::Usage)?;
     let rate = match plan.sample {
         Sample::Fixed(rate) => rate,
-        Sample::Auto => {
-            let rates = (0..HALVINGS).filter_map(|halvings| Rate::new(0.5f64.powi(halvings)));
-            let mut fits = rates.filter(|rate| bytes(plan, &whole, *rate) <= AUTO_BYTES as f64);
-            fits.next().unwrap_or(Rate::ALL)
-        }
+        Sample::Auto => automatic(plan, &whole),
     };
     let slots = |(memory, whole): (&crate::Memory, &u32)| match rate.scaled(*whole) {
         0 => Err(Error::Usage(format!(
@@ -50,6 +46,18 @@ pub(crate) fn extent(plan: &Plan, footprint: u64) -> Result<Extent, Error> {
     };
     let sizes = plan.memories.iter().zip(&whole).map(slots).collect::<Result<_, _>>()?;
     Ok(Extent { rate, sizes })
+}
+
+/// The largest rate with which all caches have room.
+fn automatic(plan: &Plan, whole: &[u32]) -> Rate {
+    let mut rate = Rate::ALL;
+    for halvings in 1..=HALVINGS {
+        if bytes(plan, whole, rate) <= AUTO_BYTES as f64 {
+            break;
+        }
+        rate = Rate::new(0.5f64.powi(halvings)).expect("it is a share");
+    }
+    rate
 }
 
 /// The bytes of all caches, about.
@@ -120,6 +128,10 @@ mod tests {
         let sizes = [Memory::Percent(50.0); 8];
         assert_eq!(rate(&sizes, &["lru", "default"]), 0.5);
         assert_eq!(rate(&sizes, &["sieve"]), 0.0625);
+        // However much is asked for, it is never all of it.
+        let sizes = [Memory::Bytes(8 << 40); 200];
+        let many = ["lirs"; 200];
+        assert!(rate(&sizes, &many) < 1e-5);
     }
 
     #[test]

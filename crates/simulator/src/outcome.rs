@@ -30,14 +30,16 @@ pub struct Run {
     pub slots: u64,
     /// Those that were simulated: fewer, of a sample.
     pub sampled_slots: u64,
+    /// Whether a sample was simulated.
+    pub is_estimate: bool,
     /// Accesses to a block that was not held; of a sample what its misses stand for.
     pub block_misses: u64,
 }
 
 impl Run {
-    /// Whether so many slots were simulated that chance has no great part in it.
+    /// Whether all blocks were simulated, or so many slots that chance has no great part in it.
     pub fn is_trusted(&self) -> bool {
-        self.sampled_slots == self.slots || self.sampled_slots >= TRUSTED_SLOTS
+        !self.is_estimate || self.sampled_slots >= TRUSTED_SLOTS
     }
 }
 

@@ -210,6 +210,7 @@ fn runs(plan: &Plan, extent: &Extent, known: &Known, tasks: &[Task]) -> Vec<Run>
                 memory: asked.to_string(),
                 slots: of_all_shards(slots.whole),
                 sampled_slots: of_all_shards(slots.sampled),
+                is_estimate: !extent.rate.is_all(),
                 block_misses: known.misses_in_all(misses),
             });
         }

@@ -185,6 +185,10 @@ fn what_leaves_nothing_is_refused() {
             other => panic!("{other:?}"),
         }
     };
+    // One slot of one is as good as all of it, and of a sample no more to be trusted.
+    let one = outcome(&plan(&path, &[Memory::Bytes(BLOCK_BYTES)], &["lru"], rate(0.6)));
+    assert_eq!((one.runs[0].slots, one.runs[0].sampled_slots), (1, 1));
+    assert!(one.runs[0].is_estimate && !one.runs[0].is_trusted());
     let none = told(Memory::Bytes(100 * BLOCK_BYTES), 0.001, &["lru"]);
     assert!(none.contains("100 blocks a shard, of which a sample of 0.001 leaves none"), "{none}");
     for policies in [&["lru"][..], &["opt"]] {

@@ -25,6 +25,7 @@ pub(super) fn outcome(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
             memory: plan.memories[size].to_string(),
             slots: 1024 << size,
             sampled_slots: 1024 << size,
+            is_estimate: false,
             block_misses: misses[size],
         }));
     }
@@ -46,6 +47,9 @@ pub(super) fn sampled(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
     let (plan, mut outcome) = outcome(policies, misses);
     let rate = Rate::new(0.5).expect("a half");
     outcome.sampled = Sampled { rate, block_accesses: 490 };
-    outcome.runs.iter_mut().for_each(|run| run.sampled_slots /= 2);
+    for run in &mut outcome.runs {
+        run.sampled_slots /= 2;
+        run.is_estimate = true;
+    }
     (plan, outcome)
 }

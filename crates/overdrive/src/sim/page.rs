@@ -1,11 +1,12 @@
 //! An outcome as one HTML page that needs nothing else: verdict, plot, table, trace, method, raw data.
 
 use super::{json, table, verdict};
+use block::Size;
 use report::axis::Axis;
 use report::page::Page;
 use report::plot::{Curve, Names, Plot, Style, escaped};
 use report::words::grouped;
-use simulator::{BLOCK_BYTES, DEFAULT, Outcome, Plan, What};
+use simulator::{BLOCK_BYTES, DEFAULT, Outcome, Plan, Run, TRUSTED_SLOTS, What};
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -78,10 +79,25 @@ fn plot(plan: &Plan, outcome: &Outcome) -> Option<String> {
         names: Names::Beside,
         curves,
     };
-    Some(plot.svg())
+    Some(plot.svg() + &below(outcome))
 }
 
-fn bytes(run: &simulator::Run) -> f64 {
+/// Where the plot is not to be trusted, if there is such a part.
+fn below(outcome: &Outcome) -> String {
+    let (trusted, others): (Vec<&Run>, Vec<&Run>) =
+        outcome.runs.iter().partition(|run| run.is_trusted());
+    if others.is_empty() {
+        return String::new();
+    }
+    let least = trusted.iter().map(|run| run.slots * BLOCK_BYTES).min();
+    let place = least.map_or("All".to_owned(), |least| format!("Below {}", Size(least)));
+    let slots = grouped(TRUSTED_SLOTS);
+    format!(
+        "<p class=\"sub\">{place} caches have fewer than {slots} sampled slots: too few to be trusted.</p>\n"
+    )
+}
+
+fn bytes(run: &Run) -> f64 {
     (run.slots * BLOCK_BYTES) as f64
 }
 
@@ -252,6 +268,7 @@ mod tests {
             "? fewer than 1,000 sampled slots",
             "<td>sample</td><td>0.5 of the blocks, 490 accesses",
             "SHARDS-adj",
+            "Below 8 MiB caches have fewer than 1,000 sampled slots",
         ] {
             assert!(page.contains(told), "{told}: {page}");
         }
