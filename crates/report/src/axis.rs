@@ -65,7 +65,8 @@ impl Axis {
         if least <= most / 3.0 || least > most {
             return Axis::linear([most].into_iter());
         }
-        let step = step_of((most - least).max(most * 1e-3));
+        // What lies nearer than a hundredth looks like one: lines that differ by noise are no mountains.
+        let step = step_of((most - least).max(most * 1e-2));
         // A thousandth of a step: what lies on a line by the last bit is on it.
         let low = (least / step + 1e-3).floor() * step;
         Axis {

@@ -5,7 +5,7 @@ use block::Size;
 use report::axis::Axis;
 use report::page::Page;
 use report::plot::{Curve, Names, Plot, Style, escaped};
-use report::words::grouped;
+use report::words::{figure, grouped};
 use simulator::{BLOCK_BYTES, DEFAULT, Outcome, Plan, Run, TRUSTED_SLOTS, What};
 use std::fmt::Write;
 
@@ -113,7 +113,10 @@ fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
         let past = |policy: &usize| plan.policies[*policy].what != What::Optimum;
         let least = match number {
             0 => None,
-            _ => (0..plan.policies.len()).filter(past).map(of_row).min(),
+            _ => {
+                let all = || (0..plan.policies.len()).filter(past).map(of_row);
+                all().min().filter(|least| all().max() > Some(*least))
+            }
         };
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate().skip(skipped) {
@@ -164,7 +167,7 @@ fn method(page: &mut String, plan: &Plan, outcome: &Outcome) {
     told.push(format!(
         "A miss ratio is the share of block accesses whose block the cache did not hold. Each policy is simulated \
          with each size{shards}; every cache is empty at the start, and a cold miss is a miss. In bold is the least \
-         of a size."
+         of a size, if they differ."
     ));
     if has(What::Optimum) {
         told.push(
@@ -194,10 +197,11 @@ fn of_sample(outcome: &Outcome) -> Option<String> {
     (!rate.is_all()).then(|| {
         format!(
             "Simulated is a sample of {rate} of the blocks, chosen by a hash, in caches that are as much smaller \
-             (SHARDS, FAST 2015; miniature simulations, ATC 2017). What misses there stands for 1 / {rate} times as \
+             (SHARDS, FAST 2015; miniature simulations, ATC 2017). What misses there stands for {} times as \
              much, and is divided by all accesses, whatever share of them the sample had (SHARDS-adj). The first \
              access to each block misses in every cache: these are counted, and not estimated. The footprint is that of \
-             all blocks."
+             all blocks.",
+            figure(1.0 / rate.share())
         )
     })
 }
@@ -250,7 +254,11 @@ mod tests {
     #[test]
     fn one_size_has_no_plot() {
         let (plan, outcome) = outcome(&["lru"], &[&[800]]);
-        assert!(!page(&plan, &outcome).contains("<svg"));
+        let page = page(&plan, &outcome);
+        assert!(
+            !page.contains("<svg") && !page.contains("\"least\""),
+            "nor a least of one: {page}"
+        );
     }
 
     #[test]
