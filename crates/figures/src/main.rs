@@ -87,7 +87,7 @@ enum Figure {
     /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
     /// takes, modelled requests a second.
     Suites(suites::Arguments),
-    /// Block accesses a second that one core simulates, for every policy.
+    /// Block accesses a second that one core simulates, for every policy; or how far samples are from the whole.
     Sim(sim::Arguments),
     /// The policy that is served: against the others and the optimum, under scans, its live curve, and whether the
     /// cache misses where its simulation does.

@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod doctor;
 mod drive;
+mod page_file;
 mod pool;
 mod progress;
 mod serve;

@@ -82,6 +82,82 @@ fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
     }
 }
 
+/// 20,000 accesses to 8,000 blocks, each as often as any other.
+fn scattered() -> String {
+    let mut text = String::new();
+    for number in 0..20_000u64 {
+        let block = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        text += &format!("R,{},4096\n", block % 8000 * 4096);
+    }
+    text
+}
+
+#[test]
+fn a_sample_is_marked_as_one_wherever_its_figures_stand() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = file(home.path(), "scattered.csv", &scattered());
+    let path = path.to_str().expect("plain");
+    let base = ["--trace", path, "--memory", "8M,75%", "--policy", "lru,opt"];
+    let with = |more: &[&str]| {
+        let output = sim(&[&base[..], more].concat());
+        assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let object =
+        |more: &[&str]| -> Value { serde_json::from_str(&with(more)).expect("one object") };
+    let exact = object(&["--json"]);
+    assert_eq!((&exact["sample_rate"], &exact["footprint_exact"]), (&1.0.into(), &true.into()));
+    assert_eq!(exact["sampled_block_accesses"], exact["block_accesses"]);
+    for same in [["--json", "--sample", "1"], ["--json", "--sample", "auto"]] {
+        assert_eq!(object(&same), exact);
+    }
+    let near = object(&["--json", "--sample", "0.25"]);
+    assert_eq!(near["sample_rate"], 0.25);
+    assert_eq!(near["footprint_blocks"], exact["footprint_blocks"]);
+    assert!(near["sampled_block_accesses"].as_u64() < exact["block_accesses"].as_u64());
+    let runs = |object: &Value| object["runs"].as_array().expect("runs").clone();
+    for (run, exact) in runs(&near).iter().zip(runs(&exact)) {
+        assert_eq!(run["memory_bytes"], exact["memory_bytes"]);
+        let whole = exact["memory_bytes"].as_u64().expect("a size") / 4096;
+        assert_eq!((&exact["sampled_slots"], &exact["trusted"]), (&whole.into(), &true.into()));
+        let slots = run["sampled_slots"].as_u64().expect("slots");
+        assert_eq!(run["trusted"], slots >= 1000);
+        let ratio = |run: &Value| run["miss_ratio"].as_f64().expect("a ratio");
+        assert!((ratio(run) - ratio(&exact)).abs() < 0.05, "{run} for {exact}");
+    }
+    let told = with(&["--sample", "0.25"]);
+    assert!(told.contains("\nsample     0.25 of the blocks, "), "{told}");
+    let rows: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("memory")).collect();
+    assert!(rows[0].starts_with("memory      size  sampled      lru      opt"), "{told}");
+    assert!(rows[1].contains("? 512  ~0."), "{told}");
+    assert!(!rows[2].contains('?') && rows[2].contains("  ~0."), "{told}");
+    assert_eq!(rows[3], "? fewer than 1,000 sampled slots: too few to be trusted");
+    assert!(!with(&[]).contains(['~', '?']));
+}
+
+#[test]
+fn a_page_is_written_when_there_is_something_to_tell_and_what_was_there_stays_till_then() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = file(home.path(), "loop.csv", &looped());
+    let bad = file(home.path(), "bad.csv", "R,0,4096\nR,0,oops\n");
+    let page = file(home.path(), "page.html", "before");
+    let with = |trace: &Path| {
+        let names = [trace, &page].map(|path| path.to_str().expect("plain"));
+        let memory = ["--memory", "12K,16K", "--policy", "lru,sieve,opt"];
+        sim(&[&["--trace", names[0], "--report", names[1]][..], &memory].concat())
+    };
+    assert_eq!(with(&bad).status.code(), Some(7));
+    assert_eq!(std::fs::read_to_string(&page).expect("there"), "before");
+    let output = with(&path);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    assert!(!output.stdout.is_empty(), "the table is printed, too");
+    let text = std::fs::read_to_string(&page).expect("there");
+    assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"), "{text}");
+    assert!(text.contains("Of 2 policies") && text.contains("overdrive.sim/1"), "{text}");
+    let count = std::fs::read_dir(home.path()).expect("a directory").count();
+    assert_eq!(count, 3, "nothing else is left");
+}
+
 #[test]
 fn devices_and_shards_are_chosen() {
     let home = tempfile::tempdir().expect("a directory");
@@ -147,7 +223,19 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
             2,
             "take one of recording, vscsi",
         ),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "0"], 2, "it is no share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "1.01"], 2, "it is no share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample=-0.1"], 2, "it is no share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "NaN"], 2, "it is no share"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "x"], 2, "like 0.1, or auto"),
+        (vec!["--trace", good, "--memory", "1M", "--sample", "0.001"], 2, "leaves none"),
         (vec!["--trace", "/no/such", "--memory", "1M"], 1, "/no/such"),
+        // The page's place is looked at before the trace.
+        (
+            vec!["--trace", "/no/such", "--memory", "1M", "--report", "/no/such/page.html"],
+            2,
+            "--report /no/such/page.html: ",
+        ),
         (vec!["--trace", bad, "--memory", "1M"], 7, "line 2: not 'op offset length'"),
         (
             vec!["--trace", good, "--memory", "1M", "--format", "vscsi"],

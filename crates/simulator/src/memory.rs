@@ -13,7 +13,7 @@ pub enum Memory {
 }
 
 /// The most slots: they are numbered in 32 bits, some of which mean something else.
-const SLOTS_MAX: u64 = (1 << 31) - 1;
+const SLOTS_MAX: u64 = policy::Simulation::SLOTS_MAX as u64;
 
 impl Memory {
     /// Reads `12.5%`; None: this is none, or nothing sensible.
@@ -34,7 +34,7 @@ impl Memory {
                 "--memory {self}: that is {slots} blocks of 4 KiB, and each of {shards} shards needs one; take more"
             ));
         }
-        let told = format!("--memory {self}: at most 8 TiB in a shard can be simulated");
+        let told = format!("--memory {self}: at most 4 TiB in a shard can be simulated");
         u32::try_from(each).ok().filter(|each| u64::from(*each) <= SLOTS_MAX).ok_or(told)
     }
 }
@@ -65,5 +65,7 @@ mod tests {
         let none = slots(Memory::Bytes(8191), 2).expect_err("one block for two");
         assert!(none.starts_with("--memory 8191: that is 1 blocks"), "{none}");
         assert!(slots(Memory::Bytes(u64::MAX), 1).is_err());
+        assert_eq!(slots(Memory::Bytes(4 << 40), 1), Ok(1 << 30));
+        assert!(slots(Memory::Bytes((4 << 40) + 4096), 1).is_err(), "no policy has so many");
     }
 }

@@ -1,6 +1,7 @@
 //! What came of a simulation.
 
 use crate::footprint::Counted;
+use crate::sample::{Rate, TRUSTED_SLOTS};
 use trace::{Format, Notes};
 
 /// What was counted of a trace's requests, on the devices that were selected.
@@ -27,8 +28,28 @@ pub struct Run {
     pub memory: String,
     /// The cache's blocks, all shards together.
     pub slots: u64,
-    /// Accesses to a block that was not held.
+    /// Those that were simulated: fewer, of a sample.
+    pub sampled_slots: u64,
+    /// Whether a sample was simulated.
+    pub is_estimate: bool,
+    /// Accesses to a block that was not held; of a sample what its misses stand for.
     pub block_misses: u64,
+}
+
+impl Run {
+    /// Whether all blocks were simulated, or so many slots that chance has no great part in it.
+    pub fn is_trusted(&self) -> bool {
+        !self.is_estimate || self.sampled_slots >= TRUSTED_SLOTS
+    }
+}
+
+/// The sample that was simulated.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sampled {
+    /// The share of all blocks.
+    pub rate: Rate,
+    /// Accesses to blocks of the sample.
+    pub block_accesses: u64,
 }
 
 /// What came of a simulation.
@@ -40,7 +61,9 @@ pub struct Outcome {
     pub is_complete: bool,
     /// Requests and blocks.
     pub counts: Counts,
-    /// Different blocks among the accesses.
+    /// What was simulated of the accesses; all of them, unless a sample was asked for.
+    pub sampled: Sampled,
+    /// Different blocks among all accesses.
     pub footprint: Counted,
     /// The names of all devices in the trace.
     pub devices: Vec<String>,

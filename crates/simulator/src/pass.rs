@@ -8,15 +8,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// Chunks that wait for a worker at most.
 const QUEUE: usize = 4;
 
-/// Runs these tasks over the accesses that `next` puts into chunks, until a chunk is empty. Returns the tasks, in any
-/// order.
+/// Runs these tasks over the accesses that `next` puts into chunks, until it says that there are no more. Returns the
+/// tasks, in any order.
 ///
 /// # Errors
 /// What `next` says.
 pub(crate) fn pass(
     tasks: Vec<Task>,
     threads: usize,
-    mut next: impl FnMut(&mut Chunk) -> Result<(), Error>,
+    mut next: impl FnMut(&mut Chunk) -> Result<bool, Error>,
 ) -> Result<Vec<Task>, Error> {
     std::thread::scope(|scope| {
         let mut senders: Vec<SyncSender<Arc<Chunk>>> = Vec::new();
@@ -29,11 +29,10 @@ pub(crate) fn pass(
         let mut numbered = 0;
         let ended = loop {
             let mut chunk = Chunk { first: numbered, ..Chunk::default() };
-            if let Err(error) = next(&mut chunk) {
-                break Err(error);
-            }
-            if chunk.blocks.is_empty() {
-                break Ok(());
+            match next(&mut chunk) {
+                Err(error) => break Err(error),
+                Ok(false) => break Ok(()),
+                Ok(true) => {}
             }
             numbered += chunk.blocks.len() as u64;
             let chunk = Arc::new(chunk);

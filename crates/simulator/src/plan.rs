@@ -2,6 +2,7 @@
 
 use crate::choice::Choice;
 use crate::memory::Memory;
+use crate::sample::Sample;
 use std::path::PathBuf;
 use trace::Format;
 
@@ -24,6 +25,8 @@ pub struct Plan {
     pub shards: u32,
     /// How many threads simulate.
     pub threads: usize,
+    /// Which blocks are simulated.
+    pub sample: Sample,
 }
 
 /// Looks at what is going on.

@@ -11,6 +11,8 @@ pub(crate) struct Chunk {
     /// The number of the first one.
     pub(crate) first: u64,
     pub(crate) blocks: Vec<u64>,
+    /// All blocks, if those are a sample of them and all are to be counted.
+    pub(crate) whole: Option<Vec<u64>>,
     /// When each block comes next; empty if that was not worked out.
     pub(crate) nexts: Vec<u64>,
 }
@@ -21,6 +23,8 @@ pub(crate) enum Task {
     Policy(Simulated),
     Optimum(Optima),
     Footprint(Footprint),
+    /// The same of the sample alone.
+    SampledFootprint(Footprint),
 }
 
 /// LRU caches of all sizes that were asked for, for each shard one [`Lru`].
@@ -65,7 +69,7 @@ impl Task {
     /// About how long an access takes, to divide the work among the workers.
     pub(crate) fn weight(&self) -> u32 {
         match self {
-            Task::Footprint(_) => 2,
+            Task::Footprint(_) | Task::SampledFootprint(_) => 2,
             Task::Lru(_) => 12,
             Task::Policy(_) => 10,
             Task::Optimum(_) => 30,
@@ -78,6 +82,10 @@ impl Task {
             Task::Policy(simulated) => simulated.take(&chunk.blocks),
             Task::Optimum(optima) => optima.take(chunk),
             Task::Footprint(footprint) => {
+                let whole = chunk.whole.as_ref().unwrap_or(&chunk.blocks);
+                whole.iter().for_each(|block| footprint.add(*block));
+            }
+            Task::SampledFootprint(footprint) => {
                 chunk.blocks.iter().for_each(|block| footprint.add(*block));
             }
         }
@@ -92,7 +100,7 @@ impl Task {
             }
             Task::Policy(simulated) => (simulated.run == run).then_some(simulated.misses),
             Task::Optimum(optima) => (optima.run == run).then_some(optima.misses),
-            Task::Footprint(_) => None,
+            Task::Footprint(_) | Task::SampledFootprint(_) => None,
         }
     }
 }

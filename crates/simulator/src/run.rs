@@ -1,22 +1,20 @@
 //! The passes over a trace, and what came of them.
 
-use crate::blocks::Blocks;
 use crate::choice::What;
 use crate::error::Error;
+use crate::extent::{Extent, Slots, extent};
+use crate::first::first_pass;
 use crate::footprint::{Counted, Footprint};
 use crate::memory::Memory;
-use crate::next_use::next_uses;
-use crate::outcome::{Counts, Outcome, Run};
+use crate::outcome::{Outcome, Run, Sampled};
 use crate::pass::pass;
 use crate::plan::{Plan, Watch};
 use crate::policies::{Chunk, Task};
-use crate::spool::{Spool, Spooled};
+use crate::reading::{CHUNK, Read, Reading};
+use crate::sample::{Known, Rate};
+use crate::spool::Spooled;
 use crate::trace_file::TraceFile;
 use policy::Kind;
-use trace::{Access, Devices, Format, Notes};
-
-/// Accesses in a chunk, about.
-const CHUNK: usize = 1 << 14;
 
 /// Simulates what was planned.
 ///
@@ -28,160 +26,30 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
         let told = format!("--shards {}: take a power of two: 1, 2, 4, 8", plan.shards);
         return Err(Error::Usage(told));
     }
-    let is_share = |memory: &Memory| matches!(memory, Memory::Percent(_));
+    let shares = plan.memories.iter().any(|memory| matches!(memory, Memory::Percent(_)));
     let has_optimum = plan.policies.iter().any(|choice| choice.what == What::Optimum);
-    let shares = plan.memories.iter().any(is_share);
-    if !shares {
-        // What is wrong with the sizes is told before the trace is read.
-        slots_of_shards(plan, 0)?;
-    }
     if shares && !has_optimum && plan.path.metadata().is_ok_and(|data| !data.is_file()) {
         return Err(Error::Usage(format!(
             "{}: sizes in per cent need the trace twice; give a file, or sizes in bytes",
             plan.path.display()
         )));
     }
-    let first = match shares || has_optimum {
-        true => Some(first_pass(plan, has_optimum, watch)?),
-        false => None,
+    // What is wrong with sizes in bytes is told before the trace is read.
+    let known = if shares { None } else { Some(extent(plan, 0)?) };
+    let first = match known {
+        Some(extent) if !has_optimum => {
+            return simulate(plan, &extent, None, Source::open(plan)?, watch);
+        }
+        _ => first_pass(plan, watch)?,
     };
-    match first {
-        Some(First { read, footprint, spooled: Some((blocks, nexts)) }) => {
-            let source = Spools { blocks, nexts, all: read.counts.block_accesses };
-            simulate(plan, Some(footprint), Source::Spools(Box::new(source), read), watch)
+    let source = match first.spooled {
+        Some((blocks, nexts)) => {
+            let all = blocks.count;
+            Source::Spools(Box::new(Spools { blocks, nexts, all }), first.read)
         }
-        first => {
-            let file = TraceFile::open(&plan.path, plan.format)?;
-            let footprint = first.map(|first| first.footprint);
-            simulate(plan, footprint, Source::file(plan, file), watch)
-        }
-    }
-}
-
-/// What is known of a trace that was read.
-struct Read {
-    format: Format,
-    counts: Counts,
-    devices: Vec<String>,
-    notes: Notes,
-}
-
-/// What the first pass gives.
-struct First {
-    read: Read,
-    footprint: Counted,
-    /// The blocks, and when each comes next.
-    spooled: Option<(Spooled, Spooled)>,
-}
-
-/// The slots of a shard for each size.
-fn slots_of_shards(plan: &Plan, footprint: u64) -> Result<Vec<u32>, Error> {
-    let slots = |memory: &Memory| memory.slots_of_shard(footprint, plan.shards);
-    plan.memories.iter().map(slots).collect::<Result<_, _>>().map_err(Error::Usage)
-}
-
-/// Counts the footprint, and notes the blocks if the optimum is wanted.
-fn first_pass(plan: &Plan, has_optimum: bool, watch: &mut dyn Watch) -> Result<First, Error> {
-    let mut file = Reading::new(plan, TraceFile::open(&plan.path, plan.format)?);
-    let mut footprint = Footprint::default();
-    let mut spool = if has_optimum { Some(Spool::new(1 << 18)?) } else { None };
-    let mut blocks = Vec::new();
-    loop {
-        blocks.clear();
-        if !watch.look("footprint", file.file.share()) {
-            return Err(Error::Interrupted);
-        }
-        if !file.fill(&mut blocks)? {
-            break;
-        }
-        for block in &blocks {
-            footprint.add(*block);
-            if let Some(spool) = &mut spool {
-                spool.put(*block)?;
-            }
-        }
-    }
-    let read = file.end(plan)?;
-    let spooled = match spool {
-        None => None,
-        Some(spool) => {
-            let mut blocks = spool.read()?;
-            let count = blocks.count;
-            let nexts = next_uses(&mut blocks, watch)?;
-            Some((blocks.rewind(count)?, nexts))
-        }
+        None => Source::open(plan)?,
     };
-    Ok(First { read, footprint: footprint.count(), spooled })
-}
-
-/// A trace that is being read.
-struct Reading<'a> {
-    file: TraceFile,
-    blocks: Blocks<'a>,
-    accesses: Vec<Access>,
-    /// How many of them were taken.
-    taken: usize,
-}
-
-impl<'a> Reading<'a> {
-    fn new(plan: &'a Plan, file: TraceFile) -> Reading<'a> {
-        let blocks = Blocks::new(&plan.devices, plan.reads_only);
-        Reading { file, blocks, accesses: Vec::new(), taken: 0 }
-    }
-
-    /// Appends the blocks of the next requests, a chunk of them at least unless the trace ends. Returns whether there
-    /// were some.
-    fn fill(&mut self, into: &mut Vec<u64>) -> Result<bool, Error> {
-        while into.len() < CHUNK {
-            if self.taken == self.accesses.len() {
-                self.taken = 0;
-                if !self.file.next(&mut self.accesses)? {
-                    break;
-                }
-            }
-            let left = &self.accesses[self.taken..];
-            self.taken += self.blocks.expand(left, self.file.devices(), CHUNK, into);
-        }
-        Ok(!into.is_empty())
-    }
-
-    /// What is known now that it has ended.
-    fn end(&self, plan: &Plan) -> Result<Read, Error> {
-        let place = plan.path.display();
-        let names = self.file.devices().names();
-        if let Some(missing) = self.blocks.missing(self.file.devices()) {
-            return Err(Error::Usage(format!(
-                "--device {missing}: {place} has no such device; it has {}",
-                some_of(names)
-            )));
-        }
-        if self.blocks.counts.block_accesses == 0 {
-            let of_writes = if plan.reads_only { "read" } else { "read or write" };
-            let told = format!("{place}: there is no {of_writes} in it; take another trace");
-            return Err(Error::Malformed(told));
-        }
-        Ok(self.so_far())
-    }
-
-    fn so_far(&self) -> Read {
-        Read {
-            format: self.file.format,
-            counts: self.blocks.counts,
-            devices: names(self.file.devices()),
-            notes: self.file.notes.unwrap_or_default(),
-        }
-    }
-}
-
-fn names(devices: &Devices) -> Vec<String> {
-    devices.names().to_vec()
-}
-
-/// The first names, and how many more.
-fn some_of(names: &[String]) -> String {
-    let (shown, rest) = names.split_at(names.len().min(20));
-    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-    format!("{}{more}", shown.join(", "))
+    simulate(plan, &first.extent, Some(first.footprint), source, watch)
 }
 
 /// The blocks in temporary files.
@@ -198,8 +66,9 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn file(plan: &'a Plan, file: TraceFile) -> Source<'a> {
-        Source::File(Box::new(Reading::new(plan, file)))
+    fn open(plan: &'a Plan) -> Result<Source<'a>, Error> {
+        let file = TraceFile::open(&plan.path, plan.format)?;
+        Ok(Source::File(Box::new(Reading::new(plan, file))))
     }
 
     fn share(&self) -> f64 {
@@ -211,12 +80,21 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
+    /// The next accesses, of which there may be none in the sample. Returns whether there were some at all.
+    fn fill(&mut self, chunk: &mut Chunk, rate: Rate, counts_all: bool) -> Result<bool, Error> {
         match self {
-            Source::File(reading) => reading.fill(&mut chunk.blocks).map(|_| ()),
+            Source::File(reading) => {
+                let are_some = reading.fill(&mut chunk.blocks)?;
+                if !rate.is_all() {
+                    chunk.whole = counts_all.then(|| chunk.blocks.clone());
+                    chunk.blocks.retain(|block| rate.takes(*block));
+                }
+                Ok(are_some)
+            }
             Source::Spools(spools, _) => {
                 spools.blocks.take(CHUNK, &mut chunk.blocks)?;
-                spools.nexts.take(CHUNK, &mut chunk.nexts)
+                spools.nexts.take(CHUNK, &mut chunk.nexts)?;
+                Ok(!chunk.blocks.is_empty())
             }
         }
     }
@@ -225,20 +103,22 @@ impl<'a> Source<'a> {
 /// The main pass.
 fn simulate(
     plan: &Plan,
+    extent: &Extent,
     footprint: Option<Counted>,
     mut source: Source<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Outcome, Error> {
-    let slots = slots_of_shards(plan, footprint.map_or(0, |counted| counted.blocks))?;
-    let tasks = tasks(plan, &slots, footprint.is_none());
+    let (rate, counts_all) = (extent.rate, footprint.is_none());
+    let mut tasks = tasks(plan, &extent.sizes, counts_all);
+    if !rate.is_all() {
+        tasks.push(Task::SampledFootprint(Footprint::default()));
+    }
     let (mut is_complete, mut passed) = (true, 0);
     let tasks = pass(tasks, plan.threads, |chunk| {
         is_complete = watch.look("simulation", source.share());
-        if is_complete {
-            source.fill(chunk)?;
-            passed += chunk.blocks.len() as u64;
-        }
-        Ok(())
+        let goes_on = is_complete && source.fill(chunk, rate, counts_all)?;
+        passed += chunk.blocks.len() as u64;
+        Ok(goes_on)
     })?;
     let read = match source {
         Source::File(reading) if is_complete => reading.end(plan)?,
@@ -247,19 +127,38 @@ fn simulate(
         // The blocks that were simulated are known, their requests are not.
         Source::Spools(..) => return Err(Error::Interrupted),
     };
-    debug_assert_eq!(passed, read.counts.block_accesses);
+    debug_assert!(!rate.is_all() || passed == read.counts.block_accesses);
+    if is_complete && passed == 0 {
+        let place = plan.path.display();
+        let told = format!("--sample {rate}: it has no block of {place}; take a larger one");
+        return Err(Error::Usage(told));
+    }
     let counted = tasks.iter().find_map(|task| match task {
         Task::Footprint(footprint) => Some(footprint.count()),
         _ => None,
     });
+    let sampled_blocks = tasks.iter().find_map(|task| match task {
+        Task::SampledFootprint(footprint) => Some(footprint.count()),
+        _ => None,
+    });
+    // That of the first pass is the whole trace's, of which a part may have been simulated.
+    let of_pass = if is_complete { footprint.or(counted) } else { counted };
+    let blocks =
+        of_pass.zip(sampled_blocks).filter(|(all, sampled)| all.is_exact && sampled.is_exact);
+    let known = Known {
+        rate,
+        accesses: read.counts.block_accesses,
+        blocks: blocks.map(|(all, sampled)| (all.blocks, sampled.blocks)),
+    };
     Ok(Outcome {
         format: read.format,
         is_complete,
         counts: read.counts,
+        sampled: Sampled { rate, block_accesses: passed },
         footprint: footprint.or(counted).expect("it was counted in one of the passes"),
         devices: read.devices,
         notes: read.notes,
-        runs: runs(plan, &slots, &tasks),
+        runs: runs(plan, extent, &known, &tasks),
     })
 }
 
@@ -268,7 +167,8 @@ fn number_of(plan: &Plan, policy: usize, memory: usize) -> usize {
     policy * plan.memories.len() + memory
 }
 
-fn tasks(plan: &Plan, slots: &[u32], counts_footprint: bool) -> Vec<Task> {
+fn tasks(plan: &Plan, sizes: &[Slots], counts_footprint: bool) -> Vec<Task> {
+    let slots: Vec<u32> = sizes.iter().map(|slots| slots.sampled).collect();
     let mut tasks = Vec::new();
     if counts_footprint {
         tasks.push(Task::Footprint(Footprint::default()));
@@ -292,22 +192,26 @@ fn tasks(plan: &Plan, slots: &[u32], counts_footprint: bool) -> Vec<Task> {
 /// Sizes of LRU that are simulated together: their zones are numbered in a byte, and each costs a little.
 const LRU_SIZES: usize = 128;
 
-fn runs(plan: &Plan, slots: &[u32], tasks: &[Task]) -> Vec<Run> {
+fn runs(plan: &Plan, extent: &Extent, known: &Known, tasks: &[Task]) -> Vec<Run> {
     let mut runs = Vec::new();
     for (policy, choice) in plan.policies.iter().enumerate() {
         for (memory, asked) in plan.memories.iter().enumerate() {
-            let (run, slots) = (number_of(plan, policy, memory), slots[memory]);
-            let of_lru = (choice.what == What::Kind(Kind::Lru)).then_some(slots);
+            let (run, slots) = (number_of(plan, policy, memory), extent.sizes[memory]);
+            let of_lru = (choice.what == What::Kind(Kind::Lru)).then_some(slots.sampled);
             let misses = tasks.iter().find_map(|task| match (task, of_lru) {
                 (Task::Lru(_), None) => None,
                 (Task::Lru(_), slots) => task.misses(run, slots),
                 _ => task.misses(run, None),
             });
+            let misses = misses.expect("each run has a task");
+            let of_all_shards = |slots| u64::from(slots) * u64::from(plan.shards);
             runs.push(Run {
                 policy: choice.name.to_owned(),
                 memory: asked.to_string(),
-                slots: u64::from(slots) * u64::from(plan.shards),
-                block_misses: misses.expect("each run has a task"),
+                slots: of_all_shards(slots.whole),
+                sampled_slots: of_all_shards(slots.sampled),
+                is_estimate: !extent.rate.is_all(),
+                block_misses: known.misses_in_all(misses),
             });
         }
     }

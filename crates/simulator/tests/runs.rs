@@ -3,7 +3,9 @@
 use flate2::write::GzEncoder;
 use policy::{Kind, shard_of};
 use proptest::prelude::*;
-use simulator::{BLOCK_BYTES, Choice, Error, Memory, Outcome, Plan, Watch, What, run};
+use simulator::{
+    BLOCK_BYTES, Choice, Error, Memory, Outcome, Plan, Rate, Sample, Watch, What, run,
+};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -56,6 +58,7 @@ fn plan(path: &Path, memories: &[Memory], policies: &[&str]) -> Plan {
         reads_only: false,
         shards: 1,
         threads: 2,
+        sample: Sample::Fixed(Rate::ALL),
     }
 }
 

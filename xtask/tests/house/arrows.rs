@@ -4,12 +4,13 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 28] = [
+const ALLOWED: [(&str, &[&str]); 29] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
+    ("report", &[]),
     ("block", &["lane"]),
     ("policy", &["allocations"]),
     ("simulator", &["policy", "trace"]),
@@ -40,8 +41,10 @@ const ALLOWED: [(&str, &[&str]); 28] = [
 ];
 
 // Its tests run suites on a ring's lane, and record what passes there.
-const SUITES: &[&str] =
-    &["lane", "block", "cache", "layers", "drives", "modelled", "models", "load", "trace", "uring"];
+const SUITES: &[&str] = &[
+    "lane", "block", "cache", "layers", "drives", "modelled", "models", "load", "trace", "uring",
+    "report",
+];
 const STACK: &[&str] = &[
     "lane", "block", "cache", "layers", "pool", "drives", "modelled", "models", "uring", "holder",
 ];
@@ -82,6 +85,7 @@ const OVERDRIVE: &[&str] = &[
     "suites",
     "kills",
     "simulator",
+    "report",
     "trace",
 ];
 const KILLS: &[&str] = &["lane", "block", "export", "nbd", "uring", "holder"];
@@ -104,6 +108,7 @@ const FIGURES: &[&str] = &[
     "load",
     "trace",
     "suites",
+    "simulator",
     "overdrive",
 ];
 

@@ -4,6 +4,7 @@ mod choice;
 mod output;
 mod prices;
 
+use crate::page_file::PageFile;
 use crate::progress::Stages;
 use crate::settings::Said;
 use crate::watch::Watch;
@@ -125,7 +126,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut plan = arguments.plan()?;
-    let report = arguments.report.as_deref().map(output::Report::open).transpose()?;
+    let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
     plan.prices = match plan.cache {
         Some(_) => prices::find(arguments.prices.as_deref())?,
         None => Prices::default(),

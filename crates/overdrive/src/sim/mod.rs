@@ -1,12 +1,19 @@
 //! `overdrive sim`: what caches of several policies and sizes would do with a recorded trace.
 
+#[cfg(test)]
+mod examples;
+mod json;
 mod output;
+mod page;
+mod table;
+mod verdict;
 
+use crate::page_file::PageFile;
 use crate::progress::Stages;
 use crate::watch::Watch;
 use block::Size;
 use clap::ValueEnum;
-use simulator::{Choice, Error, Memory, Plan};
+use simulator::{Choice, Error, Memory, Plan, Rate, Sample};
 use stack::{Exit, Failure};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -24,8 +31,9 @@ use trace::Format;
 ///
 /// Examples:
 ///   overdrive sim --trace vm.vscsi.xz --memory 64M,256M,1G
-///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10%,20% --policy lru,sieve,opt --json
+///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10%,20% --policy lru,sieve,opt --report vm.html
 ///   overdrive sim --trace tpcc.trace --format mqsim --memory 1G --device 4,13
+///   overdrive sim --trace week.csv.zst --memory 1%,3%,10%,20% --policy lru,sieve,opt --sample 0.01
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -60,9 +68,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
+    /// Simulate a sample: this share of the blocks, such as 0.1, in caches that are as much smaller. All
+    /// miss ratios are estimates then. 'auto': the largest of 1, 1/2, 1/4, ... with which all caches take
+    /// 256 MiB at most. By default all blocks are simulated.
+    #[arg(long, value_name = "RATE", value_parser = sample)]
+    sample: Option<Sample>,
+
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+
+    /// Also write a page with a plot, the figures and how they came about.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,6 +112,15 @@ fn memory(text: &str) -> Result<Memory, String> {
     text.parse().map(|size: Size| Memory::Bytes(size.0))
 }
 
+fn sample(text: &str) -> Result<Sample, String> {
+    if text == "auto" {
+        return Ok(Sample::Auto);
+    }
+    let rate = text.parse().ok().and_then(Rate::new).map(Sample::Fixed);
+    let told = "it is no share of the blocks; write one above 0 and up to 1, like 0.1, or auto";
+    rate.ok_or_else(|| told.to_owned())
+}
+
 fn policies() -> String {
     Choice::all().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
 }
@@ -123,17 +150,22 @@ impl Arguments {
             reads_only: self.count == Count::Reads,
             shards: self.shards.get(),
             threads: self.threads.map_or_else(processors, usize::from),
+            sample: self.sample.unwrap_or(Sample::Fixed(Rate::ALL)),
         }
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let plan = arguments.plan();
+    let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
     let mut watch = Watch::new(Stages::with_time_left())?;
     let ended = simulator::run(&plan, &mut watch);
     watch.finish();
     let outcome = ended.map_err(failure)?;
     output::print(&plan, &outcome, arguments.json);
+    if let Some(report) = report {
+        report.write(&page::page(&plan, &outcome))?;
+    }
     if outcome.is_complete {
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,9 +1,7 @@
 //! An outcome for people (a table, a page) and for programs (JSON).
 
-pub(crate) mod axis;
 mod json;
 mod page;
-pub(crate) mod plot;
 pub(crate) mod plots;
 pub(crate) mod text;
 

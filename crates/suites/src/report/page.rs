@@ -1,66 +1,42 @@
 //! An outcome as one HTML page that needs nothing else: verdict, plots, table, method, raw data.
 
-use super::plot::escaped;
-use super::text::{figure, latencies, notes};
+use super::text::{latencies, notes};
 use crate::outcome::Outcome;
 use crate::suite::{self, Suite};
+use report::page::Page;
+use report::plot::escaped;
+use report::words::figure;
 use std::fmt::Write;
 
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570; --rule: #d8dde3; --paper: #ffffff;
-  --one: #0b62c4; --two: #c2410c; --three: #15803d; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --soft: #9aa4af; --rule: #343b43;
-  --paper: #14181c; --one: #6db1ff; --two: #fb923c; --three: #4ade80; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.sub { color: var(--soft); margin-top: .2rem; } .verdict { font-size: 1.1rem; }
-svg { width: 100%; height: auto; margin: .6rem 0; font: 12px system-ui, sans-serif; }
-svg text { fill: var(--ink); } svg .title { font-size: 14px; font-weight: 600; }
-svg .tick, svg .name { fill: var(--soft); } svg .grid { stroke: var(--rule); stroke-width: 1; }
-svg .axis, svg .mark { stroke: var(--soft); stroke-width: 1; }
-svg .dots { stroke-width: 2.4; stroke-linecap: round; fill: none; opacity: .75; }
-svg .line { stroke-width: 1.6; fill: none; stroke-linejoin: round; } svg .bar { fill: var(--one); }
-svg .c0 { stroke: var(--one); } svg .c1 { stroke: var(--two); } svg .c2 { stroke: var(--three); }
-svg .f0 { fill: var(--one); } svg .f1 { fill: var(--two); } svg .f2 { fill: var(--three); }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { padding: .3rem .4rem; border-bottom: 1px solid var(--rule); text-align: right;
-  white-space: nowrap; } th { color: var(--soft); font-weight: 500; }
-td:first-child, th:first-child, td:last-child, td:nth-child(3) { text-align: left; }
-pre { overflow: auto; max-height: 24rem; font-size: .75rem; border: 1px solid var(--rule); padding: .6rem; }
-";
+const STYLE: &str =
+    "td:first-child, th:first-child, td:last-child, td:nth-child(3) { text-align: left; }\n";
 
 /// The page.
 pub fn page(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     let cached = plan.cache.as_ref();
     let with = cached.map_or("bare".to_owned(), |cache| format!("{} of cache", cache.memory));
-    let title = escaped(&format!("{}: {}, {with}", plan.suite.name, plan.target.title()));
     let suite = suite::find(plan.suite.name);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
-         <p class=\"sub\">{} in {} time; {}; Overdrive {}</p>\n\
-         <p class=\"verdict\">{}</p>\n",
-        if plan.target.model.is_some() { "A modelled drive" } else { "A stack" },
-        outcome.time,
-        escaped(&plan.target.text),
-        env!("CARGO_PKG_VERSION"),
-        escaped(&verdict(outcome, suite))
-    );
     let plots = suite.map_or(Vec::new(), |suite| suite.plots(outcome));
-    plots.iter().for_each(|svg| page.push_str(svg));
-    table(&mut page, outcome);
-    method(&mut page, outcome);
-    let raw = serde_json::to_string_pretty(&super::json(outcome)).unwrap_or_default();
-    _ = write!(
-        page,
-        "<h2>Raw data</h2>\n<details><summary>overdrive.bench/1</summary>\n\
-         <pre id=\"raw\">{}</pre></details>\n</body>\n</html>\n",
-        escaped(&raw)
-    );
-    page
+    let mut parts = plots.concat();
+    table(&mut parts, outcome);
+    method(&mut parts, outcome);
+    let page = Page {
+        title: &format!("{}: {}, {with}", plan.suite.name, plan.target.title()),
+        sub: &format!(
+            "{} in {} time; {}; Overdrive {}",
+            if plan.target.model.is_some() { "A modelled drive" } else { "A stack" },
+            outcome.time,
+            plan.target.text,
+            env!("CARGO_PKG_VERSION"),
+        ),
+        verdict: &verdict(outcome, suite),
+        style: STYLE,
+        parts: &parts,
+        schema: "overdrive.bench/1",
+        raw: &serde_json::to_string_pretty(&super::json(outcome)).unwrap_or_default(),
+    };
+    page.html()
 }
 
 /// One sentence: what there is to see.

@@ -1,8 +1,8 @@
 //! Plots that several suites have.
 
-use super::axis::Axis;
-use super::plot::{Curve, Plot, Style, bars};
 use crate::outcome::Outcome;
+use report::axis::Axis;
+use report::plot::{Curve, Names, Plot, Style, bars};
 
 /// Each row as a bar, those of a unit together.
 pub(crate) fn rows(outcome: &Outcome) -> Vec<String> {
@@ -34,6 +34,7 @@ pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
             .map(|index| (f64::from(index) + 0.5) * series.step)
             .zip(series.values.iter().copied())
             .collect(),
+        is_bound: false,
     });
     let plot = Plot {
         title: "Sequential writes by position".to_owned(),
@@ -42,6 +43,7 @@ pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
         x: Axis::exact(0.0, end),
         y: Axis::linear(all.iter().flat_map(|series| series.values.iter().copied())),
         style: Style::Line,
+        names: Names::Above,
         curves: curves.collect(),
     };
     vec![plot.svg()]

@@ -1,37 +1,8 @@
 //! An outcome as a table for a terminal.
 
 use crate::outcome::{Outcome, Row};
+use report::words::{figure, time};
 use std::fmt::Write;
-
-/// A value with as many digits as say something.
-pub(crate) fn figure(value: f64) -> String {
-    match value.abs() {
-        large if large >= 100.0 => thousands(value.round() as i64),
-        middle if middle >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-fn thousands(value: i64) -> String {
-    let digits = value.abs().to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    if value < 0 { format!("-{grouped}") } else { grouped }
-}
-
-/// A time in the unit that suits it.
-pub(crate) fn time(ns: f64) -> String {
-    match ns {
-        long if long >= 1e9 => format!("{:.2} s", long / 1e9),
-        middle if middle >= 1e6 => format!("{:.2} ms", middle / 1e6),
-        short => format!("{:.1} us", short / 1e3),
-    }
-}
 
 /// What is to be known of a row besides its figure.
 pub(super) fn notes(row: &Row) -> String {
@@ -118,22 +89,4 @@ fn wrapped(sentence: &str) -> String {
         length += word.chars().count();
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_and_times_read_well() {
-        assert_eq!(figure(1_234_567.4), "1,234,567");
-        assert_eq!(
-            (figure(-1234.0), figure(12.34), figure(3.0)),
-            ("-1,234".into(), "12.3".into(), "3.00".into())
-        );
-        assert_eq!(
-            (time(43_500.0), time(2.5e6), time(3e9)),
-            ("43.5 us".into(), "2.50 ms".into(), "3.00 s".into())
-        );
-    }
 }

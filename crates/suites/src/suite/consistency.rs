@@ -8,11 +8,11 @@ use super::{SECOND, Suite, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
-use crate::report::axis::Axis;
-use crate::report::plot::{Curve, Plot, Style};
-use crate::report::text::figure;
 use load::Order;
 use modelled::State;
+use report::axis::{Axis, Scale};
+use report::plot::{Curve, Names, Plot, Style};
+use report::words::figure;
 
 /// From when on drives of that time are taken to be steady, in seconds.
 const STEADY_SECONDS: usize = 1400;
@@ -122,7 +122,7 @@ fn curves(series: &Series) -> Vec<String> {
     for (from, range) in ranges.into_iter().filter(|(from, _)| *from < end) {
         let seen = || series.values.iter().skip((from / series.step) as usize).copied();
         for y in [Axis::decades(seen()), Axis::linear(seen())] {
-            let scale = if y.logarithmic { "logarithmic" } else { "linear" };
+            let scale = if y.scale == Scale::Decades { "logarithmic" } else { "linear" };
             let points = series.values.iter().enumerate();
             let points = points.map(|(index, value)| (index as f64 * series.step, *value));
             let plot = Plot {
@@ -132,7 +132,12 @@ fn curves(series: &Series) -> Vec<String> {
                 x: Axis::exact(from, end),
                 y,
                 style: Style::Dots,
-                curves: vec![Curve { name: &series.name, points: points.collect() }],
+                names: Names::Above,
+                curves: vec![Curve {
+                    name: &series.name,
+                    points: points.collect(),
+                    is_bound: false,
+                }],
             };
             plots.push(plot.svg());
         }

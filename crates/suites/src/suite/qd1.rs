@@ -6,9 +6,9 @@ use super::{REST_NS, SECOND, Suite, lay_out, reads, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row};
 use crate::plan::{AGE_OFF_MS, Plan, Profile};
-use crate::report::text::{figure, time};
 use block::{CacheSpec, Size, WriteMode};
 use load::Order;
+use report::words::{figure, time};
 
 /// The row of writes one at a time.
 pub const QD1_WRITE: &str = "random 4 KiB write, QD1";

@@ -6,8 +6,8 @@ use crate::knee::knee;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::report::plots;
-use crate::report::text::figure;
 use load::{Limit, Load, Order};
+use report::words::figure;
 
 /// The curve's distance: fine enough to place an SLC area of 3 GB within a few percent.
 const STEP: u64 = 100_000_000;

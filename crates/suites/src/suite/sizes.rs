@@ -8,9 +8,9 @@ use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
-use crate::report::text::figure;
 use block::Size;
 use load::{Load, Order};
+use report::words::figure;
 
 /// See the file's head.
 pub(super) struct Sizes;

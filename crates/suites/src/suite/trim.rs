@@ -10,8 +10,8 @@ use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::report::plots;
-use crate::report::text::figure;
 use load::{Limit, Load, Order, Record};
+use report::words::figure;
 
 /// Positions of the curve.
 const POSITIONS: u64 = 250;

@@ -2,6 +2,9 @@
 //!
 //! A zipf stream over four times the cache, drawn ahead, is read once to fill the cache and then several
 //! times; the fastest time counts, for what else the machine does can only make it slower.
+//! With `--sampled`: how far a sample is from the whole.
+
+mod sampling;
 
 use crate::sides::verdict;
 use crate::zipf::Zipf;
@@ -28,6 +31,10 @@ pub(crate) struct Arguments {
     /// Policies by their names; all if none is given.
     #[arg(long, value_delimiter = ',')]
     policies: Vec<String>,
+    /// Instead: samples of these traces against the whole, each FILE or FILE=FORMAT; of a generated one if
+    /// none is named.
+    #[arg(long, value_delimiter = ',', num_args = 0..)]
+    sampled: Option<Vec<String>>,
 }
 
 /// Blocks of the stream for each slot of the cache.
@@ -68,6 +75,9 @@ fn measure(kind: Kind, slots: u32, stream: &[u32], runs: usize) -> (Duration, f6
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(traces) = &arguments.sampled {
+        return sampling::run(traces, arguments.runs);
+    }
     let kinds = kinds(&arguments.policies)?;
     for &mib in &arguments.mib {
         if !(1..=64 * 1024).contains(&mib) {

@@ -1,0 +1,139 @@
+//! A page that is written at the end of long work.
+
+use stack::{Exit, Failure};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// A page to be written at the end; opened at the start, so that a path that cannot be written costs no run. What is
+/// there stays as it is until the page is whole, and then the page takes its place.
+pub(crate) struct PageFile {
+    /// As it was asked for.
+    path: PathBuf,
+    into: Into,
+}
+
+enum Into {
+    /// A file beside it, and the path that it is to have.
+    Place(NamedTempFile, PathBuf),
+    /// The place itself: it is no file (such as /dev/stdout), or nothing can be put beside it.
+    Itself(File),
+}
+
+impl PageFile {
+    /// Makes sure that this file can be written.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(crate) fn open(path: &Path) -> Result<PageFile, Failure> {
+        let into = into(path).map_err(|error| failure(path, &error))?;
+        Ok(PageFile { path: path.to_owned(), into })
+    }
+
+    /// Puts the page there.
+    ///
+    /// # Errors
+    /// The place is full, or has gone.
+    pub(crate) fn write(self, page: &str) -> Result<(), Failure> {
+        let written = match self.into {
+            Into::Itself(mut file) => emptied(&file).and_then(|()| file.write_all(page.as_bytes())),
+            Into::Place(mut file, place) => file
+                .write_all(page.as_bytes())
+                .and_then(|()| file.persist(place).map(drop).map_err(|error| error.error)),
+        };
+        written.map_err(|error| failure(&self.path, &error))
+    }
+}
+
+fn into(path: &Path) -> std::io::Result<Into> {
+    // The mode of a new file is what the user's mask leaves of this; that of an old one stays.
+    let (mut place, mut mode, mut itself) = (path.to_owned(), 0o666, None);
+    match path.metadata() {
+        Ok(_) => {
+            let file = OpenOptions::new().write(true).open(path)?;
+            let data = file.metadata()?;
+            if !data.is_file() {
+                return Ok(Into::Itself(file));
+            }
+            // A link stays a link: its target is replaced.
+            place = path.canonicalize()?;
+            mode = data.permissions().mode() & 0o7777;
+            itself = Some(file);
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    if place.file_name().is_none() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    let beside = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let file = tempfile::Builder::new()
+        .prefix(".overdrive-")
+        .suffix(".partial")
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(beside.unwrap_or(Path::new(".")));
+    match (file, itself) {
+        (Ok(file), _) => Ok(Into::Place(file, place)),
+        (Err(_), Some(itself)) => Ok(Into::Itself(itself)),
+        // What is wrong is told of the file that was asked for, and not of one beside it.
+        (Err(_), None) => {
+            OpenOptions::new().write(true).create_new(true).open(place).map(Into::Itself)
+        }
+    }
+}
+
+fn emptied(file: &File) -> std::io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
+fn failure(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        format!("--report {}: {error}; name a file that can be written", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn names(home: &Path) -> Vec<String> {
+        let entries = fs::read_dir(home).expect("a directory");
+        entries
+            .map(|entry| entry.expect("one").file_name().to_string_lossy().into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_there_stays_until_the_page_is_whole() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("page.html");
+        drop(PageFile::open(&path).expect("it can be written"));
+        assert_eq!(names(home.path()), [""; 0], "nothing is left of one that was not written");
+        fs::write(&path, "before").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("owned");
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink("page.html", &link).expect("linked");
+        let file = PageFile::open(&link).expect("it can be written");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "before");
+        file.write("after").expect("room");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "after");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(names(home.path()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_through_or_refused() {
+        PageFile::open(Path::new("/dev/null")).expect("a device").write("x").expect("gone");
+        for bad in ["/", "/no/such/page.html", "/dev", ".", ""] {
+            let failure = PageFile::open(Path::new(bad)).err().expect("no file").to_string();
+            let begin = format!("--report {bad}: ");
+            assert!(failure.starts_with(&begin) && !failure.contains("partial"), "{failure}");
+        }
+    }
+}

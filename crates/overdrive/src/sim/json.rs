@@ -1,0 +1,49 @@
+//! An outcome as one JSON object, `overdrive.sim/1`. Keys are only ever added.
+
+use serde_json::{Value, json};
+use simulator::{BLOCK_BYTES, Outcome, Plan, Run};
+
+pub(super) const SCHEMA: &str = "overdrive.sim/1";
+
+/// The object.
+pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
+    let trace = plan.path.display().to_string();
+    let counts = &outcome.counts;
+    let run = |run: &Run| {
+        json!({
+            "trace": trace,
+            "policy": run.policy,
+            "memory": run.memory,
+            "memory_bytes": run.slots * BLOCK_BYTES,
+            "requests": counts.requests,
+            "block_accesses": counts.block_accesses,
+            "block_misses": run.block_misses,
+            "miss_ratio": outcome.miss_ratio(run),
+            "sampled_slots": run.sampled_slots,
+            "trusted": run.is_trusted(),
+        })
+    };
+    json!({
+        "schema": SCHEMA,
+        "trace": trace,
+        "format": outcome.format.name(),
+        "complete": outcome.is_complete,
+        "count": if plan.reads_only { "reads" } else { "all" },
+        "shards": plan.shards,
+        "requests": counts.requests,
+        "reads": counts.reads,
+        "writes": counts.writes,
+        "others": counts.others,
+        "block_accesses": counts.block_accesses,
+        "footprint_blocks": outcome.footprint.blocks,
+        "footprint_exact": outcome.footprint.is_exact,
+        "devices": outcome.devices,
+        "merged": outcome.notes.merged,
+        "late": outcome.notes.late,
+        "dropped": outcome.notes.dropped,
+        "cut": outcome.notes.is_cut,
+        "sample_rate": outcome.sampled.rate.share(),
+        "sampled_block_accesses": outcome.sampled.block_accesses,
+        "runs": outcome.runs.iter().map(run).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,280 @@
+//! What there is to see in an outcome, in a few sentences.
+
+use block::Size;
+use report::words::grouped;
+use simulator::{BLOCK_BYTES, Choice, Outcome, Plan, Run, TRUSTED_SLOTS, What};
+
+/// A policy with its miss ratios, at the sizes that count.
+struct Entrant {
+    name: String,
+    what: What,
+    ratios: Vec<f64>,
+}
+
+impl Entrant {
+    /// The average of all sizes.
+    fn mean(&self) -> f64 {
+        self.ratios.iter().sum::<f64>() / self.ratios.len().max(1) as f64
+    }
+}
+
+/// Which policy misses least, by how much against LRU, and how far it is from the optimum.
+pub(super) fn verdict(plan: &Plan, outcome: &Outcome) -> String {
+    let sizes = sizes_that_count(plan, outcome);
+    let entrants = entrants(plan, outcome, &sizes);
+    let mut told = Vec::new();
+    if !outcome.is_complete {
+        told.push("Interrupted: all figures are of the trace's beginning.".to_owned());
+    }
+    told.push(match &sizes[..] {
+        [size] => at_one_size(&entrants, outcome, *size),
+        _ => at_many_sizes(&entrants, sizes.len()),
+    });
+    if let Some(best) = best(&entrants) {
+        told.extend(against_lru(&entrants, best));
+        told.extend(against_optimum(&entrants, best));
+    }
+    told.extend(of_sample(plan, outcome, sizes.len()));
+    told.join(" ")
+}
+
+/// The run of a policy with a size.
+fn run_of<'a>(plan: &Plan, outcome: &'a Outcome, policy: usize, size: usize) -> &'a Run {
+    &outcome.runs[policy * plan.memories.len() + size]
+}
+
+/// The sizes whose caches are to be trusted; all, if none is.
+fn sizes_that_count(plan: &Plan, outcome: &Outcome) -> Vec<usize> {
+    let all = 0..plan.memories.len();
+    let trusted = all.clone().filter(|size| run_of(plan, outcome, 0, *size).is_trusted());
+    let trusted: Vec<usize> = trusted.collect();
+    if trusted.is_empty() { all.collect() } else { trusted }
+}
+
+/// Each policy once, even if it was asked for by two names.
+fn entrants(plan: &Plan, outcome: &Outcome, sizes: &[usize]) -> Vec<Entrant> {
+    let mut entrants: Vec<Entrant> = Vec::new();
+    for (policy, choice) in plan.policies.iter().enumerate() {
+        if entrants.iter().any(|known| known.what == choice.what) {
+            continue;
+        }
+        let ratio = |size: &usize| outcome.miss_ratio(run_of(plan, outcome, policy, *size));
+        let ratios = sizes.iter().map(ratio).collect();
+        entrants.push(Entrant { name: name(choice), what: choice.what, ratios });
+    }
+    entrants
+}
+
+fn name(choice: &Choice) -> String {
+    match choice.what {
+        What::Kind(kind) if kind.name() != choice.name => {
+            format!("{} ({})", choice.name, kind.name())
+        }
+        _ => choice.name.to_owned(),
+    }
+}
+
+fn of_kind(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
+    entrants.iter().filter(|entrant| entrant.what != What::Optimum)
+}
+
+/// LRU, by whichever name.
+fn lru(entrants: &[Entrant]) -> Option<&Entrant> {
+    let lru = Choice::by_name("lru")?.what;
+    entrants.iter().find(|entrant| entrant.what == lru)
+}
+
+/// The policy that misses least, of those that know the past only.
+fn best(entrants: &[Entrant]) -> Option<&Entrant> {
+    of_kind(entrants).min_by(|one, other| one.mean().total_cmp(&other.mean()))
+}
+
+fn at_one_size(entrants: &[Entrant], outcome: &Outcome, size: usize) -> String {
+    let bytes = Size(outcome.runs[size].slots * BLOCK_BYTES);
+    told_of(entrants, &format!("with {bytes} of memory"), "")
+}
+
+fn at_many_sizes(entrants: &[Entrant], sizes: usize) -> String {
+    let Some(best) = best(entrants) else {
+        return told_of(entrants, &format!("on the average of {sizes} sizes"), "");
+    };
+    let least_at = (0..sizes)
+        .filter(|size| of_kind(entrants).all(|other| best.ratios[*size] <= other.ratios[*size]));
+    let is_compared = of_kind(entrants).count() > 1;
+    let wins = match least_at.count() {
+        _ if !is_compared => String::new(),
+        all if all == sizes => ", and no policy misses less at any of them".to_owned(),
+        some => format!(", and least of all at {some} of them"),
+    };
+    told_of(entrants, &format!("on the average of {sizes} sizes"), &wins)
+}
+
+/// Which one misses least, and how much.
+fn told_of(entrants: &[Entrant], place: &str, wins: &str) -> String {
+    let share = |entrant: &Entrant| format!("{:.4} of the block accesses", entrant.mean());
+    let Some(best) = best(entrants) else {
+        // There is one policy at least, and this one is the only one that is left.
+        let optimum = entrants.first().map(share).unwrap_or_default();
+        return format!("The optimum, which knows the future, misses {optimum} {place}.");
+    };
+    let count = of_kind(entrants).count();
+    if count == 1 {
+        return format!("{} misses {} {place}.", best.name, share(best));
+    }
+    let equal = of_kind(entrants).filter(|other| other.mean() == best.mean()).count();
+    match equal {
+        1 => format!(
+            "Of {count} policies {} misses least: {} {place}{wins}.",
+            best.name,
+            share(best)
+        ),
+        all if all == count => {
+            format!("All {count} policies miss the same: {} {place}.", share(best))
+        }
+        some => format!(
+            "{some} of {count} policies miss least, {} among them: {} {place}.",
+            best.name,
+            share(best)
+        ),
+    }
+}
+
+/// By how many per cent the first number is less than the second; None: there is nothing to compare with.
+fn less(of: f64, than: f64) -> Option<f64> {
+    (than > 0.0).then(|| (1.0 - of / than) * 100.0)
+}
+
+/// Per cent with as many digits as say something.
+fn digits(percent: f64) -> String {
+    if percent < 1.0 { format!("{percent:.2}") } else { format!("{percent:.1}") }
+}
+
+fn against_lru(entrants: &[Entrant], best: &Entrant) -> Option<String> {
+    if of_kind(entrants).count() < 2 {
+        return None;
+    }
+    let Some(lru) = lru(entrants) else {
+        return Some("LRU is not among them, to compare with.".to_owned());
+    };
+    if best.what == lru.what {
+        return Some("LRU itself is the one to beat.".to_owned());
+    }
+    let less = less(best.mean(), lru.mean())?;
+    if less == 0.0 {
+        return Some("LRU misses no more.".to_owned());
+    }
+    Some(format!("That is {} % fewer misses than LRU's ({:.4}).", digits(less), lru.mean()))
+}
+
+fn against_optimum(entrants: &[Entrant], best: &Entrant) -> Option<String> {
+    let optimum = entrants.iter().find(|entrant| entrant.what == What::Optimum)?.mean();
+    let less = less(optimum, best.mean())?;
+    let mut told = format!(
+        "The optimum, which knows the future, would miss {optimum:.4}, {} % fewer than {}",
+        digits(less),
+        best.name
+    );
+    if let Some(lru) = lru(entrants).filter(|lru| lru.what != best.what && lru.mean() > optimum) {
+        let won = (lru.mean() - best.mean()) / (lru.mean() - optimum) * 100.0;
+        told.push_str(&format!("; of what it gains over LRU, {} gains {won:.0} %", best.name));
+    }
+    Some(told + ".")
+}
+
+/// What is to be known of a sample.
+fn of_sample(plan: &Plan, outcome: &Outcome, counted: usize) -> Vec<String> {
+    let rate = outcome.sampled.rate;
+    if rate.is_all() {
+        return Vec::new();
+    }
+    let least = grouped(TRUSTED_SLOTS);
+    let mut told = vec![format!(
+        "All of this is estimated from a sample of {} % of the blocks.",
+        percent(rate.share())
+    )];
+    if !outcome.runs.iter().any(Run::is_trusted) {
+        told.push(format!(
+            "No cache has {least} sampled slots, so none of it is to be trusted: take a larger sample."
+        ));
+    } else if counted < plan.memories.len() {
+        told.push(format!(
+            "Sizes with fewer than {least} sampled slots are not to be trusted, and left out here."
+        ));
+    }
+    told
+}
+
+/// A share in per cent, without digits that say nothing.
+fn percent(share: f64) -> String {
+    let text = format!("{:.6}", share * 100.0);
+    match text.trim_end_matches('0').trim_end_matches('.') {
+        "0" => format!("{:e}", share * 100.0),
+        short => short.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::examples::{outcome, sampled};
+
+    /// 1,000 accesses; misses by policy and size.
+    fn told(policies: &[&str], misses: &[&[u64]]) -> String {
+        let (plan, outcome) = outcome(policies, misses);
+        verdict(&plan, &outcome)
+    }
+
+    #[test]
+    fn the_best_is_told_against_lru_and_the_optimum() {
+        assert_eq!(
+            told(&["opt", "lru", "sieve"], &[&[300, 200], &[600, 400], &[480, 420]]),
+            "Of 2 policies sieve misses least: 0.4500 of the block accesses on the average of 2 sizes, and least of \
+             all at 1 of them. That is 10.0 % fewer misses than LRU's (0.5000). The optimum, which knows the future, \
+             would miss 0.2500, 44.4 % fewer than sieve; of what it gains over LRU, sieve gains 20 %."
+        );
+        assert_eq!(
+            told(&["default", "lru", "fifo"], &[&[500], &[500], &[510]]),
+            "Of 2 policies default (lru) misses least: 0.5000 of the block accesses with 4 MiB of memory. LRU itself \
+             is the one to beat."
+        );
+        assert_eq!(
+            told(&["arc", "fifo"], &[&[500], &[500]]),
+            "All 2 policies miss the same: 0.5000 of the block accesses with 4 MiB of memory. LRU is not among them, \
+             to compare with."
+        );
+        let equal = told(&["fifo", "lru", "arc"], &[&[500], &[500], &[600]]);
+        assert!(equal.starts_with("2 of 3 policies miss least, fifo among them: "), "{equal}");
+        assert!(equal.ends_with("LRU misses no more."), "{equal}");
+    }
+
+    #[test]
+    fn one_policy_is_compared_with_nothing() {
+        let lru = "lru misses 0.4000 of the block accesses on the average of 2 sizes.";
+        assert_eq!(told(&["lru"], &[&[500, 300]]), lru);
+        assert_eq!(
+            told(&["opt"], &[&[100]]),
+            "The optimum, which knows the future, misses 0.1000 of the block accesses with 4 MiB of memory."
+        );
+        let nothing = told(&["lru", "opt"], &[&[0], &[0]]);
+        assert_eq!(nothing, "lru misses 0.0000 of the block accesses with 4 MiB of memory.");
+    }
+
+    #[test]
+    fn what_is_partial_or_sampled_says_so() {
+        let (plan, mut outcome) = sampled(&["lru", "sieve"], &[&[900, 500], &[100, 600]]);
+        let told = verdict(&plan, &outcome);
+        // The first size has too few sampled slots, whatever it shows.
+        assert!(told.starts_with("Of 2 policies lru misses least: 0.5000 "), "{told}");
+        assert!(told.contains("with 8 MiB of memory"), "{told}");
+        assert!(told.contains("estimated from a sample of 50 % of the blocks."), "{told}");
+        let end = "fewer than 1,000 sampled slots are not to be trusted, and left out here.";
+        assert!(told.ends_with(end), "{told}");
+        outcome.is_complete = false;
+        outcome.runs.iter_mut().for_each(|run| run.sampled_slots = 999);
+        let told = verdict(&plan, &outcome);
+        let begin = "Interrupted: all figures are of the trace's beginning. ";
+        assert!(told.starts_with(begin), "{told}");
+        let end = "so none of it is to be trusted: take a larger sample.";
+        assert!(told.ends_with(end), "{told}");
+    }
+}

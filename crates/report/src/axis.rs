@@ -1,0 +1,209 @@
+//! Axes: where values go, and which of them are written beside it.
+
+/// How values are spread over an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By their logarithms, with powers of ten.
+    Decades,
+    /// By their logarithms: sizes in bytes, with powers of two.
+    Doublings,
+}
+
+/// An axis from `low` to `high`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Axis {
+    /// Where it begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+    /// How it is divided.
+    pub scale: Scale,
+}
+
+impl Axis {
+    /// From 0 to a round number not below any of the values.
+    pub fn linear(values: impl Iterator<Item = f64>) -> Axis {
+        let most = values.fold(0.0, f64::max).max(1e-9);
+        let step = step_of(most);
+        Axis { low: 0.0, high: (most / step).ceil() * step, scale: Scale::Linear }
+    }
+
+    /// From `low` to `high` as they are.
+    pub fn exact(low: f64, high: f64) -> Axis {
+        Axis { low, high: high.max(low + 1e-9), scale: Scale::Linear }
+    }
+
+    /// Whole decades around the values; what is below one counts as one.
+    pub fn decades(values: impl Iterator<Item = f64>) -> Axis {
+        let (mut low, mut high) = (f64::MAX, 1.0f64);
+        for value in values {
+            (low, high) = (low.min(value.max(1.0)), high.max(value));
+        }
+        let low = 10f64.powf(low.min(high).log10().floor());
+        let high = 10f64.powf(high.log10().ceil()).max(low * 10.0);
+        Axis { low, high, scale: Scale::Decades }
+    }
+
+    /// Whole powers of two around these sizes, which are in bytes.
+    pub fn doublings(values: impl Iterator<Item = f64>) -> Axis {
+        let (mut low, mut high) = (f64::MAX, 1.0f64);
+        for value in values {
+            (low, high) = (low.min(value.max(1.0)), high.max(value));
+        }
+        let low = low.min(high).log2().floor().exp2();
+        Axis { low, high: high.log2().ceil().exp2().max(low * 2.0), scale: Scale::Doublings }
+    }
+
+    /// Round numbers around the values, from 0 unless the least is more than a third of the greatest.
+    pub fn around(values: impl Iterator<Item = f64>) -> Axis {
+        let (mut least, mut most) = (f64::MAX, 0.0f64);
+        for value in values {
+            (least, most) = (least.min(value), most.max(value));
+        }
+        if least <= most / 3.0 || least > most {
+            return Axis::linear([most].into_iter());
+        }
+        // What lies nearer than a hundredth looks like one: lines that differ by noise are no mountains.
+        let step = step_of((most - least).max(most * 1e-2));
+        // A thousandth of a step: what lies on a line by the last bit is on it.
+        let low = (least / step + 1e-3).floor() * step;
+        Axis {
+            low,
+            high: ((most / step - 1e-3).ceil() * step).max(low + step),
+            scale: Scale::Linear,
+        }
+    }
+
+    /// Where a value lies between the ends: 0 to 1, for values between them.
+    pub fn place(&self, value: f64) -> f64 {
+        if self.scale != Scale::Linear {
+            let (low, high) = (self.low.log10(), self.high.log10());
+            return (value.max(self.low).log10() - low) / (high - low);
+        }
+        (value - self.low) / (self.high - self.low)
+    }
+
+    /// The values that are written beside it.
+    pub fn ticks(&self) -> Vec<f64> {
+        if self.scale == Scale::Doublings {
+            let doublings = (self.high / self.low).log2().round() as usize;
+            let powers = (0..=doublings).step_by(doublings.div_ceil(DOUBLINGS_MAX).max(1));
+            return powers.map(|power| self.low * (power as f64).exp2()).collect();
+        }
+        if self.scale == Scale::Decades {
+            let decades = (self.high / self.low).log10().round() as i32;
+            // A single decade or two would be bare with powers of ten alone.
+            let within: &[f64] = if decades > 2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all = (0..=decades).flat_map(|power| {
+                within.iter().map(move |part| self.low * 10f64.powi(power) * part)
+            });
+            return all.filter(|tick| *tick <= self.high * 1.001).collect();
+        }
+        let step = step_of(self.high - self.low);
+        // What lies on an end by the last bit is on it.
+        let first = (self.low / step - 1e-9).ceil() as i64;
+        let last = (self.high / step + 1e-9).floor() as i64;
+        (first..=last).map(|number| number as f64 * step).collect()
+    }
+
+    /// The words of one of its ticks.
+    pub fn word(&self, tick: f64) -> String {
+        if self.scale == Scale::Doublings {
+            return size(tick);
+        }
+        // Ticks that lie nearer than a hundredth need more digits to differ.
+        let step = step_of(self.high - self.low);
+        match self.scale == Scale::Linear && step < 0.01 {
+            true => format!("{tick:.*}", (-step.log10()).ceil() as usize),
+            false => word(tick),
+        }
+    }
+}
+
+/// The most ticks of an axis of sizes, less the first one.
+const DOUBLINGS_MAX: usize = 8;
+
+/// A power of two in bytes.
+fn size(bytes: f64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = ((bytes.max(1.0).log2() / 10.0) as usize).min(UNITS.len() - 1);
+    format!("{} {}", bytes / 1024f64.powi(unit as i32), UNITS[unit])
+}
+
+/// A distance of 1, 2 or 5 times a power of ten that divides the range into four to ten parts.
+fn step_of(range: f64) -> f64 {
+    let power = 10f64.powf(range.log10().floor());
+    let parts = range / power;
+    match parts {
+        few if few < 2.0 => power / 5.0,
+        some if some < 5.0 => power / 2.0,
+        _ => power,
+    }
+}
+
+/// A tick's words: `1,400`, `40 k`, `2 M`.
+pub fn word(value: f64) -> String {
+    let plain = |value: f64| {
+        let text = format!("{value:.2}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    match value.abs() {
+        millions if millions >= 1e6 => format!("{} M", plain(value / 1e6)),
+        thousands if thousands >= 1e4 => format!("{} k", plain(value / 1e3)),
+        thousand if thousand >= 1e3 => crate::words::figure(value),
+        _ => plain(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        let axis = Axis::linear([0.0, 37_000.0].into_iter());
+        assert_eq!((axis.low, axis.high), (0.0, 40_000.0));
+        assert_eq!(axis.ticks(), [0.0, 5e3, 1e4, 1.5e4, 2e4, 2.5e4, 3e4, 3.5e4, 4e4]);
+        let decades = Axis::decades([0.0, 4_321.0].into_iter());
+        assert_eq!(decades.ticks(), [1.0, 10.0, 100.0, 1e3, 1e4]);
+        assert_eq!((decades.place(0.0), decades.place(100.0), decades.place(1e4)), (0.0, 0.5, 1.0));
+        let narrow = Axis::decades([2e3, 4e3].into_iter());
+        assert_eq!(narrow.ticks(), [1e3, 2e3, 5e3, 1e4]);
+        let seconds = Axis::exact(1400.0, 2000.0);
+        assert_eq!(seconds.ticks(), [1400.0, 1500.0, 1600.0, 1700.0, 1800.0, 1900.0, 2000.0]);
+        let sizes = Axis::doublings([11e6, 210e6].into_iter());
+        let words: Vec<String> = sizes.ticks().iter().map(|tick| sizes.word(*tick)).collect();
+        assert_eq!(words, ["8 MiB", "16 MiB", "32 MiB", "64 MiB", "128 MiB", "256 MiB"]);
+        let one = Axis::doublings([4096.0].into_iter());
+        assert_eq!((one.low, one.high, one.place(4096.0)), (4096.0, 8192.0, 0.0));
+        let all = Axis::doublings([1.0, 2f64.powi(60)].into_iter());
+        assert_eq!(
+            (all.ticks().len(), all.word(all.low), all.word(all.high)),
+            (8, "1 B".into(), "1 EiB".into())
+        );
+        let high = Axis::around([0.6761, 0.9032].into_iter());
+        assert_eq!((word(high.low), word(high.high)), ("0.65".into(), "0.95".into()));
+        assert_eq!(high.ticks().len(), 7);
+        // Three tenths are a little more than 0.3.
+        let low = Axis::around([0.38, 0.91].into_iter());
+        assert_eq!(low.ticks().iter().map(|tick| low.word(*tick)).collect::<Vec<_>>()[0], "0.3");
+        let near = Axis::around([0.9992, 0.9996].into_iter());
+        let words: Vec<String> = near.ticks().iter().map(|tick| near.word(*tick)).collect();
+        assert!(words.windows(2).all(|pair| pair[0] != pair[1]), "{words:?}");
+        for same in [0.0, 0.5, 1.0] {
+            let axis = Axis::around([same].into_iter());
+            assert!(axis.low <= same && same <= axis.high && axis.low < axis.high, "{axis:?}");
+        }
+        assert_eq!(Axis::around([0.1, 0.7].into_iter()).low, 0.0);
+        for most in [0.0, 0.3, 1.0, 999.0, 1e12] {
+            let axis = Axis::linear([most].into_iter());
+            assert!((3..12).contains(&axis.ticks().len()), "{most}: {:?}", axis.ticks());
+        }
+        assert_eq!(
+            (word(1400.0), word(40_000.0), word(0.5)),
+            ("1,400".into(), "40 k".into(), "0.5".into())
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! How large the caches of a plan are, and how large those that are simulated.
+
+use crate::choice::What;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::sample::{AUTO_BYTES, Rate, Sample};
+use policy::Kind;
+
+/// A cache's slots, in each of its shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slots {
+    /// Those that were asked for.
+    pub(crate) whole: u32,
+    /// Those that are simulated, over the sample.
+    pub(crate) sampled: u32,
+}
+
+/// All sizes of a plan.
+pub(crate) struct Extent {
+    pub(crate) rate: Rate,
+    /// In the order in which they were asked for.
+    pub(crate) sizes: Vec<Slots>,
+}
+
+/// The least rate that is tried is one half so many times: it leaves nothing of the largest cache.
+const HALVINGS: i32 = 40;
+
+/// What is to be simulated, for a trace of so many different blocks.
+///
+/// # Errors
+/// A size makes no sense, or nothing of it is left in the sample.
+pub(crate) fn extent(plan: &Plan, footprint: u64) -> Result<Extent, Error> {
+    let whole = |memory: &crate::Memory| memory.slots_of_shard(footprint, plan.shards);
+    let whole: Vec<u32> =
+        plan.memories.iter().map(whole).collect::<Result<_, _>>().map_err(Error::Usage)?;
+    let rate = match plan.sample {
+        Sample::Fixed(rate) => rate,
+        Sample::Auto => automatic(plan, &whole),
+    };
+    let slots = |(memory, whole): (&crate::Memory, &u32)| match rate.scaled(*whole) {
+        0 => Err(Error::Usage(format!(
+            "--memory {memory}: that is {whole} blocks a shard, of which a sample of {rate} leaves \
+             none; take more memory, or a larger --sample"
+        ))),
+        sampled => Ok(Slots { whole: *whole, sampled }),
+    };
+    let sizes = plan.memories.iter().zip(&whole).map(slots).collect::<Result<_, _>>()?;
+    Ok(Extent { rate, sizes })
+}
+
+/// The largest rate with which all caches have room.
+fn automatic(plan: &Plan, whole: &[u32]) -> Rate {
+    let mut rate = Rate::ALL;
+    for halvings in 1..=HALVINGS {
+        if bytes(plan, whole, rate) <= AUTO_BYTES as f64 {
+            break;
+        }
+        rate = Rate::new(0.5f64.powi(halvings)).expect("it is a share");
+    }
+    rate
+}
+
+/// The bytes of all caches, about.
+fn bytes(plan: &Plan, whole: &[u32], rate: Rate) -> f64 {
+    let all: f64 = whole.iter().map(|slots| f64::from(*slots)).sum();
+    let largest = whole.iter().copied().max().map_or(0.0, f64::from);
+    let mut has_lru = false;
+    let mut bytes = 0.0;
+    for choice in &plan.policies {
+        match choice.what {
+            // One list has all sizes, by whichever name they are asked for.
+            What::Kind(Kind::Lru) => has_lru = true,
+            what => bytes += all * bytes_of_slot(what),
+        }
+    }
+    if has_lru {
+        bytes += largest * 50.0;
+    }
+    bytes * f64::from(plan.shards) * rate.share()
+}
+
+/// The bytes of a slot: those that `policy::Simulation::new` tells, and of the optimum a number in a tree.
+fn bytes_of_slot(what: What) -> f64 {
+    match what {
+        What::Kind(Kind::TwoQ) => 50.0,
+        What::Kind(Kind::S3Fifo) => 64.0,
+        What::Kind(Kind::Arc) => 67.0,
+        What::Kind(Kind::Lirs) => 84.0,
+        What::Kind(_) => 36.0,
+        What::Optimum => 16.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Choice, Memory};
+    use std::path::PathBuf;
+
+    fn plan(memories: &[Memory], policies: &[&str], sample: Sample) -> Plan {
+        let choice = |name: &&str| Choice::by_name(name).expect("a policy");
+        Plan {
+            path: PathBuf::new(),
+            format: None,
+            memories: memories.to_vec(),
+            policies: policies.iter().map(choice).collect(),
+            devices: Vec::new(),
+            reads_only: false,
+            shards: 2,
+            threads: 1,
+            sample,
+        }
+    }
+
+    fn rate(memories: &[Memory], policies: &[&str]) -> f64 {
+        let extent = extent(&plan(memories, policies, Sample::Auto), 1 << 24).expect("it is sound");
+        extent.rate.share()
+    }
+
+    #[test]
+    fn what_fits_is_exact_and_what_does_not_is_halved_until_it_does() {
+        let gib = Memory::Bytes(1 << 30);
+        // 2^18 slots: 9 MB of sieve, 22 of LIRS.
+        assert_eq!(rate(&[gib], &["sieve", "lirs"]), 1.0);
+        // 2^23 slots of 36 bytes are 288 MiB.
+        assert_eq!(rate(&[Memory::Bytes(32 << 30)], &["sieve"]), 0.5);
+        // LRU's sizes share one list, in which 2^23 slots have 400 MiB; others add up.
+        let sizes = [Memory::Percent(50.0); 8];
+        assert_eq!(rate(&sizes, &["lru", "default"]), 0.5);
+        assert_eq!(rate(&sizes, &["sieve"]), 0.0625);
+        // However much is asked for, it is never all of it.
+        let sizes = [Memory::Bytes(8 << 40); 200];
+        let many = ["lirs"; 200];
+        assert!(rate(&sizes, &many) < 1e-5);
+    }
+
+    #[test]
+    fn sampled_caches_are_as_much_smaller_and_none_is_empty() {
+        let tenth = Sample::Fixed(Rate::new(0.1).expect("a rate"));
+        let sized = |memory| extent(&plan(&[memory], &["lru"], tenth), 20_000).map(|it| it.sizes);
+        let slots = |whole, sampled| Ok(vec![Slots { whole, sampled }]);
+        assert_eq!(sized(Memory::Percent(10.0)), slots(1000, 100));
+        assert_eq!(sized(Memory::Bytes(10 * 4096)), slots(5, 1));
+        let Err(Error::Usage(told)) = sized(Memory::Bytes(8 * 4096)) else { panic!("0.4 slots") };
+        assert!(told.contains("4 blocks a shard") && told.contains("a sample of 0.1"), "{told}");
+    }
+}

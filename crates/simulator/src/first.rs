@@ -1,0 +1,84 @@
+//! The first pass: the footprint, and for the optimum when each block comes next.
+
+use crate::choice::What;
+use crate::error::Error;
+use crate::extent::{Extent, extent};
+use crate::footprint::{Counted, Footprint};
+use crate::next_use::next_uses;
+use crate::plan::{Plan, Watch};
+use crate::reading::{CHUNK, Read, Reading};
+use crate::sample::{Rate, Sample};
+use crate::spool::{Spool, Spooled};
+use crate::trace_file::TraceFile;
+
+/// The memory through which blocks are written.
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// What the first pass gives.
+pub(crate) struct First {
+    pub(crate) read: Read,
+    pub(crate) footprint: Counted,
+    pub(crate) extent: Extent,
+    /// The blocks of the sample, and when each comes next, if the optimum is wanted.
+    pub(crate) spooled: Option<(Spooled, Spooled)>,
+}
+
+/// Counts the footprint, and notes the blocks if the optimum is wanted.
+pub(crate) fn first_pass(plan: &Plan, watch: &mut dyn Watch) -> Result<First, Error> {
+    let has_optimum = plan.policies.iter().any(|choice| choice.what == What::Optimum);
+    let mut file = Reading::new(plan, TraceFile::open(&plan.path, plan.format)?);
+    let mut footprint = Footprint::default();
+    let mut spool = if has_optimum { Some(Spool::new(BUFFER_BYTES)?) } else { None };
+    // An automatic sample is known only when the footprint is.
+    let noted = match plan.sample {
+        Sample::Fixed(rate) => rate,
+        Sample::Auto => Rate::ALL,
+    };
+    let mut blocks = Vec::new();
+    loop {
+        blocks.clear();
+        if !watch.look("footprint", file.file.share()) {
+            return Err(Error::Interrupted);
+        }
+        if !file.fill(&mut blocks)? {
+            break;
+        }
+        for block in &blocks {
+            footprint.add(*block);
+            if let Some(spool) = &mut spool
+                && noted.takes(*block)
+            {
+                spool.put(*block)?;
+            }
+        }
+    }
+    let (read, footprint) = (file.end(plan)?, footprint.count());
+    let extent = extent(plan, footprint.blocks)?;
+    let spooled = match spool {
+        None => None,
+        Some(spool) => {
+            let mut blocks = spool.read()?;
+            if extent.rate != noted {
+                blocks = thinned(blocks, extent.rate)?;
+            }
+            let count = blocks.count;
+            let nexts = next_uses(&mut blocks, watch)?;
+            Some((blocks.rewind(count)?, nexts))
+        }
+    };
+    Ok(First { read, footprint, extent, spooled })
+}
+
+/// The blocks that are in the sample.
+fn thinned(mut all: Spooled, rate: Rate) -> Result<Spooled, Error> {
+    let (mut kept, mut blocks) = (Spool::new(BUFFER_BYTES)?, Vec::new());
+    loop {
+        blocks.clear();
+        all.take(CHUNK, &mut blocks)?;
+        if blocks.is_empty() {
+            return kept.read();
+        }
+        let sampled = blocks.iter().filter(|block| rate.takes(**block));
+        sampled.copied().try_for_each(|block| kept.put(block))?;
+    }
+}

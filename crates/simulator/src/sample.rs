@@ -1,0 +1,188 @@
+//! A sample of all blocks, over which caches are simulated that are as much smaller (C. Waldspurger et al., "Efficient
+//! MRC Construction with SHARDS", FAST 2015, for LRU; "Cache Modeling and Optimization using Miniature Simulations",
+//! ATC 2017, for every policy, the optimum among them).
+//!
+//! Whether a block is in the sample is a matter of its hash alone, so all accesses to it are, or none. The hash is no
+//! other one's: shards go by regions, policies and their samplers by MurmurHash3's finalizer, and a sample that
+//! had to do with these would have caches of its own kind. The device is part of a block's number.
+
+use std::fmt;
+
+/// A share of all blocks, above 0 and at most 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rate {
+    share: f64,
+    /// Blocks whose hash is below are in the sample.
+    threshold: u64,
+}
+
+/// Which blocks are simulated.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Sample {
+    /// This share of them; [`Rate::ALL`]: nothing is estimated.
+    Fixed(Rate),
+    /// The largest of 1, 1/2, 1/4, ... with which all caches take at most [`AUTO_BYTES`].
+    Auto,
+}
+
+/// The most memory that the caches of an automatic sample take, in bytes.
+pub const AUTO_BYTES: u64 = 256 << 20;
+/// A cache of fewer sampled slots is not to be trusted: what it misses is a matter of which blocks the sample has.
+pub const TRUSTED_SLOTS: u64 = 1000;
+
+/// SplitMix64's finalizer (S. Vigna, public domain; the constants are D. Stafford's), from its first state on: a zero
+/// would stay one.
+#[inline]
+fn hash_of(block: u64) -> u64 {
+    let mixed = block.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl Rate {
+    /// All blocks.
+    pub const ALL: Rate = Rate { share: 1.0, threshold: u64::MAX };
+
+    /// This share of the blocks; None: it is not above 0, or above 1.
+    pub fn new(share: f64) -> Option<Rate> {
+        // 2^64; a cast stops at the greatest number.
+        let threshold = (share * 18_446_744_073_709_551_616.0) as u64;
+        (share > 0.0 && share <= 1.0).then_some(Rate { share, threshold })
+    }
+
+    /// The share.
+    pub fn share(self) -> f64 {
+        self.share
+    }
+
+    /// Whether nothing is left out.
+    pub fn is_all(self) -> bool {
+        self.share == 1.0
+    }
+
+    /// Whether a block is in the sample.
+    #[inline]
+    pub(crate) fn takes(self, block: u64) -> bool {
+        self.is_all() || hash_of(block) < self.threshold
+    }
+
+    /// As much smaller a cache.
+    pub(crate) fn scaled(self, slots: u32) -> u32 {
+        (f64::from(slots) * self.share).round() as u32
+    }
+}
+
+/// What is known beside the sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) rate: Rate,
+    /// All accesses.
+    pub(crate) accesses: u64,
+    /// How many different blocks there are, in all and in the sample; None: one of them is not known exactly.
+    pub(crate) blocks: Option<(u64, u64)>,
+}
+
+impl Known {
+    /// What so many misses in the sample stand for.
+    ///
+    /// This is SHARDS-adj: the sample should have had a share of the accesses, and a few blocks that come often, in it
+    /// or left out, make most of the difference. They are held by every cache. So the difference counts as hits, the
+    /// misses stay, and the ratio is that of the misses to the accesses that should have been.
+    ///
+    /// The first access to each block misses, whatever the policy, and how many these are is known. So only the other
+    /// misses are estimated: how many blocks the sample has by chance makes no difference then.
+    pub(crate) fn misses_in_all(&self, sampled_misses: u64) -> u64 {
+        let stand_for = |misses: u64| (misses as f64 / self.rate.share).round() as u64;
+        let misses = match self.blocks {
+            Some((all, sampled)) => all + stand_for(sampled_misses.saturating_sub(sampled)),
+            None => stand_for(sampled_misses),
+        };
+        misses.min(self.accesses)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::{Arbiter, Hash, shard_of};
+
+    const BLOCKS: u64 = 1 << 20;
+
+    fn sampled(rate: f64) -> Vec<u64> {
+        let rate = Rate::new(rate).expect("a rate");
+        (0..BLOCKS).filter(|block| rate.takes(*block)).collect()
+    }
+
+    /// Whether a count is what a chance of one in so many makes of so many draws: within five standard deviations.
+    fn is_chance(count: usize, draws: usize, one_in: f64) -> bool {
+        let expected = draws as f64 / one_in;
+        (count as f64 - expected).abs() < 5.0 * expected.sqrt()
+    }
+
+    #[test]
+    fn rates_are_shares() {
+        for bad in [0.0, -0.1, 1.000_001, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(Rate::new(bad), None, "{bad}");
+        }
+        assert_eq!(Rate::new(1.0), Some(Rate::ALL));
+        assert!((0..1000).all(|block| Rate::ALL.takes(block)));
+        let tiny = Rate::new(f64::MIN_POSITIVE).expect("above 0");
+        assert!(!(0..1000).any(|block| tiny.takes(block)));
+    }
+
+    #[test]
+    fn a_sample_has_its_share_whatever_the_device_and_the_stride() {
+        for one_in in [2.0, 10.0, 100.0] {
+            let rate = Rate::new(1.0 / one_in).expect("a rate");
+            for (stride, device) in [(1, 0u64), (8, 3), (1024, 77), (1 << 20, 65_535)] {
+                let blocks = (0..100_000u64).map(|number| (device << 48) | (number * stride));
+                let count = blocks.filter(|block| rate.takes(*block)).count();
+                assert!(is_chance(count, 100_000, one_in), "{count}: {one_in}, {stride}, {device}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_has_nothing_to_do_with_shards_and_other_samples() {
+        let (arbiter, sample) = (Arbiter::new(16 * 1024), sampled(0.1));
+        for shard in 0..8 {
+            let mine = sample.iter().filter(|block| shard_of(**block, 8) == shard).count();
+            assert!(is_chance(mine, sample.len(), 8.0), "{mine} in shard {shard}");
+        }
+        let both = sample.iter().filter(|block| Hash::of(**block).is_sampled()).count();
+        assert!(is_chance(both, sample.len(), 16.0), "{both} of the engine's sample");
+        let both = sample.iter().filter(|block| arbiter.samples(Hash::of(**block))).count();
+        assert!(is_chance(both, sample.len(), 16.0), "{both} of the shadows' sample");
+        // Tables begin at the top bits of the hash, sketches take others: each byte is spread evenly.
+        for shift in (0..64).step_by(8) {
+            let low = sample.iter().filter(|block| Hash::of(**block).bits() >> shift & 15 == 0);
+            let low = low.count();
+            assert!(is_chance(low, sample.len(), 16.0), "{low} at {shift}");
+        }
+    }
+
+    #[test]
+    fn misses_are_divided_by_the_accesses_that_should_have_been() {
+        let tenth = Rate::new(0.1).expect("a rate");
+        let of =
+            |rate, blocks, misses| Known { rate, accesses: 1000, blocks }.misses_in_all(misses);
+        // Of 1,000 accesses 100 should be in the sample. Whether 60 or 160 are, for a block that comes often is left
+        // out or in, its 20 misses stand for 200.
+        assert_eq!(of(tenth, None, 20), 200);
+        // More misses than accesses there are none.
+        assert_eq!(of(tenth, None, 104), 1000);
+        // Of 100 blocks 10 should be in the sample; with 12 of them it misses no more often.
+        assert_eq!(of(tenth, Some((100, 12)), 22), 200);
+        assert_eq!((of(tenth, Some((100, 12)), 12), of(tenth, Some((100, 8)), 99)), (100, 1000));
+        assert_eq!((of(Rate::ALL, None, 123), of(Rate::ALL, Some((100, 100)), 123)), (123, 123));
+        assert_eq!(Rate::ALL.scaled(77), 77);
+        assert_eq!((tenth.scaled(1004), tenth.scaled(1005), tenth.scaled(4)), (100, 101, 0));
+    }
+}
