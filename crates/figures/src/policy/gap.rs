@@ -5,7 +5,7 @@ use super::traces::Trace;
 use crate::sides::verdict;
 use ::policy::Kind;
 use anyhow::{Context, Result};
-use simulator::{Choice, Memory, Plan, run as simulate};
+use simulator::{Choice, Memory, Plan, Rate, Sample, run as simulate};
 
 const PERCENTS: [u32; 4] = [1, 3, 10, 20];
 /// Cells where the optimum saves less of LRU's misses than this, in per cent, tell nothing.
@@ -35,6 +35,7 @@ fn cells(trace: &Trace, choices: &[Choice]) -> Result<Vec<Cell>> {
         devices: Vec::new(),
         reads_only: false,
         shards,
+        sample: Sample::Fixed(Rate::ALL),
         threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     let all = simulate(&plan(choices.to_vec(), 1), &mut ())?;
