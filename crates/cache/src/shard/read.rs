@@ -216,11 +216,28 @@ impl Shard {
         let fetch = self.begin_fetch(at, from, to, keep && wanted);
         if present {
             for block in from..=to {
-                let held = self.presence(block);
+                let held = self.kept_from_fetch(block);
                 self.fills.set_mark(fetch.id, block, held);
             }
         }
         Look::Fetch(fetch)
+    }
+
+    /// Which sectors of a block memory answers, whatever a fetch of it brings that begins now. Of a clean copy beside a
+    /// pass, whose sectors it has lost, none: the backing has the same. When the fetch is back, the next pass may be under
+    /// way, and what memory lacks then would have to be fetched again, as long as others go on to write there.
+    fn kept_from_fetch(&self, block: u64) -> u8 {
+        match self.current(block) {
+            // One that became clean since the pass began is whole: reads must go on to show it until that ends.
+            Some((_, header))
+                if header.state == State::Clean
+                    && header.mask != 0xff
+                    && self.write_through.meet(block, 1) =>
+            {
+                0
+            }
+            _ => self.presence(block),
+        }
     }
 
     /// Announces the blocks of a fetch to the policy. Whether it keeps any of them: a fetch is kept as a

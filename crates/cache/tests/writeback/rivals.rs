@@ -103,3 +103,25 @@ fn what_fails_and_what_takes_several_writes_measures_nothing() {
     assert!(scene.counters().errors_write > 256, "{}", scene.counters().errors_write);
     unmeasured(&scene);
 }
+
+#[test]
+fn who_reads_a_whole_block_is_answered_while_others_go_on_to_write_a_part_of_it() {
+    let mut scene = scene(Settings { write: WriteMode::Through, ..settings() });
+    // Reads take longer: a write ends while one is under way.
+    scene.state.times.set(Times { read: 3 * MS / 2, ..Times::default() });
+    assert_eq!(scene.ask(read(5)), Ok(()));
+    for _ in 0..4 {
+        let stack = scene.stack.clone();
+        let task = async move {
+            loop {
+                let (at, from) = (Extent::new(5 * 8, 4), Buf::new(4, GRAIN));
+                assert_eq!(stack.run(Request::Write { at, from, fua: false }).await, Ok(()));
+            }
+        };
+        scene.lane.spawn(task).expect("a lane has room");
+    }
+    scene.pass_ns(10 * MS + MS / 3);
+    let answer = scene.begin(read(5));
+    scene.pass_ns(20 * MS);
+    assert_eq!(answer.take(), Some(Ok(())));
+}
