@@ -1,8 +1,11 @@
 //! Bytes of metadata a slot, counted by allocation: what a cache with more slots takes more.
 
+use crate::sides::verdict;
+use ::policy::Kind;
 use anyhow::Result;
 use block::{Limits, Memory, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
+use simulator::DEFAULT;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,12 +39,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
+fn taken(policy: Kind, memory_bytes: u64) -> Result<(usize, u32)> {
     let geometry = Geometry::for_memory(memory_bytes);
     // Without the blocks' own bytes: what is left of the arena is headers.
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
     let arena = memory.bytes();
     let settings = Settings {
+        policy,
         durability: block::Durability::Flush,
         write: WriteMode::Back,
         dirty_blocks_max: geometry.slots / 4,
@@ -60,15 +64,32 @@ fn taken(memory_bytes: u64) -> Result<(usize, u32)> {
     Ok((taken, geometry.slots))
 }
 
+/// Bytes a slot that grow with the slots.
+fn growth(policy: Kind) -> Result<f64> {
+    let (small, few) = taken(policy, 1 << 30)?;
+    let (large, many) = taken(policy, 4 << 30)?;
+    Ok((large - small) as f64 / f64::from(many - few))
+}
+
 pub(crate) fn run() -> Result<()> {
-    let (small, few) = taken(1 << 30)?;
-    let (large, many) = taken(4 << 30)?;
-    let slot = (large - small) as f64 / f64::from(many - few);
-    let verdict = if slot <= 32.0 { "reached" } else { "MISSED" };
+    let mut most = 0.0f64;
+    for policy in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
+        let slot = growth(policy)?;
+        println!("{:<13} {slot:.2} bytes a slot", policy.name());
+        most = most.max(slot);
+    }
     println!(
-        "{slot:.2} bytes a slot (headers, index with its slack, policy): \
-         {few} slots take {small} bytes, {many} take {large}"
+        "{most:.2} bytes a slot at most (headers, index with its slack, lists, ghosts)  target at most 32 bytes: {}",
+        verdict(most <= 32.0)
     );
-    println!("target at most 32 bytes: {verdict}, {:.2} left for ghosts and sketch", 32.0 - slot);
+    // Places for fetches under way, shadows and the live curve have a size of their own.
+    for mib in [64, 256, 1024, 4096] {
+        let (bytes, slots) = taken(DEFAULT, mib << 20)?;
+        let beside = bytes.saturating_sub((growth(DEFAULT)? * f64::from(slots)) as usize) >> 10;
+        println!(
+            "{mib:>5} MiB of cache: {} KiB in all, {beside} KiB of it for what does not grow with the slots",
+            bytes >> 10
+        );
+    }
     Ok(())
 }
