@@ -2,8 +2,9 @@
 //! have, and what more or less memory would give.
 //!
 //! Shards have these in common, so that each learns from all accesses. They are told of the accesses to sampled blocks,
-//! about one in a hundred, in the section in which a shard decides: under a lock of their own, which no section is
-//! entered beneath. What is learnt comes back through a word that is read without a lock.
+//! of one block in 64 or fewer (of caches below 256 MiB more, of tiny ones all), in the section in which a shard
+//! decides: under a lock of their own, which no section is entered beneath. What is learnt comes back through a word
+//! that is read without a lock.
 
 use alloc::vec::Vec;
 use lane::Lock;
@@ -30,7 +31,7 @@ pub(crate) struct Samplers {
 }
 
 impl Samplers {
-    /// Whether somebody is to be told of accesses to a block.
+    /// Whether accesses to a block are to be told of.
     #[inline]
     pub(crate) fn take(&self, hash: Hash) -> bool {
         self.arbiter.takes(hash) || self.curve.takes(hash)

@@ -6,6 +6,7 @@ use cache::planted::{self, Admitted};
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::atomic::{AtomicU32, Ordering};
 use lane::{Event, Lane, Random};
+use policy::Kind;
 use shuttle::rand::Rng;
 use std::sync::Arc;
 
@@ -60,6 +61,9 @@ impl Plan {
 
     fn settings(&self) -> Settings {
         Settings {
+            // Its sampler has a lock of its own: of so few slots it would be taken at each access, and the races that
+            // this is about would be met as seldom.
+            policy: Kind::Lru,
             write: self.write,
             durability: self.durability,
             dirty_blocks_max: self.dirty_blocks_max,

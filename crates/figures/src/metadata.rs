@@ -72,16 +72,18 @@ fn growth(policy: Kind) -> Result<f64> {
 }
 
 pub(crate) fn run() -> Result<()> {
-    let mut most = 0.0f64;
+    let mut growths = Vec::new();
     for policy in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
-        let slot = growth(policy)?;
-        println!("{:<13} {slot:.2} bytes a slot", policy.name());
-        most = most.max(slot);
+        growths.push((growth(policy)?, policy.name()));
     }
+    let most = growths.iter().map(|(slot, _)| *slot).fold(0.0, f64::max);
     println!(
         "{most:.2} bytes a slot at most (headers, index with its slack, lists, ghosts)  target at most 32 bytes: {}",
         verdict(most <= 32.0)
     );
+    for (slot, name) in growths {
+        println!("{name:<13} {slot:.2}");
+    }
     // Places for fetches under way, shadows and the live curve have a size of their own.
     for mib in [64, 256, 1024, 4096] {
         let (bytes, slots) = taken(DEFAULT, mib << 20)?;

@@ -7,7 +7,7 @@ const MIX: u64 = 0xb504_f333_f9de_6485;
 /// Bits for each sampler: it takes one block in 2^20 at least.
 const BITS: u32 = 20;
 
-/// Who samples. Each has bits of its own, so that no sample tells of another.
+/// What samples. Each has bits of its own, so that no sample tells of another.
 #[derive(Clone, Copy)]
 pub(crate) enum Whose {
     Arbiter = 22,

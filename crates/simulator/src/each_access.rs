@@ -1,4 +1,4 @@
-//! A trace's requests one by one, for those who do something else with them.
+//! A trace's requests one by one, for other uses than simulations.
 
 use crate::error::Error;
 use crate::trace_file::TraceFile;

@@ -29,8 +29,8 @@ const ALLOWED: [(&str, &[&str]); 29] = [
     // Its tests record what passes, and replay it.
     ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),
-    ("crash", &["lane", "block", "cache", "layers", "pool"]),
-    ("explore", &["lane", "block", "cache"]),
+    ("crash", &["lane", "block", "cache", "layers", "policy", "pool"]),
+    ("explore", &["lane", "block", "cache", "policy"]),
     ("devices", &["lane", "block", "drives"]),
     ("stack", STACK),
     ("daemon", DAEMON),
@@ -52,6 +52,7 @@ const DAEMON: &[&str] = &[
     "lane",
     "block",
     "cache",
+    "policy",
     "pool",
     "drives",
     "histogram",
