@@ -20,7 +20,7 @@ pub(crate) struct Chunk {
 /// A piece of work over all accesses.
 pub(crate) enum Task {
     Lru(Lrus),
-    Policy(Simulated),
+    Policy(Box<Simulated>),
     Optimum(Optima),
     Footprint(Footprint),
     /// The same of the sample alone.
@@ -58,7 +58,7 @@ impl Task {
 
     pub(crate) fn policy(run: usize, kind: Kind, slots: u32, shards: u32) -> Task {
         let cache = Simulation::with_shards(kind, slots, shards);
-        Task::Policy(Simulated { run, cache, misses: 0 })
+        Task::Policy(Box::new(Simulated { run, cache, misses: 0 }))
     }
 
     pub(crate) fn optimum(run: usize, slots: u32, shards: u32) -> Task {

@@ -158,7 +158,7 @@ mod tests {
         }
         let both = sample.iter().filter(|block| Hash::of(**block).is_sampled()).count();
         assert!(is_chance(both, sample.len(), 16.0), "{both} of the engine's sample");
-        let both = sample.iter().filter(|block| arbiter.samples(Hash::of(**block))).count();
+        let both = sample.iter().filter(|block| arbiter.sampler().takes(Hash::of(**block))).count();
         assert!(is_chance(both, sample.len(), 16.0), "{both} of the shadows' sample");
         // Tables begin at the top bits of the hash, sketches take others: each byte is spread evenly.
         for shift in (0..64).step_by(8) {
