@@ -76,8 +76,9 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all that it changes.
-    const SAID: [(&[&str], Change); 15] = [
+    const SAID: [(&[&str], Change); 16] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
+        (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
         (&["--durability", "ordered"], |volume| {
             volume.cache.durability = block::Durability::Ordered;

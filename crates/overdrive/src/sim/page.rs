@@ -212,7 +212,7 @@ mod tests {
     use crate::sim::examples::{outcome, sampled};
     use serde_json::Value;
 
-    const NAMES: [&str; 4] = ["default", "lru", "sieve", "opt"];
+    const NAMES: [&str; 4] = ["default", "adaptive", "sieve", "opt"];
     const MISSES: [&[u64]; 4] = [&[800, 600], &[800, 600], &[750, 610], &[500, 400]];
 
     /// What stands in the page's raw data.
@@ -237,7 +237,7 @@ mod tests {
         }
         assert!(page.contains("<title>Simulated caches: a &lt;trace&gt;</title>"));
         assert_eq!(raw(&page), json::object(&plan, &outcome));
-        // Three lines: default is LRU. Two sizes: two points each.
+        // Three lines: default is the adaptive one. Two sizes: two points each.
         let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("<polyline")).collect();
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines.iter().all(|line| line.matches(',').count() == 2), "{lines:?}");
