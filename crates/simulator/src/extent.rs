@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(rate(&[Memory::Bytes(32 << 30)], &["sieve"]), 0.5);
         // LRU's sizes share one list, in which 2^23 slots have 400 MiB; others add up.
         let sizes = [Memory::Percent(50.0); 8];
-        assert_eq!(rate(&sizes, &["lru", "default"]), 0.5);
+        assert_eq!(rate(&sizes, &["lru", "lru"]), 0.5);
         assert_eq!(rate(&sizes, &["sieve"]), 0.0625);
         // However much is asked for, it is never all of it.
         let sizes = [Memory::Bytes(8 << 40); 200];

@@ -103,7 +103,7 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
     let more = ["flush_target=3s", "retry-time=4s", "absorb-bytes-max=16K", "guard=off"];
     server.volume(&[&["set"], &changes[..], &more].concat()).well();
     let expected = serde_json::json!({
-        "memory": before["memory"], "write": "through", "durability": "scratch",
+        "memory": before["memory"], "policy": "adaptive", "write": "through", "durability": "scratch",
         "dirty_bytes": 1 << 20, "dirty_age_ms": 2_000, "flush_target_ms": 3_000,
         "retry_time_ms": 4_000, "absorb_bytes_max": 16_384, "guard": false,
     });
