@@ -7,8 +7,8 @@
 //! that is read without a lock.
 
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 use lane::Lock;
-use lane::atomic::{AtomicU32, Ordering};
 use policy::{Answer, Arbiter, Curve, Hash, Kind, Sampler};
 
 /// Smaller caches have no curve: of 64 slots it would tell nothing.
@@ -17,7 +17,8 @@ const CURVE_SLOTS_MIN: u32 = 64 * 64;
 /// The samplers of a volume and what they have learnt.
 pub(crate) struct Sampling {
     samplers: Samplers,
-    /// The window's share, in 1024ths; 0: the policy has none.
+    /// The window's share, in 1024ths; 0: the policy has none. Whichever value is seen is right, so it is none of the
+    /// atomics that the explorer tries all orders of.
     share: AtomicU32,
     arbiter: Option<Lock<Arbiter>>,
     curve: Option<Lock<Window>>,
