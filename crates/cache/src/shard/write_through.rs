@@ -43,6 +43,8 @@ impl Shard {
                 let (sector, sectors, _) = share(at, block);
                 let passed = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
                 let mask = header.mask & !passed;
+                // Free between the two stores: a header's place may not change while it is published.
+                self.arena.free(self.base + slot);
                 self.arena.publish(self.base + slot, &Header { mask, ..header });
                 held = true;
             }
