@@ -103,8 +103,8 @@ trait Replacement {
     /// A slot was read; `hash` tells its block.
     fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held);
 
-    /// A block is missing for a read. Called once for each missing block of a read that goes to the
-    /// backing, also where the read is not kept for another reason.
+    /// A block is missing. Called once for each missing block of a read that goes to the backing, also
+    /// where the read is not kept for another reason, and of a write that is kept.
     fn miss(&mut self, _hash: Hash) -> Verdict {
         Verdict::Keep
     }

@@ -98,8 +98,9 @@ impl Policy {
         ask!(&mut self.0, policy => policy.hit(links, slot, hash, held));
     }
 
-    /// A block is missing for a read. To be called once for each missing block of a read that goes to
-    /// the backing, also where the read is not kept for another reason. Whether a copy is worth a slot.
+    /// A block is missing. To be called once for each missing block of a read that goes to the backing, also where the
+    /// read is not kept for another reason, and of a write that is kept, whatever comes of it. Whether a copy is worth
+    /// a slot.
     #[inline]
     pub fn miss(&mut self, hash: Hash) -> Verdict {
         ask!(&mut self.0, policy => policy.miss(hash))

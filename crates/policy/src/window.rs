@@ -406,4 +406,27 @@ mod tests {
         first.sort_unstable();
         assert_eq!(first, (1000..1020).step_by(2).collect::<Vec<u64>>());
     }
+
+    /// The write fills another slot, and the slot that held the block is free for the next one.
+    #[test]
+    fn what_was_in_main_before_it_was_overwritten_is_there_again_when_it_is_clean() {
+        const SLOTS: u32 = 100;
+        let (mut links, mut policy) = (Links::new(SLOTS), Policy::new(Kind::Adaptive, SLOTS));
+        policy.set_window_share(ALL / 4);
+        let of = |slot: u32| Hash::of(u64::from(slot));
+        for slot in 0..SLOTS {
+            policy.admit(&mut links, slot, of(slot), Cause::Fetch);
+        }
+        // Main fills when a victim is wanted.
+        let mut free = policy.victim(&mut links, of(SLOTS), of).expect("all are clean");
+        policy.forget(&mut links, free, Held::Clean);
+        for list in [MAIN, OLD, YOUNG] {
+            let (old, main) = (policy.lists()[list].head, policy.lists()[MAIN].length);
+            policy.succeed(&mut links, old, free, Held::Dirty);
+            policy.forget(&mut links, old, Held::Clean);
+            policy.admit(&mut links, free, of(old), Cause::Writeback);
+            assert_eq!(policy.lists()[MAIN].length, main, "what was in list {list}");
+            free = old;
+        }
+    }
 }

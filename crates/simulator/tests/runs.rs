@@ -1,11 +1,12 @@
 //! Whole simulations of small generated traces, against the same caches driven by hand.
 
+mod common;
+
+use common::plan;
 use flate2::write::GzEncoder;
 use policy::{Kind, Simulation, shard_of};
 use proptest::prelude::*;
-use simulator::{
-    BLOCK_BYTES, Choice, Error, Memory, Outcome, Plan, Rate, Sample, Watch, What, run,
-};
+use simulator::{BLOCK_BYTES, Choice, Error, Memory, Outcome, Plan, Watch, What, run};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -45,21 +46,6 @@ fn blocks(requests: &[Request], counts: impl Fn(&Request) -> bool) -> Vec<u64> {
         }
     }
     blocks
-}
-
-fn plan(path: &Path, memories: &[Memory], policies: &[&str]) -> Plan {
-    let choice = |name: &&str| Choice::by_name(name).expect("a policy");
-    Plan {
-        path: path.to_owned(),
-        format: None,
-        memories: memories.to_vec(),
-        policies: policies.iter().map(choice).collect(),
-        devices: Vec::new(),
-        reads_only: false,
-        shards: 1,
-        threads: 2,
-        sample: Sample::Fixed(Rate::ALL),
-    }
 }
 
 struct Place {

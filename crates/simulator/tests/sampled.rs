@@ -1,5 +1,7 @@
 //! Samples against the whole, on generated traces.
 
+mod common;
+
 use simulator::{
     BLOCK_BYTES, Choice, Error, Memory, Outcome, Plan, Rate, Sample, TRUSTED_SLOTS, Watch, run,
 };
@@ -39,18 +41,7 @@ fn rate(share: f64) -> Sample {
 }
 
 fn plan(path: &Path, memories: &[Memory], policies: &[&str], sample: Sample) -> Plan {
-    let choice = |name: &&str| Choice::by_name(name).expect("a policy");
-    Plan {
-        path: path.to_owned(),
-        format: None,
-        memories: memories.to_vec(),
-        policies: policies.iter().map(choice).collect(),
-        devices: Vec::new(),
-        reads_only: false,
-        shards: 1,
-        threads: 2,
-        sample,
-    }
+    Plan { sample, ..common::plan(path, memories, policies) }
 }
 
 fn outcome(plan: &Plan) -> Outcome {
