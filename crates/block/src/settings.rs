@@ -50,8 +50,10 @@ macro_rules! cache_settings {
 
             absorb_bytes_max: $crate::Size = $crate::Size(128 << 10), absorb_bytes_max => absorb_blocks_max
             in $crate::Size(4 << 10), $crate::Size(512 << 10),
-            "The largest request that is cached: larger reads are not kept, and larger writes go to the \
-             backing directly.";
+            "The largest write that is cached: larger ones go to the backing directly.";
+
+            readahead: bool = true, readahead => readahead,
+            "Fetch ahead of reads that follow one another, as far as that has paid.";
 
             guard: bool = true, guard -> guard,
             "Let the cache step aside by itself while it costs more than it brings, as when processors \

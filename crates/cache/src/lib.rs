@@ -20,6 +20,7 @@
 //!   recovery/   taking over an arena from an earlier life
 //!   operator/   other settings, a rescue, giving up what is dirty
 //!   sampling.rs what a sample of the accesses tells the policy and the user
+//!   streams/    which requests follow one another, and how far ahead of reads is fetched
 //!   stats/      what is counted and measured
 //! ```
 //!
@@ -51,6 +52,7 @@ mod shared;
 mod slots;
 mod spread;
 mod stats;
+mod streams;
 mod writeback;
 
 pub use arena::superblock::{Found, Survey, Unrecoverable};

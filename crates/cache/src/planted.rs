@@ -79,6 +79,8 @@ pub enum Bug {
     StayInLine,
     /// C8: a discard of what is dirty leaves some of it behind.
     DiscardKeepsVersions,
+    /// C8: a read that has joined a fetch ahead of it is answered with the error of that.
+    AnswerReadaheadError,
     /// C10: a change is admitted after its client was told that the backing does not answer.
     AdmitLeftBehind,
     /// C10: a fill is kept although a write marked it.
@@ -89,6 +91,8 @@ pub enum Bug {
     ReadBesidePass,
     /// C10: what a write that went past the cache did not bring of a block is taken for held.
     WidenPassed,
+    /// C10: what was fetched ahead is kept although a change has overtaken it.
+    KeepOvertakenReadahead,
     /// C10: a block is written out while an older version of it is under way.
     WriteBeside,
     /// C10: a version that was overtaken while it was under way, and failed, is written out again.
@@ -129,7 +133,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 59] = [
+    pub const ALL: [Bug; 61] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -166,11 +170,13 @@ impl Bug {
         Bug::AbandonStalled,
         Bug::StayInLine,
         Bug::DiscardKeepsVersions,
+        Bug::AnswerReadaheadError,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,
         Bug::ReadBesidePass,
         Bug::WidenPassed,
+        Bug::KeepOvertakenReadahead,
         Bug::WriteBeside,
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,

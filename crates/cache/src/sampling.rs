@@ -116,6 +116,12 @@ impl Sampling {
         }
     }
 
+    /// From now on the policy's window is to have this share, in 1024ths.
+    pub(crate) fn set_window_share(&self, share: u32) {
+        self.share.store(share, Ordering::Relaxed);
+        self.in_window(|window| window.curve.set_window_share(share));
+    }
+
     /// A block of a sample was accessed. `told` is what its shard had counted when it told of one before, and becomes what
     /// it has counted `now`.
     #[cold]
@@ -124,8 +130,7 @@ impl Sampling {
             && self.samplers.arbiter.takes(hash)
             && let Some(share) = arbiter.peek(|arbiter| arbiter.access(hash))
         {
-            self.share.store(share, Ordering::Relaxed);
-            self.in_window(|window| window.curve.set_window_share(share));
+            self.set_window_share(share);
         }
         if self.samplers.curve.takes(hash) {
             let before = core::mem::replace(told, now);

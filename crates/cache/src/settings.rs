@@ -10,6 +10,9 @@ const BLOCK_BYTES: u64 = crate::BLOCK_SECTORS as u64 * SECTOR;
 /// The least time that a request may take before the backing counts as hanging: one second.
 const STALL_TIME_NS_MIN: u64 = 1_000_000_000;
 
+/// However small the cache, a stream is kept that is shorter: 1 MiB.
+const STREAM_BLOCKS_LEAST: u32 = 256;
+
 /// A setting as the engine counts it: times in nanoseconds, sizes in blocks.
 pub trait Measured: Sized {
     /// What the engine counts in.
@@ -76,7 +79,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(WriteMode Durability);
+as_it_is!(WriteMode Durability bool);
 
 /// What fits into the word that a setting in force is kept in.
 trait Word: Copy {
@@ -111,6 +114,19 @@ impl Word for u32 {
     #[inline]
     fn of_word(word: u64) -> u32 {
         word as u32
+    }
+}
+
+impl Word for bool {
+    const LOAD: Ordering = Ordering::Relaxed;
+
+    fn into_word(self) -> u64 {
+        self.into()
+    }
+
+    #[inline]
+    fn of_word(word: u64) -> bool {
+        word != 0
     }
 }
 
@@ -152,6 +168,10 @@ macro_rules! engine {
             pub policy: Kind,
             /// Write-outs that each lane has in flight.
             pub workers: u32,
+            /// Fetches ahead of streams that each lane may have in flight.
+            pub readers: u32,
+            /// Blocks after which a stream of reads is too long to be kept, unless slots are free.
+            pub stream_blocks_max: u32,
             /// What a block costs to keep after a miss, in nanoseconds; 0: every miss is kept. Measured:
             /// `cargo xtask bench prices`.
             pub fill_cost_ns: u64,
@@ -165,6 +185,8 @@ macro_rules! engine {
                     stall_time_ns: stall_time_ns(spec.retry_time_ms.measured(geometry)),
                     policy: kind_of(spec.policy),
                     workers: 32,
+                    readers: 32,
+                    stream_blocks_max: (geometry.slots / 16).max(STREAM_BLOCKS_LEAST),
                     fill_cost_ns: 400,
                 };
                 settings.fitted(geometry)
@@ -215,6 +237,8 @@ macro_rules! engine {
             order_wanted: AtomicBool,
             pub(crate) policy: Kind,
             pub(crate) workers: u32,
+            pub(crate) readers: u32,
+            pub(crate) stream_blocks_max: u32,
             pub(crate) fill_cost_ns: u64,
         }
 
@@ -226,6 +250,8 @@ macro_rules! engine {
                     order_wanted: AtomicBool::new(settings.durability == Durability::Ordered),
                     policy: settings.policy,
                     workers: settings.workers,
+                    readers: settings.readers,
+                    stream_blocks_max: settings.stream_blocks_max,
                     fill_cost_ns: settings.fill_cost_ns,
                 }
             }
@@ -238,6 +264,8 @@ macro_rules! engine {
                     stall_time_ns: self.stall_time_ns(),
                     policy: self.policy,
                     workers: self.workers,
+                    readers: self.readers,
+                    stream_blocks_max: self.stream_blocks_max,
                     fill_cost_ns: self.fill_cost_ns,
                 }
             }

@@ -23,6 +23,7 @@ use crate::shard::shards::Shards;
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Histograms;
 use crate::stats::volume::VolumeStats;
+use crate::streams::Streams;
 use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub(crate) shards: Shards,
     /// What a sample of the accesses tells.
     sampling: Arc<Sampling>,
+    /// Streams of reads, and what is fetched ahead of them.
+    pub(crate) streams: Arc<Streams>,
     /// What is dirty, in numbers.
     pub(crate) gauges: Gauges,
     /// The line of the writers that wait for blocks to be written out.
@@ -83,7 +86,8 @@ impl Shared {
         let (writeback, gauges) = (Writeback::new(), Gauges::new(geometry.shards));
         gauges.set_allowance(&settings, writeback.estimator.pace());
         let sampling = Arc::new(Sampling::new(settings.policy, geometry.slots));
-        let mut shards = Shards::new(settings.policy, &sampling, &arena, &geometry);
+        let streams = Arc::new(Streams::new(below.sectors, &geometry, settings.stream_blocks_max));
+        let mut shards = Shards::new(settings.policy, &sampling, &streams, &arena, &geometry);
         let settings = Live::new(&settings);
         let backing = Backing::new(arena.clone());
         let stats = VolumeStats::default();
@@ -106,6 +110,7 @@ impl Shared {
             arena,
             shards,
             sampling,
+            streams,
             gauges,
             throttle: Throttle::default(),
             epochs,
@@ -149,7 +154,7 @@ impl Shared {
 
     /// The most tasks that [`crate::Cache::attach`] starts on a lane.
     pub fn tasks_a_lane(&self) -> usize {
-        tasks_a_lane(self.settings.workers)
+        tasks_a_lane(self.settings.workers, self.settings.readers)
     }
 
     /// A client of the volume, for C11.
@@ -201,6 +206,14 @@ impl Shared {
     /// laboratory, which does so at the worst of moments.
     pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
         self.bypass.force(reads, writes, now_ns);
+    }
+
+    /// The policy's window, if it has one, is to have this share of the clean blocks, in 1024ths, until the arbiter
+    /// decides anew: for the laboratory, whose histories are too short for it to decide anything.
+    pub fn force_window_share(&self, share: u32) {
+        if self.sampling.window_share().is_some() {
+            self.sampling.set_window_share(share);
+        }
     }
 
     /// Dirty blocks.
@@ -357,6 +370,7 @@ impl Shared {
         self.tasks.begin_stop();
         self.writeback.work.notify();
         self.writeback.kick.notify();
+        self.streams.work.notify();
         self.epochs.changed.notify();
         self.tasks.ended.notify();
         self.backing.stall.nudge();

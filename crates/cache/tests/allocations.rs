@@ -1,4 +1,4 @@
-//! In stride the engine asks the system for no memory: on hits, misses with evictions, absorbed
+//! In stride the engine asks the system for no memory: on hits, misses with evictions, streams, absorbed
 //! writes, passes, zeroes, and the write-back with its flushes and releases; also where flushes only
 //! close epochs.
 
@@ -30,7 +30,7 @@ impl Block for Slow {
     }
 
     async fn run(&self, request: Request) -> Result {
-        self.lane.sleep_until(self.lane.now() + 20_000).await;
+        self.lane.sleep_until(self.lane.now() + 10_000).await;
         self.ram.run(request).await
     }
 }
@@ -40,6 +40,7 @@ impl Block for Slow {
 enum Phase {
     Hits,
     Misses,
+    Streams,
     Absorbs,
     Parts,
     WriteBack,
@@ -48,9 +49,10 @@ enum Phase {
     Mixed,
 }
 
-const PHASES: [Phase; 8] = [
+const PHASES: [Phase; 9] = [
     Phase::Hits,
     Phase::Misses,
+    Phase::Streams,
     Phase::Absorbs,
     Phase::Parts,
     Phase::WriteBack,
@@ -60,7 +62,8 @@ const PHASES: [Phase; 8] = [
 ];
 
 impl Phase {
-    fn request(self, random: &mut Random, buf: &Buf) -> Request {
+    /// The `number`th request.
+    fn request(self, number: u64, random: &mut Random, buf: &Buf) -> Request {
         let block = |random: &mut Random, among: u64| random.below(among) * 8;
         let run = |random: &mut Random| 8 * (1 + random.below(4) as u32);
         let read = |first, count| Request::Read {
@@ -75,6 +78,7 @@ impl Phase {
         match self {
             Phase::Hits => read(block(random, 64), 8),
             Phase::Misses => read(block(random, BLOCKS - 4), run(random)),
+            Phase::Streams => read(number * 8 % (BLOCKS * 8), 8),
             Phase::Absorbs => write(block(random, BLOCKS - 4), run(random), false),
             Phase::Parts => {
                 let first = random.below(BLOCKS * 8 - 16);
@@ -93,8 +97,8 @@ impl Phase {
                 }
             }
             Phase::Mixed => {
-                let phase = PHASES[random.below(7) as usize];
-                phase.request(random, buf)
+                let phase = PHASES[random.below(8) as usize];
+                phase.request(number, random, buf)
             }
         }
     }
@@ -104,7 +108,7 @@ impl Phase {
 async fn client(stack: Stack, mut random: Random, phase: Rc<Cell<Phase>>, done: Rc<Cell<u64>>) {
     let buf = Buf::new(32, GRAIN);
     loop {
-        let request = phase.get().request(&mut random, &buf);
+        let request = phase.get().request(done.get(), &mut random, &buf);
         if stack.try_now(&request).is_none() {
             stack.run(request).await.expect("RAM does not fail");
         } else {
@@ -123,6 +127,7 @@ fn settings(durability: Durability) -> Settings {
         retry_time_ns: 1_000_000,
         stall_time_ns: 4_000_000,
         workers: 4,
+        readers: 1,
         absorb_blocks_max: 32,
         fill_cost_ns: 400,
         ..Settings::default()
@@ -177,19 +182,20 @@ fn stride(durability: Durability) {
     // Pools and lists reach their sizes: also with all of the workers at work, which the window allows only
     // after a while, and with as many writers as there are at one of the places where they wait.
     for next in [PHASES; 4].into_iter().flatten() {
-        run(next, 20_000);
+        run(next, 10_000);
     }
     for next in PHASES {
         // The first ones still end the last phase.
         run(next, 1_000);
         let before = (of_this_thread(), cache.shared().counters(lane.now()));
-        run(next, 20_000);
+        run(next, 10_000);
         let after = (of_this_thread(), cache.shared().counters(lane.now()));
-        assert_eq!(after.0 - before.0, 0, "allocations in 20000 requests of {next:?}");
+        assert_eq!(after.0 - before.0, 0, "allocations in 10000 requests of {next:?}");
         let more = |count: fn(&cache::Counters) -> u64| count(&after.1) - count(&before.1);
         let seen = match next {
             Phase::Hits => more(|counters| counters.read_hits),
             Phase::Misses => more(|counters| counters.evictions),
+            Phase::Streams => more(|counters| counters.readahead_used),
             Phase::Absorbs | Phase::Parts => more(|counters| counters.blocks_absorbed),
             Phase::WriteBack => more(|counters| counters.epochs.min(counters.blocks_written)),
             Phase::Passes if durability == Durability::Ordered => more(|counters| counters.epochs),

@@ -61,6 +61,9 @@ fn shared(limits: &Limits, policy: Kind, shards: u32) -> Arc<Shared> {
         durability: Durability::Flush,
         dirty_blocks_max: 0,
         absorb_blocks_max: 32,
+        // The simulation knows no streams.
+        readahead: false,
+        stream_blocks_max: u32::MAX,
         ..Settings::default()
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
@@ -128,13 +131,18 @@ fn mixed(random: &mut Random, shards: u32) -> Vec<Access> {
     found.into_iter().map(&mut access).collect()
 }
 
+/// Those that a cache can be served with.
+fn kinds() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| kind.is_served())
+}
+
 #[test]
 fn reads_of_single_blocks_miss_where_the_simulation_does() {
     for seed in 0..8 {
         let mut random = Random::new(seed);
         let read = |block: u64| Access { is_write: false, at: Extent::new(block * 8, 8) };
         let accesses: Vec<Access> = blocks(&mut random, BLOCKS).into_iter().map(read).collect();
-        for policy in [Kind::Lru, Kind::Adaptive] {
+        for policy in kinds() {
             let simulated = simulated(policy, 1, &accesses);
             assert!(simulated.1 > 500 && simulated.1 < 3500, "{simulated:?}: they tell little");
             assert_eq!(served(policy, 1, &accesses), simulated, "{policy:?}, seed {seed}");
@@ -142,26 +150,28 @@ fn reads_of_single_blocks_miss_where_the_simulation_does() {
     }
 }
 
-/// A request's blocks that are held are used before those that are missing are fetched, and one request may be
-/// fetched as a whole: so single misses differ.
+/// A request's blocks that are held are used before those that are missing are fetched, one request may be fetched as
+/// a whole, and a write takes its slot before it gives up the one that it replaces: so single misses differ, and with
+/// them the later ones.
 #[test]
 fn reads_and_writes_of_any_size_miss_nearly_as_often_as_the_simulation() {
     let (mut all, mut off) = (0, 0);
-    for seed in 0..6 {
-        let mut random = Random::new(seed);
-        for (policy, shards) in
-            [(Kind::Lru, 1), (Kind::Adaptive, 1), (Kind::Adaptive, 4), (Kind::Clock, 2)]
-        {
-            let accesses = mixed(&mut random, shards);
-            let (served, simulated) =
-                (served(policy, shards, &accesses), simulated(policy, shards, &accesses));
+    for policy in kinds() {
+        let (mut served_misses, mut simulated_misses) = (0, 0);
+        for (seed, shards) in (0..6).flat_map(|seed| [(seed, 1), (seed, 4)]) {
+            let accesses = mixed(&mut Random::new(seed), shards);
+            let served = served(policy, shards, &accesses);
+            let simulated = simulated(policy, shards, &accesses);
             assert_eq!(served.0, simulated.0, "accesses");
-            assert!(
-                served.1.abs_diff(simulated.1) <= simulated.1 / 50,
-                "{policy:?}, seed {seed}: {served:?} {simulated:?}"
-            );
-            (all, off) = (all + simulated.1, off + served.1.abs_diff(simulated.1));
+            served_misses += served.1;
+            simulated_misses += simulated.1;
         }
+        let difference = served_misses.abs_diff(simulated_misses);
+        assert!(
+            difference <= simulated_misses / 100,
+            "{policy:?}: {served_misses}, but {simulated_misses} simulated"
+        );
+        (all, off) = (all + simulated_misses, off + difference);
     }
     assert!(off <= all / 200, "{off} of {all}");
 }

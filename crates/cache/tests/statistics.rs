@@ -67,6 +67,7 @@ fn scene_of(dirty_blocks_max: u32, durability: Durability) -> Scene {
         retry_time_ns: 1_000_000,
         workers: 2,
         absorb_blocks_max: 32,
+        readahead: false,
         ..Settings::default()
     };
     let ram = Ram::new(SECTORS, GRAIN);

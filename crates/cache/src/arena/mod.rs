@@ -21,7 +21,8 @@
 //!
 //! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
 //! number. A slot is published by the store of `life`, after its bytes and its place are there; a
-//! published slot's bytes and place are never changed, only its state. Where two slots hold the
+//! published slot's bytes and place are never changed, only its state. In a clean slot's header `sequence` says whether
+//! the policy holds it (0), or how it was fetched ahead ([`Clean`]). Where two slots hold the
 //! same block, the later epoch wins, then the higher sequence (both compare modulo their width:
 //! what is dirty at one time is near).
 
@@ -122,6 +123,20 @@ impl State {
 
 const SHADOWED: u64 = 8;
 
+/// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots have no other use; those
+/// above them say when it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clean {
+    /// By the policy; nothing else is in `sequence`.
+    Kept = 0,
+    /// Fetched ahead of a stream, and not read yet.
+    Unread = 1,
+    /// The same, of a stream that is too long to be kept.
+    UnreadPassing = 2,
+    /// Read by such a stream: the first to be given up.
+    Passed = 3,
+}
+
 /// A slot's header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
@@ -131,7 +146,7 @@ pub struct Header {
     pub mask: u8,
     /// The epoch it was written in, modulo 2^16.
     pub epoch: u16,
-    /// Its admission number, modulo 2^44.
+    /// Its admission number, modulo 2^44; of a clean one, how it is held.
     pub sequence: u64,
     /// What it is at the moment.
     pub state: State,
@@ -142,6 +157,38 @@ pub struct Header {
 impl Header {
     const FREE: Header =
         Header { block: 0, mask: 0, epoch: 0, sequence: 0, state: State::Free, shadowed: false };
+
+    /// Of a clean slot that came at this time, by the clock of its shard's readahead.
+    pub(crate) fn of_clean(block: u64, mask: u8, clean: Clean, came: u64) -> Header {
+        let sequence = if clean == Clean::Kept { 0 } else { came << 2 | clean as u64 };
+        Header { block, mask, epoch: 0, sequence, state: State::Clean, shadowed: false }
+    }
+
+    /// The same clean slot, held otherwise.
+    pub(crate) fn becomes(&self, clean: Clean) -> Header {
+        Header::of_clean(self.block, self.mask, clean, self.came())
+    }
+
+    /// How a clean slot is held.
+    pub(crate) fn clean(&self) -> Clean {
+        match self.sequence & 3 {
+            0 => Clean::Kept,
+            1 => Clean::Unread,
+            2 => Clean::UnreadPassing,
+            _ => Clean::Passed,
+        }
+    }
+
+    /// Whether it is a clean slot that the policy does not hold.
+    #[inline]
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.state == State::Clean && self.sequence != 0
+    }
+
+    /// When a clean slot came that the policy does not hold, modulo 2^42.
+    pub(crate) fn came(&self) -> u64 {
+        self.sequence >> 2
+    }
 
     #[inline]
     fn words(&self, number: u32) -> (u64, u64) {

@@ -25,7 +25,11 @@ pub(crate) enum RequestKind {
     Read = 0,
     /// A change, or a flush.
     Change = 1,
+    /// A read ahead of a stream.
+    Readahead = 2,
 }
+
+const KINDS: usize = 3;
 
 /// A request that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +42,7 @@ pub(crate) struct Sent {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     current: AtomicUsize,
-    waiting: [[AtomicU32; 2]; GENERATIONS],
+    waiting: [[AtomicU32; KINDS]; GENERATIONS],
 }
 
 /// How many ticks ago each generation ended. The ticking task keeps it.
@@ -80,7 +84,7 @@ impl InFlight {
     }
 
     fn is_empty(&self, generation: usize) -> bool {
-        !self.waits(generation, RequestKind::Read) && !self.waits(generation, RequestKind::Change)
+        self.waiting[generation].iter().all(|waiting| waiting.load(Ordering::Relaxed) == 0)
     }
 
     /// A quarter of the time that a request may take is over.
@@ -94,7 +98,9 @@ impl InFlight {
             }
             *age = age.saturating_add(1);
             if *age >= TICKS {
-                overdue.reads |= self.waits(generation, RequestKind::Read);
+                // Reads of clients may have joined one that is ahead of them.
+                overdue.reads |= self.waits(generation, RequestKind::Read)
+                    || self.waits(generation, RequestKind::Readahead);
                 overdue.changes |= self.waits(generation, RequestKind::Change);
             }
         }

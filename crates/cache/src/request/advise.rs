@@ -8,7 +8,7 @@ use crate::BLOCK_SECTORS;
 use crate::blocks::blocks_of;
 use crate::request::Handle;
 use crate::request::write::cut;
-use crate::shard::Keeps;
+use crate::shard::{Keeps, Reader};
 use block::{Buf, Extent, Result};
 use core::cell::Cell;
 use lane::Event;
@@ -58,7 +58,10 @@ impl Handle {
             let part = Extent::new(first, count.min(at.end() - first) as u32);
             first = part.end();
             match self.missing(&part).await {
-                Some(missing) => self.read(missing, scratch.part(0, missing.count)).await?,
+                Some(missing) => {
+                    let into = scratch.part(0, missing.count);
+                    self.read_part(missing, &into, Reader::Adviser).await?;
+                }
                 None => self.lane.rest().await,
             }
         }

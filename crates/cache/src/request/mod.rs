@@ -3,6 +3,7 @@
 mod advise;
 pub(crate) mod flush;
 pub(crate) mod read;
+pub(crate) mod readahead;
 pub(crate) mod status;
 pub(crate) mod write;
 pub(crate) mod write_through;
@@ -86,14 +87,18 @@ impl Block for Cache {
                     )
                 });
                 if glance != Glance::Unknown {
-                    shared.bypass.saw(first, glance == Glance::Hit);
+                    shared.bypass.saw(first, glance != Glance::Bypass);
                 }
                 match glance {
-                    Glance::Hit => {
+                    Glance::Hit | Glance::HitAhead => {
+                        if glance == Glance::HitAhead {
+                            self.0.wake_reader();
+                        }
                         self.0.lane.charge(Cost::Hit, blocks);
                         Some(Ok(()))
                     }
                     Glance::Bypass => {
+                        self.0.wake_reader();
                         let answer = self.0.below.try_now(request);
                         self.0.at_once.set(answer.is_some());
                         answer

@@ -3,16 +3,17 @@
 use crate::backing::health::Operation;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
+use crate::planted::{Bug, planted};
 use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Fetch, Look};
-use block::{Buf, Extent, Request, Result};
+use crate::shard::{Fetch, Look, Reader};
+use block::{Buf, Error, Extent, Kind, Request, Result};
 use core::ops::Range;
 use lane::Cost;
 use lane::atomic::Ordering;
 
 /// A range of blocks in slices of at most [`SLICE`].
-fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+pub(super) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = blocks.end;
     let slice = u64::from(SLICE);
     blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
@@ -26,7 +27,7 @@ impl Handle {
         let run = u64::from(self.shared.geometry.run_blocks) * block;
         let most = self.shared.shards.stretch(at.first).min(run - at.first % block);
         if u64::from(at.count) <= most {
-            return self.read_part(at, &into).await;
+            return self.read_part(at, &into, Reader::Client).await;
         }
         let mut done = 0;
         while done < at.count {
@@ -34,13 +35,14 @@ impl Handle {
             let most = self.shared.shards.stretch(first).min(run - first % block);
             let count = most.min(u64::from(at.count - done)) as u32;
             let part = into.part(done, count);
-            self.read_part(Extent::new(first, count), &part).await?;
+            self.read_part(Extent::new(first, count), &part, Reader::Client).await?;
             done += count;
         }
         Ok(())
     }
 
-    async fn read_part(&self, at: Extent, into: &Buf) -> Result {
+    /// Serves a read that lies in one region and is not longer than a run.
+    pub(super) async fn read_part(&self, at: Extent, into: &Buf, reader: Reader) -> Result {
         let (first, blocks) = blocks_of(&at);
         let entry = self.shared.shards.of(first);
         loop {
@@ -48,8 +50,9 @@ impl Handle {
             let seen = entry.changed.seen();
             let keeps = self.shared.bypass.keeps(self.shared.settings.write(), first);
             let look = entry.shard.with(|shard| {
-                shard.look(&self.shared.gauges, &self.shared.settings, keeps, &at, into)
+                shard.look(&self.shared.gauges, &self.shared.settings, keeps, reader, &at, into)
             });
+            self.wake_reader();
             match look {
                 Look::Hit => {
                     self.shared.bypass.saw(first, true);
@@ -59,7 +62,13 @@ impl Handle {
                 Look::Wait if self.shared.backing.stall.is_on() => {
                     return Err(self.shared.backing.stall.error());
                 }
-                Look::Wait => entry.changed.after(seen).await,
+                Look::Wait => {
+                    entry.changed.after(seen).await;
+                    let failed = self.shared.streams.was_failed(first);
+                    if planted(Bug::AnswerReadaheadError) && failed {
+                        return Err(Error::new(Kind::Io, "read: planted"));
+                    }
+                }
                 Look::Fetch(fetch) => {
                     self.shared.bypass.saw(first, false);
                     self.lane.charge(Cost::Miss, 1);

@@ -20,6 +20,17 @@ struct Fill {
     end: u64,
     number: u32,
     keep: bool,
+    /// It is made ahead of a stream.
+    ahead: bool,
+}
+
+/// What a read that joins fetches would wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Joined {
+    /// Other reads.
+    Reads,
+    /// What is fetched ahead, at least in part.
+    Ahead,
 }
 
 /// The fills of a shard.
@@ -52,6 +63,16 @@ impl Fills {
         self.free.is_empty()
     }
 
+    /// How many can begin.
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many there can be.
+    pub(crate) fn most(&self) -> usize {
+        self.places.len()
+    }
+
     fn fill(&self, id: FillId) -> &Fill {
         &self.active[self.places[id.0 as usize] as usize]
     }
@@ -64,13 +85,22 @@ impl Fills {
 
     /// Begins a fill, unmarked.
     pub(crate) fn begin(&mut self, first: u64, blocks: u32, keep: bool) -> FillId {
+        self.begin_as(first, blocks, keep, false)
+    }
+
+    /// The same for what is fetched ahead of a stream, and is kept.
+    pub(crate) fn begin_ahead(&mut self, first: u64, blocks: u32) -> FillId {
+        self.begin_as(first, blocks, true, true)
+    }
+
+    fn begin_as(&mut self, first: u64, blocks: u32, keep: bool, ahead: bool) -> FillId {
         assert!(blocks > 0 && blocks <= self.blocks_max);
         let number = self.free.pop().expect("asked is_full before");
         let from = (number * self.blocks_max) as usize;
         self.marks[from..from + blocks as usize].fill(0);
         self.suspects[from..from + blocks as usize].fill(0);
         self.places[number as usize] = self.active.len() as u32;
-        self.active.push(Fill { first, end: first + u64::from(blocks), number, keep });
+        self.active.push(Fill { first, end: first + u64::from(blocks), number, keep, ahead });
         FillId(number)
     }
 
@@ -133,17 +163,30 @@ impl Fills {
         }
     }
 
-    /// Whether a fill that will be kept brings all of these blocks, untouched so far.
+    /// Whether fills bring this block, kept or not.
+    pub(crate) fn has(&self, block: u64) -> bool {
+        self.active.iter().any(|fill| fill.first <= block && block < fill.end)
+    }
+
+    /// Which fills bring all of these blocks, untouched so far, and will be kept; None: none do.
     #[inline]
-    pub(crate) fn covers(&self, first: u64, blocks: u32) -> bool {
-        let end = first + u64::from(blocks);
-        self.active.iter().any(|fill| {
-            // Not `&&`: which half fails is a coin toss, that both hold is rare.
-            let is_it = (first >= fill.first) & (end <= fill.end) & fill.keep;
-            is_it && {
-                let from = self.mark_at(fill, first);
-                self.marks[from..from + blocks as usize].iter().all(|&mark| mark == 0)
+    pub(crate) fn covers(&self, first: u64, blocks: u32) -> Option<Joined> {
+        let (mut next, end) = (first, first + u64::from(blocks));
+        let mut joined = Joined::Reads;
+        while next < end {
+            // Not `&&`: which part fails is a coin toss, that all hold is rare.
+            let is_it = |fill: &&Fill| (fill.first <= next) & (next < fill.end) & fill.keep;
+            let fill = self.active.iter().find(is_it)?;
+            let covered = (fill.end.min(end) - next) as usize;
+            let from = self.mark_at(fill, next);
+            if self.marks[from..from + covered].iter().any(|&mark| mark != 0) {
+                return None;
             }
-        })
+            if fill.ahead {
+                joined = Joined::Ahead;
+            }
+            next += covered as u64;
+        }
+        Some(joined)
     }
 }

@@ -19,7 +19,9 @@
 mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
+mod passing;
 mod read;
+mod readahead;
 mod rebuild;
 pub(crate) mod shards;
 mod status;
@@ -32,7 +34,7 @@ mod writeback;
 pub(crate) mod zero_ranges;
 mod zero_writeback;
 
-use crate::arena::{Arena, Header, State};
+use crate::arena::{Arena, Clean, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{self, CHAIN_MAX};
 use crate::geometry::Geometry;
@@ -42,14 +44,17 @@ use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
 use crate::slots::index::{Hints, Index};
 use crate::stats::counters::{Counters, Saving};
+use crate::streams::Streams;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use early_writeback::Early;
 use lane::atomic::Ordering;
 use policy::{Admission, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
+use readahead::Ahead;
 
-pub(crate) use read::{Fetch, Glance, Keeps, Look};
+pub(crate) use read::{Fetch, Glance, Keeps, Look, Reader};
+pub(crate) use readahead::Begin;
 pub(crate) use status::Known;
 pub(crate) use write::{Admit, Change, Reason, Source};
 pub(crate) use write_through::WriteThroughEnd;
@@ -79,6 +84,7 @@ pub(crate) struct Shard {
     closing: List,
     written: List,
     early: Early,
+    ahead: Ahead,
     /// Slots that are dirty in any way.
     dirty: u32,
     zeroes: Zeroes,
@@ -87,6 +93,7 @@ pub(crate) struct Shard {
     admission: Admission,
     sampling: Arc<Sampling>,
     samplers: Samplers,
+    streams: Arc<Streams>,
     /// What was counted when a sampler was told last.
     told: Counted,
     /// Written blocks that a pass has failed over since: see [`Shard::write_through_done`].
@@ -102,6 +109,7 @@ impl Shard {
     pub(crate) fn new(
         kind: Kind,
         sampling: Arc<Sampling>,
+        streams: Arc<Streams>,
         arena: Arena,
         number: u32,
         geometry: &Geometry,
@@ -124,6 +132,7 @@ impl Shard {
             closing: List::EMPTY,
             written: List::EMPTY,
             early: Early::NONE,
+            ahead: Ahead::new(slots),
             dirty: 0,
             zeroes: Zeroes::new(number, geometry),
             fills: Fills::new(geometry.fills, geometry.run_blocks),
@@ -131,6 +140,7 @@ impl Shard {
             admission: Admission::default(),
             samplers: sampling.samplers(),
             sampling,
+            streams,
             told: Counted::default(),
             doubtful: Vec::new(),
             plan: Vec::with_capacity(writeback::PLAN),
@@ -225,6 +235,9 @@ impl Shard {
                 let Counters { block_accesses: accesses, block_misses: misses, .. } = self.counters;
                 let now = Counted { accesses, misses };
                 self.sampling.access(hash, access, &mut self.told, now);
+                if access == Access::Read {
+                    self.streams.asked(hash);
+                }
             }
         }
     }
@@ -238,7 +251,7 @@ impl Shard {
 
     /// Slots that can be had: free, or clean.
     fn available(&self) -> u32 {
-        self.free.length + self.policy.clean()
+        self.free.length + self.policy.clean() + self.ahead.slots()
     }
 
     /// A slot for a block, in no list and holding nothing; evicts if it must.
@@ -247,6 +260,14 @@ impl Shard {
         if let Some(slot) = self.links.pop_front(&mut self.free) {
             return Some(slot);
         }
+        self.take_passed_or_stale()
+            .or_else(|| self.take_victim(block))
+            .or_else(|| self.take_passed(0))
+            .or_else(|| self.take_unread())
+    }
+
+    /// The slot that the policy gives up, in no list and holding nothing.
+    fn take_victim(&mut self, block: u64) -> Option<u32> {
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
         let slot = self.policy.victim(&mut self.links, Hash::of(block), hash_of)?;
@@ -255,6 +276,7 @@ impl Shard {
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
         self.counters.evictions += 1;
+        self.ahead.evicted();
         Some(slot)
     }
 
@@ -273,6 +295,7 @@ impl Shard {
     /// Takes a slot out of the list that its header says it is in. A dirty one stops to count.
     fn unlink(&mut self, gauges: &Gauges, slot: u32, header: &Header) {
         let list = match header.state {
+            State::Clean if header.is_ahead() => return self.unlink_ahead(slot, header),
             State::Clean => {
                 return self.policy.forget(&mut self.links, slot, Held::Clean);
             }
@@ -316,9 +339,7 @@ impl Shard {
 
     /// Publishes a clean slot that holds these sectors of a block that no other slot holds.
     fn publish_clean(&mut self, slot: u32, block: u64, mask: u8, cause: Cause) {
-        let header =
-            Header { block, mask, epoch: 0, sequence: 0, state: State::Clean, shadowed: false };
-        self.arena.publish(self.base + slot, &header);
+        self.arena.publish(self.base + slot, &Header::of_clean(block, mask, Clean::Kept, 0));
         let hash = Hash::of(block);
         self.index.insert(hash, slot);
         self.policy.admit(&mut self.links, slot, hash, cause);
@@ -387,9 +408,13 @@ impl Shard {
             header.state == State::Written && (self.is_open(header) || is_first())
         });
         for clean in self.policy.lists() {
-            walk(clean, &|header| header.state == State::Clean && !header.shadowed);
+            let is_it = |header: &Header| header.state == State::Clean && !header.shadowed;
+            walk(clean, &|header| is_it(header) && !header.is_ahead());
         }
-        let idle = self.free.length + self.policy.clean();
+        for (list, held) in self.ahead.lists() {
+            walk(list, &|header| header.is_ahead() && held.contains(&header.clean()));
+        }
+        let idle = self.available();
         let writing = self.slots - idle - self.listed();
         let dirty = self.listed() + writing;
         assert_eq!(dirty, self.dirty, "dirty slots are counted wrongly");

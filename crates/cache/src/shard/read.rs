@@ -7,7 +7,8 @@ use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::sampling::Access;
 use crate::settings::Live;
-use crate::shard::fetches::FillId;
+use crate::shard::fetches::{FillId, Joined};
+use crate::streams::Heard;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
 use lane::atomic::Ordering;
@@ -27,10 +28,21 @@ pub(crate) enum Keeps {
 pub(crate) enum Glance {
     /// All of it was copied.
     Hit,
+    /// The same, and some of it for the first time since it was fetched ahead.
+    HitAhead,
     /// Nothing of it is held or would be kept: the backing alone answers.
     Bypass,
     /// It needs a closer look.
     Unknown,
+}
+
+/// What wants a read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A client: it may be a part of a stream.
+    Client,
+    /// What follows advice: that has said by itself what will be read.
+    Adviser,
 }
 
 /// What a read has to do.
@@ -89,27 +101,71 @@ impl Shard {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
                 Copied::Nothing if done == 0 && at_once && blocks == 1 => {
-                    return self.decline(gauges, settings, keeps, block);
+                    return self.decline(gauges, settings, keeps, at, block);
                 }
-                _ => return Glance::Unknown,
+                _ => {
+                    self.settle_found();
+                    return Glance::Unknown;
+                }
             }
         }
         self.admission.saw(true);
+        self.count_hit(at)
+    }
+
+    /// All of a read was held. Whether it has found what was fetched ahead of it.
+    #[inline]
+    fn count_hit(&mut self, at: &Extent) -> Glance {
+        let (first, blocks) = blocks_of(at);
         self.counters.read_hits += 1;
         self.counters.blocks_hit += u64::from(blocks);
+        if self.ahead.has_found() {
+            self.hear_found(at);
+            return Glance::HitAhead;
+        }
         self.accessed(first, blocks, 0, Access::Read);
         Glance::Hit
     }
 
+    /// The streams hear of a read that has found what was fetched ahead of it.
+    #[cold]
+    fn hear_found(&mut self, at: &Extent) {
+        let (first, blocks) = blocks_of(at);
+        let found = self.ahead.take_found();
+        let heard = match found.blocks {
+            0 => Heard::default(),
+            _ => self.streams.read(at, found.blocks, false),
+        };
+        // Streams that are not kept are no business of policies either.
+        match found.passing {
+            false => self.accessed(first, blocks, found.kept, Access::Read),
+            true => self.goes_past(found.blocks),
+        }
+        self.note_long(at, heard, found.passing);
+    }
+
     /// A miss of one block that nothing is held of: whether it goes past without being kept.
-    fn decline(&mut self, gauges: &Gauges, settings: &Live, keeps: Keeps, block: u64) -> Glance {
+    fn decline(
+        &mut self,
+        gauges: &Gauges,
+        settings: &Live,
+        keeps: Keeps,
+        at: &Extent,
+        block: u64,
+    ) -> Glance {
         let pays = || self.admission.pays(&self.prospect(gauges, settings));
         if keeps == Keeps::Yes && (pays() || self.admission.opens()) {
             return Glance::Unknown;
         }
         // It is announced all the same: a policy may learn from it.
-        let _ = self.policy.miss(Hash::of(block));
-        self.accessed(block, 1, 1, Access::Read);
+        let heard = self.streams.read(at, 0, true);
+        if heard.passes {
+            self.goes_past(1);
+        } else {
+            let _ = self.policy.miss(Hash::of(block));
+            self.accessed(block, 1, 1, Access::Read);
+        }
+        self.note_long(at, heard, heard.passes);
         self.admission.saw(false);
         self.counters.read_misses += 1;
         self.counters.bypass_not_admitted += u64::from(keeps == Keeps::Yes);
@@ -133,8 +189,11 @@ impl Shard {
         let wanted = bits(sector, sectors);
         match self.current_soon(block) {
             Some((slot, header)) if wanted & !header.mask == 0 => {
-                self.used(slot, &header);
                 self.arena.get(self.base + slot, sector, into, skip, sectors);
+                match header.is_ahead() {
+                    false => self.used(slot, &header),
+                    true => self.found_ahead(slot, &header),
+                }
                 Copied::All
             }
             Some(_) => Copied::Partly,
@@ -150,6 +209,7 @@ impl Shard {
     #[inline]
     pub(super) fn used(&mut self, slot: u32, header: &Header) {
         let clean = header.state == State::Clean;
+        debug_assert!(!header.is_ahead());
         let held = if clean { Held::Clean } else { Held::Dirty };
         self.policy.hit(&mut self.links, slot, || Hash::of(header.block), held);
     }
@@ -170,6 +230,7 @@ impl Shard {
         gauges: &Gauges,
         settings: &Live,
         keeps: Keeps,
+        reader: Reader,
         at: &Extent,
         into: &Buf,
     ) -> Look {
@@ -187,33 +248,45 @@ impl Shard {
         }
         self.admission.saw(missing.is_none());
         let Some((from, to)) = missing else {
-            self.counters.read_hits += 1;
-            self.counters.blocks_hit += u64::from(blocks);
-            self.accessed(first, blocks, 0, Access::Read);
+            self.count_hit(at);
             return Look::Hit;
         };
         let span = (to - from + 1) as u32;
-        if self.fills.covers(from, span) {
-            self.counters.read_joins += 1;
+        if let Some(joined) = self.fills.covers(from, span) {
+            self.join(at, joined);
             return Look::Wait;
         }
         let pays = self.admission.pays(&self.prospect(gauges, settings)) || self.admission.opens();
-        // Large reads are copies and scans: keeping them costs what they take from everything else.
-        let large = blocks > settings.absorb_blocks_max();
-        let keep = keeps == Keeps::Yes && pays && !large && !self.write_through.meet(from, span);
         // Also what will not be kept is noted while it is under way: a change that is absorbed
         // meanwhile must mark it, or it could show a later change before this one was seen.
         if self.fills.is_full() {
+            self.settle_found();
             return Look::Wait;
         }
-        let wanted = self.policy_wants(from..=to);
-        self.accessed(first, blocks, missed, Access::Read);
+        let found = self.ahead.take_found();
+        let heard = match reader {
+            Reader::Client => self.streams.read(at, found.blocks, true),
+            Reader::Adviser => {
+                self.streams.found(found.blocks);
+                Heard::default()
+            }
+        };
+        self.counters.readahead_late += u64::from(heard.was_asked);
+        // Streams that are not kept are no business of policies either. What is free is no other's place.
+        let passes = heard.passes && self.free.length == 0;
+        let wanted = !passes && self.policy_wants(from..=to);
+        match passes {
+            false => self.accessed(first, blocks, missed + found.kept, Access::Read),
+            true => self.goes_past(missed + found.blocks),
+        }
+        self.note_long(at, heard, passes);
         self.counters.read_misses += 1;
-        self.counters.bypass_large += u64::from(large);
         let aside = keeps == Keeps::Bypass;
-        self.counters.bypass_not_admitted += u64::from(!(large || aside || pays && wanted));
-        self.counters.bypass_guard += u64::from(aside && !large);
-        let fetch = self.begin_fetch(at, from, to, keep && wanted);
+        self.counters.bypass_guard += u64::from(aside);
+        self.counters.bypass_sequential += u64::from(passes && !aside);
+        self.counters.bypass_not_admitted += u64::from(!(passes || aside || pays && wanted));
+        let keep = keeps == Keeps::Yes && pays && wanted && !self.write_through.meet(from, span);
+        let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {
                 let held = self.kept_from_fetch(block);
@@ -221,6 +294,24 @@ impl Shard {
             }
         }
         Look::Fetch(fetch)
+    }
+
+    /// A read waits for fetches of others.
+    fn join(&mut self, at: &Extent, joined: Joined) {
+        self.counters.read_joins += 1;
+        self.settle_found();
+        if joined == Joined::Ahead {
+            self.counters.readahead_late += 1;
+            self.streams.waits(at);
+        }
+    }
+
+    /// A read that will look again has found blocks that were fetched ahead of it.
+    fn settle_found(&mut self) {
+        if self.ahead.has_found() {
+            let found = self.ahead.take_found();
+            self.streams.found(found.blocks);
+        }
     }
 
     /// Which sectors of a block memory answers, whatever a fetch of it brings that begins now. Of a clean copy beside a

@@ -97,7 +97,10 @@ impl Shard {
             let header = self.header(slot);
             if header.state == State::Dirty && !header.shadowed {
                 self.unlink(gauges, slot, &header);
-                self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
+                self.arena.publish(
+                    self.base + slot,
+                    &Header { state: State::Clean, sequence: 0, ..header },
+                );
                 let hash = Hash::of(header.block);
                 self.policy.admit(&mut self.links, slot, hash, Cause::Writeback);
             }

@@ -6,6 +6,7 @@ use crate::geometry::Geometry;
 use crate::sampling::Sampling;
 use crate::shard::{Nearer, Shard};
 use crate::spread::Spread;
+use crate::streams::Streams;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ops::{Deref, DerefMut};
@@ -53,11 +54,14 @@ impl Shards {
     pub(crate) fn new(
         kind: Kind,
         sampling: &Arc<Sampling>,
+        streams: &Arc<Streams>,
         arena: &Arena,
         geometry: &Geometry,
     ) -> Shards {
         assert!(geometry.slice_blocks > 0);
-        let shard = |number| Shard::new(kind, sampling.clone(), arena.clone(), number, geometry);
+        let shard = |number| {
+            Shard::new(kind, sampling.clone(), streams.clone(), arena.clone(), number, geometry)
+        };
         let entries = (0..geometry.shards).map(shard).map(|shard| ShardEntry {
             nearer: shard.hints(),
             shard: Lock::new(shard),

@@ -330,8 +330,9 @@ impl Shard {
             .is_ok();
         match change.source {
             Source::Data(_) => {
+                let passes = self.passes_write(&change.at);
                 for block in first..first + u64::from(blocks) {
-                    self.absorb_block(gauges, change, block, sequence);
+                    self.absorb_block(gauges, change, block, sequence, passes);
                 }
                 self.counters.blocks_absorbed += u64::from(blocks);
             }
@@ -357,7 +358,16 @@ impl Shard {
 
     /// Puts what a change brings of one block into a fresh slot, together with what is held of the
     /// rest, and publishes it as the current version.
-    fn absorb_block(&mut self, gauges: &Gauges, change: &Change, block: u64, sequence: u64) {
+    ///
+    /// `passes`: it belongs to a stream that is too long to be kept.
+    fn absorb_block(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        block: u64,
+        sequence: u64,
+        passes: bool,
+    ) {
         let (sector, sectors, skip) = share(&change.at, block);
         let mask = bits(sector, sectors);
         self.fills.touch(block, mask);
@@ -368,9 +378,14 @@ impl Shard {
             return self.bring(old, change.source, sector, skip, sectors);
         }
         let is_held = self.presence(block) != 0;
-        self.accessed(block, 1, u32::from(!is_held), Access::Write);
+        // What was held keeps its place, however long the stream is.
+        let passes = passes && !self.is_kept(block);
+        if !passes {
+            self.accessed(block, 1, u32::from(!is_held), Access::Write);
+        }
         // Taking a slot may evict a clean copy of this very block: look for it afterwards.
         let slot = self.take_slot(block).expect("room was asked for");
+        self.ahead.set_passing(slot, passes);
         if planted(Bug::PublishBeforeFill) {
             let epoch = self.epoch as u16;
             let state = State::Dirty;
@@ -427,9 +442,14 @@ impl Shard {
         if !planted(Bug::RetireFirst) {
             self.arena.publish(self.base + slot, &header);
         }
-        if let Some((old, old_header)) = &old {
+        if let Some((old, old_header)) = &old
+            && !old_header.is_ahead()
+        {
             self.used(*old, old_header);
             self.policy.succeed(&mut self.links, *old, slot, Held::Dirty);
+        } else {
+            // It is kept anyway; a policy may learn from it.
+            let _ = self.policy.miss(Hash::of(header.block));
         }
         match old {
             Some((old, old_header)) if self.is_replaceable(&old_header) => {
@@ -484,7 +504,7 @@ impl Shard {
             if share(&change.at, block).1 == BLOCK_SECTORS {
                 self.zero_block(gauges, block);
             } else if !(discard && planted(Bug::KeepDiscardedEdges)) {
-                self.absorb_block(gauges, change, block, sequence);
+                self.absorb_block(gauges, change, block, sequence, false);
             }
         }
         if !early {

@@ -62,11 +62,14 @@ impl Shard {
     ) -> bool {
         let before = gauges.remaining.load(Ordering::SeqCst);
         let (first, blocks) = blocks_of(&change.at);
+        let passes = end.keep && self.passes_write(&change.at);
         for block in first..first + u64::from(blocks) {
             let (sector, sectors, _) = share(&change.at, block);
             self.fills.suspect(block, bits(sector, sectors));
             if end.good {
-                self.overtake(gauges, change, block, end.keep);
+                // What was held keeps its place, however long the stream is.
+                let keep = end.keep && (!passes || self.is_kept(block));
+                self.overtake(gauges, change, block, keep);
             } else {
                 self.doubt(gauges, block);
             }
@@ -112,7 +115,7 @@ impl Shard {
         if let Source::Data(from) = change.source
             && keep
         {
-            self.keep_copy(block, from, sector, skip, sectors);
+            self.keep_copy(gauges, block, from, sector, skip, sectors);
         } else if let Some((slot, header)) = self.current(block) {
             self.retire(gauges, slot, &header);
         }
@@ -125,19 +128,36 @@ impl Shard {
     }
 
     /// Keeps sectors of a block that have gone past, beside what is held of the rest.
-    fn keep_copy(&mut self, block: u64, from: &Buf, sector: u32, skip: u32, sectors: u32) {
+    fn keep_copy(
+        &mut self,
+        gauges: &Gauges,
+        block: u64,
+        from: &Buf,
+        sector: u32,
+        skip: u32,
+        sectors: u32,
+    ) {
         let is_held = self.current(block).is_some();
         self.accessed(block, 1, u32::from(!is_held), Access::Write);
-        let Some(slot) = self.take_slot(block) else { return };
+        let Some(slot) = self.take_slot(block) else {
+            // A copy from before would be stale; it is clean, so that its own slot could have been had.
+            return assert!(self.current(block).is_none(), "a stale copy stays");
+        };
         let mask = if planted(Bug::WidenPassed) { 0xff } else { bits(sector, sectors) };
         self.arena.put(self.base + slot, sector, from, skip, sectors);
         // Taking the slot may have evicted what was held.
         let Some((old, header)) = self.current(block) else {
+            // It is kept anyway; a policy may learn from it.
+            let _ = self.policy.miss(Hash::of(block));
             return self.publish_clean(slot, block, mask, Cause::WriteThrough);
         };
         stretches(header.mask & !mask, |first, length| {
             self.arena.carry(self.base + old, self.base + slot, first, length);
         });
+        if header.is_ahead() {
+            self.retire(gauges, old, &header);
+            return self.publish_clean(slot, block, header.mask | mask, Cause::WriteThrough);
+        }
         self.used(old, &header);
         self.policy.succeed(&mut self.links, old, slot, Held::Clean);
         let hash = Hash::of(block);

@@ -349,8 +349,11 @@ impl Shard {
         if header.shadowed || self.doubtful.contains(&header.block) {
             self.unindex(Hash::of(header.block), slot);
             self.give_slot(slot);
+        } else if self.ahead.is_passing(slot) && self.free.length == 0 {
+            self.pass_written(slot, &header);
         } else {
-            self.arena.publish(self.base + slot, &Header { state: State::Clean, ..header });
+            self.arena
+                .publish(self.base + slot, &Header { state: State::Clean, sequence: 0, ..header });
             let hash = Hash::of(header.block);
             self.policy.admit(&mut self.links, slot, hash, Cause::Writeback);
         }

@@ -74,12 +74,20 @@ counters! {
     count fills_marked: "blocks",
     /// Misses not kept because keeping would have cost more than it brings.
     count bypass_not_admitted: "requests",
-    /// Misses not kept because the request was large.
-    count bypass_large: "requests",
+    /// Misses not kept because they belong to a long stream of reads, and the cache is full.
+    count bypass_sequential: "requests",
     /// Blocks of misses not kept because no slot could be had.
     count bypass_no_slot: "blocks",
     /// Misses not kept because the cache steps aside: see `bypasses`.
     count bypass_guard: "requests",
+    /// Blocks asked for ahead of streams of reads.
+    count readahead_issued: "blocks",
+    /// Blocks that were fetched ahead and read.
+    count readahead_used: "blocks",
+    /// Reads that waited for what was being fetched ahead of them, or came before it was asked for.
+    count readahead_late: "requests",
+    /// Blocks that were fetched ahead and given up, or changed, before they were read.
+    count readahead_wasted: "blocks",
     /// Time saved by reads answered from memory: each counts as the backing's measured read latency
     /// at that time, less what a hit takes as sampled (nothing until it was). A read that waited for
     /// another one's fetch saved nothing.

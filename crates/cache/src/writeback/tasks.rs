@@ -1,14 +1,14 @@
-//! The fixed tasks of a volume: on each lane its workers and a relay, on one of them the flusher and the watchdog.
+//! The fixed tasks of a volume: on each lane its workers, what reads ahead, and a relay, on one of them the flusher and the watchdog.
 
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Tasks of a lane beside its workers: the relay, and on one lane the flusher and the watchdog.
+/// Tasks of a lane beside those: the relay, and on one lane the flusher and the watchdog.
 const BESIDE: u32 = 3;
 
-/// The most tasks of a lane that has so many workers.
-pub(crate) fn tasks_a_lane(workers: u32) -> usize {
-    (workers + BESIDE) as usize
+/// The most tasks of a lane that has so many workers and readers.
+pub(crate) fn tasks_a_lane(workers: u32, readers: u32) -> usize {
+    (workers + readers + BESIDE) as usize
 }
 
 /// Which tasks there are, and whether they are to end.

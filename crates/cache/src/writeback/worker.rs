@@ -7,6 +7,7 @@ use crate::backing::retry::Pauses;
 use crate::backing::watchdog;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use crate::request::readahead::read_ahead;
 use crate::request::{Cache, Handle};
 use crate::shard::{Load, Next, Run, Shard, ZeroRun};
 use crate::shared::Shared;
@@ -42,6 +43,11 @@ fn start(cache: &Cache) {
         let cache = cache.clone();
         lane.spawn(async move { carry(&cache.0, member as usize).await })
             .expect("a lane has room for its workers");
+    }
+    for _ in 0..handle.shared.settings.readers {
+        let cache = cache.clone();
+        lane.spawn(async move { read_ahead(&cache.0).await })
+            .expect("a lane has room for what reads ahead");
     }
     if is_first {
         if handle.shared.settings.stall_time_ns() > 0 {

@@ -1,11 +1,12 @@
 //! A shard under each policy, against the simulation of that policy.
 
-use super::super::{Admit, Change, Keeps, Look, Shard, Source};
+use super::super::{Admit, Change, Keeps, Look, Reader, Shard, Source};
 use crate::arena::Arena;
 use crate::geometry::Geometry;
 use crate::sampling::Sampling;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::streams::Streams;
 use alloc::sync::Arc;
 use block::{Block, Buf, Durability, Extent, Memory, Ram, WriteMode};
 use lane::Random;
@@ -43,13 +44,14 @@ fn memory() -> Arc<Memory> {
 
 fn shard(kind: Kind) -> Shard {
     let sampling = Arc::new(Sampling::new(kind, GEOMETRY.slots));
-    Shard::new(kind, sampling, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY)
+    let streams = Arc::new(Streams::new(1 << 30, &GEOMETRY, u32::MAX));
+    Shard::new(kind, sampling, streams, Arena::over(memory(), &GEOMETRY, GRAIN), 0, &GEOMETRY)
 }
 
 /// Reads a block as a request does, with a backing that answers at once. Returns whether it was held.
 fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
-    match shard.look(gauges, &shared.settings, Keeps::Yes, &at, into) {
+    match shard.look(gauges, &shared.settings, Keeps::Yes, Reader::Client, &at, into) {
         Look::Hit => true,
         Look::Wait => panic!("nothing else is under way"),
         Look::Fetch(fetch) => {
@@ -59,6 +61,14 @@ fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
             false
         }
     }
+}
+
+/// Writes a block, which is dirty then.
+fn write(shard: &mut Shard, shared: &Shared, block: u64, from: &Buf) {
+    let (at, source) = (Extent::new(block * 8, 8), Source::Data(from));
+    let change = Change { at, source, fua: false, barred: None, now_ns: 0, lined_up: false };
+    let admit = shard.admit(&shared.gauges, &settings(), &change);
+    assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
 }
 
 #[test]
@@ -85,12 +95,7 @@ fn a_policy_hears_of_reads_of_dirty_blocks() {
     let shared = Shared::new(ram.limits(), GEOMETRY, settings(), 7, memory()).expect("fresh");
     let mut shard = shard(Kind::Sieve);
     let bytes = Buf::new(8, GRAIN);
-    for block in 0..2 {
-        let (at, source) = (Extent::new(block * 8, 8), Source::Data(&bytes));
-        let change = Change { at, source, fua: false, barred: None, now_ns: 0, lined_up: false };
-        let admit = shard.admit(&shared.gauges, &settings(), &change);
-        assert!(matches!(admit, Admit::Absorbed { .. }), "{admit:?}");
-    }
+    (0..2).for_each(|block| write(&mut shard, &shared, block, &bytes));
     assert!(read(&mut shard, &shared, 0, &bytes), "it is dirty");
     shard.forget_all(&shared.gauges);
     for block in 2..17 {
@@ -98,5 +103,23 @@ fn a_policy_hears_of_reads_of_dirty_blocks() {
     }
     assert!(read(&mut shard, &shared, 0, &bytes), "it was read, though it was dirty then");
     assert!(!read(&mut shard, &shared, 1, &bytes), "it was not, and went first");
+    shard.check(&shared.gauges);
+}
+
+#[test]
+fn a_policy_hears_of_writes_of_blocks_that_are_not_held() {
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let shared = Shared::new(ram.limits(), GEOMETRY, settings(), 7, memory()).expect("fresh");
+    let mut shard = shard(Kind::WTinyLfu);
+    let bytes = Buf::new(8, GRAIN);
+    for block in 0..16 {
+        assert!(!read(&mut shard, &shared, block, &bytes));
+    }
+    write(&mut shard, &shared, 40, &bytes);
+    assert!(read(&mut shard, &shared, 40, &bytes), "it is dirty");
+    shard.forget_all(&shared.gauges);
+    // It is the window's only block, and has been asked for twice; those of the main part once.
+    assert!(!read(&mut shard, &shared, 41, &bytes));
+    assert!(read(&mut shard, &shared, 40, &bytes), "the write counts as well");
     shard.check(&shared.gauges);
 }

@@ -1,0 +1,171 @@
+//! Fetching ahead of streams: fixed tasks of every lane that pull pieces, and have nothing to do with any request.
+//!
+//! What they fetch is noted in the shard as any fetch is: changes mark it, reads may join it. It is no part of the
+//! measured latency of reads, and nothing holds writeback back for it. Its errors are not told: a read that has joined
+//! looks again, and asks the backing for itself.
+
+use crate::BLOCK_SECTORS;
+use crate::backing::in_flight::RequestKind;
+use crate::blocks::blocks_of;
+use crate::planted::{Bug, planted};
+use crate::request::Handle;
+use crate::request::read::slices;
+use crate::request::write::cut;
+use crate::shard::shards::ShardEntry;
+use crate::shard::{Begin, Fetch, Keeps};
+use crate::streams::Piece;
+use block::{Buf, Extent, Request, Result};
+use lane::Cost;
+use lane::atomic::Ordering;
+use policy::is_slow;
+
+impl Handle {
+    /// Lets a task look for a piece, if there may be one. It wakes the next one.
+    #[inline]
+    pub(crate) fn wake_reader(&self) {
+        if self.shared.streams.has_wants() && self.may_read_ahead() {
+            self.shared.streams.wake(self.reads());
+        }
+    }
+
+    /// Reads of clients that the backing has not answered.
+    fn reads(&self) -> u32 {
+        self.shared.backing.in_flight.waiting(RequestKind::Read)
+    }
+
+    /// Whether anything is to be fetched ahead at the moment. Not over a backing that answers as fast as memory: there
+    /// a copy costs more than it saves.
+    fn may_read_ahead(&self) -> bool {
+        let shared = &self.shared;
+        let read_ns = shared.gauges.backing_read_ns.load(Ordering::Relaxed);
+        shared.settings.readahead()
+            && is_slow(read_ns, shared.settings.fill_cost_ns)
+            && !shared.backing.stall.is_on()
+            && !shared.backing.health.has_failed()
+    }
+
+    /// The next piece, if there is one and it may be fetched now.
+    fn next_piece(&self) -> Option<Piece> {
+        let streams = &self.shared.streams;
+        let may = streams.has_wants() && self.may_read_ahead();
+        if may { streams.next(self.lane.now(), self.reads()) } else { None }
+    }
+
+    /// Fetches a piece, region by region, and in each what is missing together. Whether there was anything to fetch.
+    async fn fetch_piece(&self, piece: &Piece, buffer: &mut Option<Buf>) -> bool {
+        let shared = &self.shared;
+        let most = shared.geometry.run_blocks;
+        let (mut first, end) = (piece.at.first, piece.at.end());
+        let (mut came, mut asked) = (false, false);
+        while first < end {
+            let count = shared.shards.stretch(first).min(cut(first, most.into())).min(end - first);
+            let part = Extent::new(first, count as u32);
+            let entry = shared.shards.of(blocks_of(&part).0);
+            self.lane.turn().await;
+            let fetch = match self.begin_readahead(entry, &part) {
+                Begin::Fetch(fetch) => fetch,
+                Begin::Nothing => {
+                    first = part.end();
+                    continue;
+                }
+                Begin::Full => {
+                    shared.streams.refused(&part);
+                    break;
+                }
+            };
+            asked = true;
+            let into = buffer
+                .get_or_insert_with(|| Buf::new(most * BLOCK_SECTORS, shared.limits.grain))
+                .part(0, fetch.at.count);
+            let result = self.read_ahead_below(fetch.at, into.clone()).await;
+            self.end_readahead(entry, &fetch, result.is_ok().then_some(&into), piece.passing).await;
+            came = fetch.at == piece.at && result.is_ok();
+            first = if result.is_ok() { fetch.at.end() } else { end };
+        }
+        match came {
+            true => shared.streams.end(piece, self.lane.now(), self.reads() == 0),
+            // What was not asked for as a whole tells nothing.
+            false => shared.streams.skip(),
+        }
+        asked
+    }
+
+    fn begin_readahead(&self, entry: &ShardEntry, part: &Extent) -> Begin {
+        let shared = &self.shared;
+        let keeps = shared.bypass.keeps(shared.settings.write(), blocks_of(part).0);
+        if keeps != Keeps::Yes || !self.may_read_ahead() {
+            return Begin::Nothing;
+        }
+        entry.shard.with(|shard| shard.begin_readahead(part))
+    }
+
+    async fn read_ahead_below(&self, at: Extent, into: Buf) -> Result {
+        let request = Request::Read { at, into };
+        self.lane.turn().await;
+        if let Some(result) = self.below.try_now(&request) {
+            // It may answer a whole window so.
+            self.lane.rest().await;
+            return result;
+        }
+        let in_flight = &self.shared.backing.in_flight;
+        let sent = in_flight.sent(RequestKind::Readahead);
+        let result = self.below.run(request).await;
+        in_flight.answered(sent);
+        result
+    }
+
+    /// A fetch has come, or (None) has failed.
+    async fn end_readahead(
+        &self,
+        entry: &ShardEntry,
+        fetch: &Fetch,
+        from: Option<&Buf>,
+        passing: bool,
+    ) {
+        let gauges = &self.shared.gauges;
+        let (first, blocks) = blocks_of(&fetch.at);
+        let all = first..first + u64::from(blocks);
+        if let Some(from) = from {
+            for slice in slices(all) {
+                self.lane.turn().await;
+                entry.shard.with(|shard| {
+                    shard.keep_readahead(gauges, fetch, from, slice.clone(), passing);
+                    if slice.end == first + u64::from(blocks) {
+                        shard.end_readahead(gauges, fetch);
+                    }
+                });
+            }
+            self.lane.charge(Cost::Fill, blocks);
+        } else {
+            self.shared.streams.not_unread(blocks);
+            self.lane.turn().await;
+            if planted(Bug::AnswerReadaheadError) {
+                self.shared.streams.plant_failed(first);
+            }
+            entry.shard.with(|shard| shard.end_readahead(gauges, fetch));
+        }
+        entry.changed.notify();
+    }
+}
+
+/// A task: fetches one piece after the other.
+pub(crate) async fn read_ahead(handle: &Handle) {
+    let streams = &handle.shared.streams;
+    let mut buffer = None;
+    loop {
+        let seen = streams.work.seen();
+        if handle.shared.tasks.are_stopping() {
+            return;
+        }
+        match handle.next_piece() {
+            Some(piece) => {
+                handle.wake_reader();
+                if !handle.fetch_piece(&piece, &mut buffer).await {
+                    // Nor may there be anything of the next one.
+                    handle.lane.rest().await;
+                }
+            }
+            None => streams.work.after(seen).await,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Long streams, which are not kept: what they read or write is the first to be given up, and is noted, in case it comes
+//! again (`streams/reuse.rs`).
+
+use super::Shard;
+use crate::arena::{Clean, Header};
+use crate::blocks::blocks_of;
+use crate::streams::Heard;
+use block::Extent;
+use policy::{Hash, Held};
+
+impl Shard {
+    /// A stream that is not kept has read so many blocks. It evicts nothing, so it is here that what is too old ceases to
+    /// count as unread: else nothing would be fetched ahead any more once so much is unread as may be.
+    pub(super) fn goes_past(&mut self, blocks: u32) {
+        self.ahead.clock += u64::from(blocks);
+        for _ in 0..blocks {
+            if !self.has_unread_older_than(self.slots.into()) {
+                return;
+            }
+            let slot = self.ahead.unread.head;
+            let header = self.header(slot);
+            self.unlink_ahead(slot, &header);
+            self.links.push_back(&mut self.ahead.passed, slot);
+            self.arena.publish(self.base + slot, &header.becomes(Clean::Passed));
+        }
+    }
+
+    /// Whether a write belongs to a stream of writes that is too long to be kept, and no slot is free.
+    pub(super) fn passes_write(&self, at: &Extent) -> bool {
+        if self.free.length > 0 {
+            return false;
+        }
+        let heard = self.streams.write(at);
+        self.note_long(at, heard, false);
+        heard.passes
+    }
+
+    /// Notes a sample of what a long stream brings. `is_read`: it is a read that the samplers have not been told of.
+    pub(super) fn note_long(&self, at: &Extent, heard: Heard, is_read: bool) {
+        if !heard.is_long && !is_read {
+            return;
+        }
+        let (first, blocks) = blocks_of(at);
+        let hashes = (first..first + u64::from(blocks)).map(Hash::of);
+        for hash in hashes.filter(|hash| self.samplers.take(*hash)) {
+            if is_read {
+                self.streams.asked(hash);
+            }
+            if heard.is_long {
+                self.streams.note(hash);
+            }
+        }
+    }
+
+    /// Whether a block is held, and by nothing that long streams have left.
+    pub(super) fn is_kept(&self, block: u64) -> bool {
+        let is_kept = |(slot, header): (u32, Header)| match header.is_ahead() {
+            true => header.clean() == Clean::Unread,
+            false => !(header.state.is_dirty() && self.ahead.is_passing(slot)),
+        };
+        self.current(block).is_some_and(is_kept)
+    }
+
+    /// What a long stream has written is durable: it is the first to be given up.
+    pub(super) fn pass_written(&mut self, slot: u32, header: &Header) {
+        self.policy.forget(&mut self.links, slot, Held::Dirty);
+        let Header { block, mask, .. } = *header;
+        let header = Header::of_clean(block, mask, Clean::Passed, self.ahead.clock);
+        self.arena.publish(self.base + slot, &header);
+        self.links.push_back(&mut self.ahead.passed, slot);
+    }
+}

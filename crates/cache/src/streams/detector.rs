@@ -1,0 +1,295 @@
+//! The stream detector of a volume: which reads follow one another in an order.
+//!
+//! It hears of what reads do not find in memory, and of what they find there only because it was fetched ahead. A
+//! stream goes forward, backward, or in steps of the same length. It is believed the more, the longer it has gone on:
+//! so much farther from its head may a request be that still belongs to it, because requests of several connections
+//! overtake one another. In turn it must read most of what lies on its way: random reads of a small area are near to
+//! anything, and jump. Streams may be interleaved with each other and with anything else.
+//!
+//! The memory is bounded: so many streams, of which the one that has rested for longest makes room, and so many
+//! requests of which none is one yet (`lone.rs`).
+
+use crate::streams::lone::Lone;
+use crate::streams::order::Order;
+use block::Extent;
+
+/// Streams that are followed at a time.
+pub(super) const STREAMS: usize = 64;
+/// Requests from its head, as many as it has had and at most so many, within which a request belongs to a stream.
+const REACH_MAX: u64 = 32;
+/// Steps of a strided stream that may be left out, or come late.
+const STEPS_MAX: i64 = 4;
+/// A stream reads one part at least in so many of its way; the rest may be held in memory.
+const WAY_MAX: u64 = 2;
+/// So many requests may be left out for the moment ...
+const WAY_AHEAD: u64 = 8;
+/// ... and so many may come after others, or again.
+const WAY_BEHIND: u64 = 4;
+/// Requests after which the older half of the way is forgotten.
+const WAY_REQUESTS: u64 = 64;
+
+/// A stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) order: Order,
+    /// Where the next request begins; of a backward stream, where it ends.
+    pub(super) next: u64,
+    /// The longest request so far, in sectors.
+    pub(super) request_sectors: u32,
+    /// How many there were.
+    pub(super) requests: u64,
+    /// What all of them have read.
+    pub(super) sectors: u64,
+    /// When the last one came, in reads.
+    last: u64,
+    way: Way,
+}
+
+/// How much of its way a stream has read lately: in sectors, or in steps.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    length: u64,
+    read: u64,
+}
+
+const NONE: Stream = Stream {
+    order: Order::Forward,
+    next: 0,
+    request_sectors: 0,
+    requests: 0,
+    sectors: 0,
+    last: 0,
+    way: Way { length: 0, read: 0 },
+};
+const NOWHERE: Near = Near { from: u64::MAX, length: 0 };
+
+/// A range in which the next request of a stream begins, or nothing.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    from: u64,
+    length: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Detector {
+    lone: Lone,
+    streams: [Stream; STREAMS],
+    /// Where the next request of each may begin, roughly: side by side, because every read looks through them.
+    near: [Near; STREAMS],
+    /// Reads so far.
+    reads: u64,
+}
+
+/// What a read belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// No stream.
+    Alone,
+    /// One that has begun before, by its place.
+    Goes(usize),
+    /// One that begins with it, in the place of another or of none.
+    Begins(usize),
+}
+
+impl Stream {
+    fn reach(&self) -> u64 {
+        self.requests.min(REACH_MAX) * u64::from(self.request_sectors)
+    }
+
+    /// Whether a request belongs to it.
+    fn has(&self, at: &Extent) -> bool {
+        match self.order {
+            Order::Forward => at.first.abs_diff(self.next) <= self.reach(),
+            Order::Backward => at.end().abs_diff(self.next) <= self.reach(),
+            Order::Strided(step) => {
+                let ahead = at.first.wrapping_sub(self.next) as i64;
+                ahead % step == 0 && (ahead / step).abs() <= STEPS_MAX
+            }
+        }
+    }
+
+    /// A request of it has come. Whether it is one still: not if it leaves out most of its way, or comes back.
+    fn go(&mut self, at: &Extent) -> bool {
+        let (next, went) = match self.order {
+            Order::Forward => (self.next.max(at.end()), at.end().saturating_sub(self.next)),
+            Order::Backward => (self.next.min(at.first), self.next.saturating_sub(at.first)),
+            Order::Strided(step) => match (at.first.wrapping_sub(self.next) as i64) / step {
+                ..0 => (self.next, 0),
+                steps => (at.first.wrapping_add_signed(step), steps as u64 + 1),
+            },
+        };
+        self.next = next;
+        self.request_sectors = self.request_sectors.max(at.count);
+        self.requests += 1;
+        self.sectors += u64::from(at.count);
+        let is_strided = matches!(self.order, Order::Strided(_));
+        self.way.length += went;
+        self.way.read += if is_strided { 1 } else { u64::from(at.count) };
+        if self.requests.is_multiple_of(WAY_REQUESTS) {
+            self.way = Way { length: self.way.length / 2, read: self.way.read / 2 };
+        }
+        let Way { length, read } = self.way;
+        let unit = if is_strided { 1 } else { u64::from(self.request_sectors) };
+        length <= WAY_MAX * read + WAY_AHEAD * unit && read <= length + WAY_BEHIND * unit
+    }
+
+    /// Where its next request may begin.
+    fn near(&self) -> Near {
+        let reach = match self.order {
+            Order::Forward => self.reach(),
+            Order::Backward => self.reach() + u64::from(self.request_sectors),
+            Order::Strided(step) => step.unsigned_abs().saturating_mul(STEPS_MAX as u64),
+        };
+        let from = self.next.saturating_sub(reach);
+        Near { from, length: self.next.saturating_add(reach) - from }
+    }
+}
+
+impl Detector {
+    pub(super) fn new() -> Detector {
+        Detector { lone: Lone::new(), streams: [NONE; STREAMS], near: [NOWHERE; STREAMS], reads: 0 }
+    }
+
+    pub(super) fn stream(&self, place: usize) -> &Stream {
+        &self.streams[place]
+    }
+
+    /// These sectors are asked for.
+    pub(super) fn hear(&mut self, at: &Extent) -> Found {
+        self.reads += 1;
+        let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
+        for place in 0..STREAMS {
+            if is_near(&self.near[place]) && self.streams[place].has(at) {
+                if self.go(place, at) {
+                    return Found::Goes(place);
+                }
+                self.near[place] = NOWHERE;
+                self.streams[place].last = 0;
+            }
+        }
+        let Some(order) = self.lone.order(at) else { return Found::Alone };
+        let place = self.rested();
+        // The requests that it follows were not longer than this one, as far as is known.
+        let before = if let Order::Strided(_) = order { 2 } else { 1 };
+        let next = match order {
+            Order::Forward | Order::Strided(_) => at.first,
+            Order::Backward => at.end(),
+        };
+        let sectors = before * u64::from(at.count);
+        let request_sectors = at.count;
+        self.streams[place] =
+            Stream { order, next, request_sectors, requests: before, sectors, ..NONE };
+        self.go(place, at);
+        Found::Begins(place)
+    }
+
+    fn go(&mut self, place: usize, at: &Extent) -> bool {
+        let stream = &mut self.streams[place];
+        let goes_on = stream.go(at);
+        stream.last = self.reads;
+        self.near[place] = stream.near();
+        goes_on
+    }
+
+    /// The place of the stream that has rested for longest.
+    fn rested(&self) -> usize {
+        let places = self.streams.iter().enumerate();
+        places.min_by_key(|(_, stream)| stream.last).map_or(0, |(place, _)| place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// A number below `end`, from a state.
+    fn draw(state: &mut u64, end: u64) -> u64 {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (*state >> 33) % end
+    }
+
+    /// How many of these reads were found to belong to a stream that had begun before.
+    fn followed(reads: impl IntoIterator<Item = (u64, u32)>) -> usize {
+        let mut detector = Detector::new();
+        let found =
+            reads.into_iter().map(|(first, count)| detector.hear(&Extent::new(first, count)));
+        found.filter(|found| matches!(found, Found::Goes(_))).count()
+    }
+
+    #[test]
+    fn forward_backward_and_strided_reads_are_followed_from_the_third_or_fourth_on() {
+        let forward = (0..100).map(|read| (read * 128, 128));
+        let backward = (0..100).map(|read| (1_000_000 - read * 128, 128));
+        let steps = (0..100).map(|read| (read * 2048, 128));
+        let back_by_steps = (0..100).map(|read| (1_000_000 - read * 2048, 128));
+        assert_eq!(followed(forward), 98);
+        assert_eq!(followed(backward), 98);
+        assert_eq!(followed(steps), 97);
+        assert_eq!(followed(back_by_steps), 97);
+        // Requests that begin inside blocks, and are of different lengths.
+        let mut at = 3;
+        let ragged = (0..100).map(|read| {
+            let count = 1 + read % 17;
+            at += count;
+            (at - count, count as u32)
+        });
+        assert_eq!(followed(ragged), 98);
+    }
+
+    #[test]
+    fn interleaved_slow_and_reordered_streams_are_followed() {
+        let many =
+            (0..100).flat_map(|read| (0..48).map(move |stream| ((stream << 30) + read * 8, 8)));
+        assert_eq!(followed(many), 48 * 98);
+        // One read in five hundred, between random ones over 100 GiB.
+        let mut state = 1;
+        let slow = (0..50_000u64).map(|read| match read % 500 {
+            0 => (read / 500 * 8, 8),
+            _ => ((1 << 20) + draw(&mut state, 25 << 20) * 8, 8),
+        });
+        let found = followed(slow);
+        assert!((90..100).contains(&found), "{found}");
+        // As they come from four connections with eight requests each.
+        let mut state = 2;
+        let mut reordered: Vec<u64> = (0..1000).collect();
+        for read in 0..1000 {
+            let other = read + draw(&mut state, 8) as usize;
+            reordered.swap(read, other.min(999));
+        }
+        let found = followed(reordered.into_iter().map(|read| (read * 8, 8)));
+        assert!(found > 950, "{found}");
+    }
+
+    #[test]
+    fn random_reads_are_no_stream() {
+        let random = |blocks: u64| {
+            let mut state = 3;
+            followed((0..100_000).map(move |_| (draw(&mut state, blocks) * 8, 8)))
+        };
+        assert!(random(25 << 20) < 20, "over 100 GiB: {}", random(25 << 20));
+        assert!(random(1 << 20) < 500, "over 4 GiB: {}", random(1 << 20));
+        // So few that each is near to others: some follow by chance, and not for long.
+        let mut detector = Detector::new();
+        let mut state = 5;
+        let mut long = 0;
+        for _ in 0..100_000 {
+            let at = Extent::new(draw(&mut state, 4096) * 8, 8 + 8 * draw(&mut state, 4) as u32);
+            if let Found::Goes(place) = detector.hear(&at) {
+                long += u32::from(detector.stream(place).requests >= 16);
+            }
+        }
+        assert!(long < 1000, "{long}");
+    }
+
+    #[test]
+    fn any_request_may_come() {
+        let mut detector = Detector::new();
+        let mut state = 4;
+        for _ in 0..100_000 {
+            let first =
+                [0, 8, 1 << 60, u64::MAX - 16, draw(&mut state, 64)][draw(&mut state, 5) as usize];
+            detector.hear(&Extent::new(first, 1 + draw(&mut state, 16) as u32));
+        }
+    }
+}
