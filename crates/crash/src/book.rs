@@ -245,6 +245,12 @@ impl Book {
         [head, tail].into_iter().filter(|(_, count)| *count > 0)
     }
 
+    /// The blocks that these sectors lie in.
+    fn blocks(&self, (first, count): Range) -> Range {
+        let start = first / self.block * self.block;
+        (start, (first + count).next_multiple_of(self.block) - start)
+    }
+
     /// It is answered; `stamps` is what a read returned.
     pub(crate) fn answered(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
         self.hear_admissions();
@@ -289,7 +295,12 @@ impl Book {
     fn check_error(&mut self, pending: &Pending, result: Result) {
         let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
         let excused = match pending.kind {
-            Kind::Read | Kind::Status => reads > 0,
+            // What others have read in vain, or what was read ahead of it, is no business of its client.
+            Kind::Read => {
+                let blocks = self.blocks(pending.range);
+                self.disk.with(|disk| disk.has_failed_read(blocks))
+            }
+            Kind::Status => reads > 0,
             Kind::Flush => writes + flushes > 0,
             _ => reads + writes + flushes > 0,
         };

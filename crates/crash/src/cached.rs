@@ -66,6 +66,9 @@ fn settings(setup: &Setup) -> Settings {
         retry_time_ns: engine.retry_time_ns,
         stall_time_ns: engine.stall_time_ns,
         workers: engine.workers,
+        readers: engine.readers,
+        readahead: engine.readers > 0,
+        stream_blocks_max: engine.stream_blocks_max,
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
         ..Settings::default()
@@ -106,7 +109,10 @@ impl Subject for Engine {
         let shared =
             Shared::new(below, taken_over(setup, arena), settings(setup), IDENTITY, arena.clone());
         match shared {
-            Ok(shared) => Ok(Box::new(Running { shared, lanes: RefCell::default() })),
+            Ok(shared) => {
+                shared.force_window_share(setup.engine.window_share);
+                Ok(Box::new(Running { shared, lanes: RefCell::default() }))
+            }
             Err(error) => Err(error.to_string()),
         }
     }
@@ -198,6 +204,10 @@ impl Process for Running {
 
     fn force_bypass(&self, lane: &Lane, reads: bool, writes: bool) {
         self.shared.force_bypass(reads, writes, lane.now());
+    }
+
+    fn force_window_share(&self, share: u32) {
+        self.shared.force_window_share(share);
     }
 
     fn discard_dirty(&self, lane: &Lane) -> Option<Discarding> {

@@ -70,6 +70,7 @@ impl Client {
                 Act::Aside { reads, writes } => {
                     self.process.force_bypass(&self.lane, reads, writes)
                 }
+                Act::WindowShare(share) => self.process.force_window_share(share),
                 Act::Advise { first, count } => self.advise((first, count)).await,
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();

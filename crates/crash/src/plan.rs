@@ -1,7 +1,7 @@
 //! What the clients of a history will do, drawn before it begins: the schedule cannot change it.
 
 use crate::pending::{Kind, Pending};
-use crate::setup::Setup;
+use crate::setup::{Setup, WINDOW_SHARES};
 use block::{Durability, WriteMode};
 use cache::Changes;
 use lane::Random;
@@ -25,6 +25,8 @@ pub(crate) enum Act {
     Set(Changes),
     /// The guard makes the cache step aside, or come back.
     Aside { reads: bool, writes: bool },
+    /// The arbiter gives the policy's window another share, in 1024ths.
+    WindowShare(u32),
     /// Says that it will read these sectors, and waits for the answer, whatever that is.
     Advise { first: u32, count: u32 },
 }
@@ -61,6 +63,9 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
             false => random.below(plans.len() as u64) as usize,
         };
         let mut act = operation(setup, random);
+        if setup.streams {
+            follow(setup, &plans[client], &mut act, random);
+        }
         if client < silent && matches!(act, Act::Operate { kind: Kind::Flush, .. }) {
             act = place(setup, Kind::Write, random);
         }
@@ -108,7 +113,20 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
         plans.push((0..setup.looks).map(look).collect());
     }
     advise(setup, &mut plans);
+    share(setup, &mut plans);
     plans
+}
+
+/// Changes the share of the policy's window now and then. By dice of its own: the rest of the plan stays what it was.
+fn share(setup: &Setup, plans: &mut [Vec<Step>]) {
+    let mut random = Random::new(setup.seed ^ 0x05_4a4e);
+    for _ in 0..setup.window_shares {
+        let client = random.below(plans.len() as u64) as usize;
+        let plan = &mut plans[client];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        let share = WINDOW_SHARES[random.below(WINDOW_SHARES.len() as u64) as usize];
+        plan.insert(at, Step { pause_ns: 0, act: Act::WindowShare(share) });
+    }
 }
 
 /// Lets clients say what they will read. By dice of its own: the rest of the plan stays what it was.
@@ -147,6 +165,31 @@ fn changes(setup: &Setup, random: &mut Random) -> Changes {
         changes.flush_target_ns = Some([0, 300_000, 1_000_000][random.below(3) as usize]);
     }
     changes
+}
+
+/// Makes a read go on where the last one of its client has ended, or in half of the histories has begun; most of the
+/// time. Half of the changes go to what such a read would be for, or the one behind it; in every other history most writes
+/// follow one another instead.
+fn follow(setup: &Setup, plan: &[Step], act: &mut Act, random: &mut Random) {
+    let Act::Operate { kind, first, count } = act else { return };
+    let follows_itself = *kind == Kind::Read || *kind == Kind::Write && setup.seed & 2 == 0;
+    let followed = if follows_itself { *kind } else { Kind::Read };
+    let place = |step: &Step| match step.act {
+        Act::Operate { kind, first, count } if kind == followed => Some((first, count)),
+        _ => None,
+    };
+    let Some((before, length)) = plan.iter().rev().find_map(place) else { return };
+    let steps = if follows_itself { 1 } else { 1 + random.below(2) as u32 };
+    if *kind == Kind::Flush || random.one_in(if follows_itself { 8 } else { 2 }) {
+        return;
+    }
+    let end = setup.model.sectors;
+    let is_backward = setup.seed & 1 == 1;
+    *first = match is_backward {
+        true => before.checked_sub(*count * steps).unwrap_or(end - *count),
+        false if before + length * steps + *count <= end => before + length * steps,
+        false => 0,
+    };
 }
 
 fn pause(setup: &Setup, random: &mut Random) -> u64 {

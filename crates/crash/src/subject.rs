@@ -129,6 +129,9 @@ pub trait Process {
     /// Steps aside with what reads would keep and writes would leave in memory, or comes back.
     fn force_bypass(&self, _lane: &Lane, _reads: bool, _writes: bool) {}
 
+    /// The policy's window, if it has one, gets this share of the clean blocks, in 1024ths.
+    fn force_window_share(&self, _share: u32) {}
+
     /// Whether it refuses writes because the disk has failed for too long (C8).
     fn has_failed(&self) -> bool {
         false

@@ -133,6 +133,8 @@ pub struct State {
     flushes: u32,
     /// Errors given so far: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
+    /// The stamps that reads were for that have failed: first and count.
+    failed_reads: Vec<(u32, u32)>,
     /// Rises with every change of what a crash could leave.
     pub(crate) changes: u64,
     pub(crate) sent: Vec<Sent>,
@@ -174,6 +176,7 @@ impl State {
             writes: 0,
             flushes: 0,
             errors: excused(&faults),
+            failed_reads: Vec::new(),
             unheard: 0,
             exclusive: false,
             crowded: None,
@@ -226,6 +229,11 @@ impl State {
         let fails = fault.hits(*counted);
         let hangs = self.faults.hang[kind].hits(*counted);
         self.errors[kind] += u32::from(fails);
+        if let Request::Read { at, .. } = request
+            && fails
+        {
+            self.failed_reads.push(self.model.stamps_of(*at));
+        }
         self.numbers += 1;
         let number = self.numbers;
         let mut instants = self.plan_instants(now);
@@ -253,6 +261,13 @@ impl State {
             );
         }
         Flight { number, instants, fails, sent: self.clock }
+    }
+
+    /// Whether a read of these stamps may have failed: one has, of nothing but these; or the disk hangs, or did so.
+    pub(crate) fn has_failed_read(&self, (first, count): (u32, u32)) -> bool {
+        let is_within = |&(at, length): &(u32, u32)| first <= at && at + length <= first + count;
+        let has_hung = self.errors[0] as usize > self.failed_reads.len();
+        has_hung || self.failed_reads.iter().any(is_within)
     }
 
     /// What this change brings, while it is moving; empty for zeros.

@@ -1,0 +1,86 @@
+//! What follows a crash, or a restart.
+
+use super::dice::Dice;
+use super::{Limits, Setup};
+use crate::model::{Fault, Faults};
+use block::Durability;
+use lane::Random;
+
+impl Dice {
+    /// What a process that takes over promises, if that changes at all.
+    fn restarts(&mut self, setup: &mut Setup) {
+        if setup.sets > 0 && self.0.one_in(2) {
+            let all = [Durability::Flush, Durability::Ordered, Durability::Scratch];
+            setup.engine.durability = self.pick(&all);
+        }
+    }
+}
+
+impl Setup {
+    /// Which operations fail in a process that follows a crash, counted from its beginning.
+    pub(crate) fn faults_afterwards(&self, random: &mut Random) -> Faults {
+        if !random.one_in(3) {
+            return Faults::default();
+        }
+        if self.flushes_fail && random.one_in(2) {
+            // The first flush is also for what the process before has answered.
+            return Faults { flush: Fault { from: 1, count: 1 }, ..Faults::default() };
+        }
+        let mut dice = Dice(random.fork());
+        let flush = if self.flushes_fail { dice.fault(4) } else { Fault::default() };
+        Faults { read: dice.fault(8), write: dice.fault(12), flush, ..Faults::default() }
+    }
+
+    /// Another process is started, with the same settings or, where they change anyway, with others.
+    pub(crate) fn restarted(&mut self, random: &mut Random) {
+        self.resized(random);
+        if self.sets > 0 {
+            Dice(random.fork()).restarts(self);
+        }
+    }
+
+    /// Another process has another number of slots, where the arena has places for more, and makes longer or shorter
+    /// ranges of zeros, where those are short.
+    fn resized(&mut self, random: &mut Random) {
+        if self.engine.zeros_blocks <= self.engine.region_blocks * 8 {
+            self.engine.zeros_blocks = self.engine.region_blocks << random.below(4);
+        }
+        if self.engine.slots_least < self.engine.slots_max {
+            let more = u64::from(self.engine.slots_max - self.engine.slots_least);
+            self.engine.slots = self.engine.slots_least + random.below(more + 1) as u32;
+        }
+    }
+
+    /// The setup of the run that follows a crash: shorter, and in which only a few states are tried.
+    pub(crate) fn afterwards(&self, seed: u64, deepest: bool) -> Setup {
+        let mut dice = Dice(Random::new(seed));
+        let mut next = self.clone();
+        next.seed = seed;
+        next.faults = self.faults_afterwards(&mut dice.0);
+        next.clears = u32::from(next.faults != Faults::default());
+        next.looks = 0;
+        next.takeovers = 0;
+        next.discards = next.clears;
+        next.engine.stall_time_ns = 0;
+        next.lanes = dice.within(1, self.lanes);
+        next.clients = dice.within(1, 2);
+        next.operations = dice.within(1, 8);
+        next.mode_switches = 0;
+        next.sets = self.sets.min(dice.within(0, 2));
+        next.bypasses = self.bypasses.min(4);
+        next.window_shares = self.window_shares.min(2);
+        next.advices = self.advices.min(2);
+        dice.restarts(&mut next);
+        next.resized(&mut dice.0);
+        next.limits = Limits {
+            power: self.limits.power.min(8),
+            kill: self.limits.kill.min(2),
+            kill_midway: self.limits.kill_midway.min(1),
+            midway_one_of: 8,
+            kill_one_in: self.limits.kill_one_in,
+            nested_one_in: if deepest { 0 } else { 256 },
+            damaged_one_in: 0,
+        };
+        next
+    }
+}

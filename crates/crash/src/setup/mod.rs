@@ -1,0 +1,267 @@
+//! What one history is made of: every option follows from its seed.
+
+mod afterwards;
+mod base;
+mod dice;
+mod failures;
+mod requests;
+mod volume;
+mod writeback;
+
+use crate::model::{Faults, Model};
+use block::{Durability, WriteMode};
+use cache::Format;
+use dice::Dice;
+use lane::Random;
+use policy::Kind;
+
+/// The engine's options, as the laboratory chooses them.
+#[derive(Clone, Debug)]
+pub struct EngineSetup {
+    /// What it does with writes when the history begins.
+    pub mode: WriteMode,
+    /// What a flush means.
+    pub durability: Durability,
+    /// How the arena is laid out.
+    pub format: Format,
+    /// Slots for blocks.
+    pub slots: u32,
+    /// The least and the most slots that the next process may have.
+    pub slots_least: u32,
+    /// See `slots_least`.
+    pub slots_max: u32,
+    /// Shards.
+    pub shards: u32,
+    /// Neighbouring blocks that share a shard.
+    pub region_blocks: u32,
+    /// Zero extents that a shard can hold.
+    pub extents: u32,
+    /// Blocks in a shard's largest range of zeros.
+    pub zeros_blocks: u32,
+    /// Which clean slot is given up.
+    pub policy: Kind,
+    /// The share of its window when a process begins, if it has one, in 1024ths.
+    pub window_share: u32,
+    /// Fills that a shard can have under way.
+    pub fills: u32,
+    /// Blocks in the largest fill, and in the largest write-out.
+    pub run_blocks: u32,
+    /// Blocks that are released in one section.
+    pub slice_blocks: u32,
+    /// The most dirty blocks.
+    pub dirty_blocks_max: u32,
+    /// How long dirty data may wait.
+    pub dirty_age_ns: u64,
+    /// How long writing out everything may take; 0: no limit.
+    pub flush_target_ns: u64,
+    /// How long errors are retried.
+    pub retry_time_ns: u64,
+    /// How long the disk may take to answer before it counts as hanging; 0: that is not watched.
+    pub stall_time_ns: u64,
+    /// Write-back tasks a lane.
+    pub workers: u32,
+    /// Tasks a lane that fetch ahead of streams; 0: nothing is.
+    pub readers: u32,
+    /// Blocks after which a stream is not kept.
+    pub stream_blocks_max: u32,
+    /// The longest write that is absorbed, in blocks.
+    pub absorb_blocks_max: u32,
+    /// What keeping a block after a miss is taken to cost.
+    pub fill_cost_ns: u64,
+}
+
+/// How often each kind of operation occurs, as weights.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Reads.
+    pub read: u32,
+    /// Writes.
+    pub write: u32,
+    /// Writes that are durable when answered.
+    pub fua: u32,
+    /// Write-zeroes.
+    pub zero: u32,
+    /// Discards.
+    pub discard: u32,
+    /// Flushes.
+    pub flush: u32,
+    /// Questions for what is known without reading.
+    pub status: u32,
+}
+
+/// How many states are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sets of survivors of a power cut, at each crash point.
+    pub power: u32,
+    /// Sets of landed writes of a kill, at each crash point.
+    pub kill: u32,
+    /// The same of a kill in the middle of a section.
+    pub kill_midway: u32,
+    /// Kills in the middle of a section come after one of so many stores of a step, or (1) after each.
+    pub midway_one_of: u32,
+    /// One in so many crash points is tried with a kill, too.
+    pub kill_one_in: u32,
+    /// One in so many states is followed by another run, with crashes of its own; 0: none.
+    pub nested_one_in: u32,
+    /// One in so many kills also damages the memory; 0: none.
+    pub damaged_one_in: u32,
+}
+
+impl Limits {
+    /// Few states, for histories that are not about crashes.
+    fn few(self) -> Limits {
+        Limits {
+            power: self.power.min(1),
+            kill: self.kill.min(1),
+            kill_one_in: self.kill_one_in * 32,
+            midway_one_of: self.midway_one_of * 64,
+            ..self
+        }
+    }
+}
+
+/// Everything about one history.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The seed it all follows from.
+    pub seed: u64,
+    /// How long it is, and how much of it is tried.
+    pub scale: Scale,
+    /// The disk.
+    pub model: Model,
+    /// Which of its operations fail.
+    pub faults: Faults,
+    /// Whether flushes may be among them at all.
+    pub flushes_fail: bool,
+    /// The engine.
+    pub engine: EngineSetup,
+    /// Threads, as lanes of one world.
+    pub lanes: u32,
+    /// Clients, each with one operation at a time.
+    pub clients: u32,
+    /// Operations of all clients together.
+    pub operations: u32,
+    /// What they are.
+    pub mix: Mix,
+    /// The longest pause between two operations of a client, in virtual nanoseconds.
+    pub think_ns: u64,
+    /// The longest operation, in sectors.
+    pub sectors_max: u32,
+    /// Operations begin and end anywhere, inside blocks too.
+    pub bytes: bool,
+    /// One in so many operations goes to the hot blocks.
+    pub hot_one_in: u32,
+    /// Changes of the write mode while it runs.
+    pub mode_switches: u32,
+    /// Changes of other settings, and of this one, while it runs.
+    pub sets: u32,
+    /// How often the guard makes the cache step aside, or come back.
+    pub bypasses: u32,
+    /// How often the window of the policy gets another share.
+    pub window_shares: u32,
+    /// Most reads go on where the last one of their client ended.
+    pub streams: bool,
+    /// How often clients say what they will read.
+    pub advices: u32,
+    /// One in so many operations is followed by a new connection.
+    pub reconnect_one_in: u32,
+    /// The operator clears the error of a failed volume so often.
+    pub clears: u32,
+    /// An operator of its own looks so often whether the volume has failed, and clears that.
+    pub looks: u32,
+    /// The operator gives up what is dirty in a failed volume so often.
+    pub discards: u32,
+    /// Kills after which the history goes on, in a process that takes over.
+    pub takeovers: u32,
+    /// One in so many steps is such a kill, until there were enough.
+    pub takeover_one_in: u32,
+    /// How much is tried.
+    pub limits: Limits,
+}
+
+/// Sizes of histories.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// At least 50 operations, crash states sampled.
+    Swarm,
+    /// 5 to 8 operations, every crash point, every set of survivors.
+    Exhaustive,
+}
+
+/// Shares that the window of the policy may have, in 1024ths: all, as at first, and what the arbiter may choose.
+pub(crate) const WINDOW_SHARES: [u32; 5] = [1024, 1, 32, 256, 512];
+
+impl Setup {
+    /// The history of this seed.
+    pub fn new(seed: u64, scale: Scale) -> Setup {
+        let mut setup = Setup::of_blocks(seed, scale);
+        Dice(Random::new(seed ^ 0x0b17_e500)).bytes(&mut setup);
+        setup
+    }
+
+    /// The same where all requests are of whole blocks.
+    pub(crate) fn of_blocks(seed: u64, scale: Scale) -> Setup {
+        let mut dice = Dice(Random::new(seed));
+        let small = scale == Scale::Exhaustive;
+        let model = base::model(&mut dice, small);
+        let faulty = dice.pick(&[false, false, true]);
+        let faults = if faulty {
+            Faults {
+                read: dice.fault(40),
+                write: dice.fault(40),
+                flush: dice.fault(10),
+                ..Faults::default()
+            }
+        } else {
+            Faults::default()
+        };
+        let mut setup = Setup {
+            seed,
+            scale,
+            faults,
+            flushes_fail: true,
+            engine: base::engine(&mut dice, small),
+            lanes: if small { dice.within(1, 2) } else { dice.within(1, 3) },
+            clients: if small { dice.within(1, 3) } else { dice.within(1, 6) },
+            operations: if small { dice.within(5, 8) } else { dice.within(50, 72) },
+            mix: base::mix(&mut dice),
+            think_ns: dice.pick(&[0, 1_000, 20_000, 200_000]),
+            sectors_max: dice.pick(&[2, 8, 16, 24]).max(model.logical_sectors),
+            bytes: false,
+            hot_one_in: dice.pick(&[1, 2, 3]),
+            mode_switches: dice.pick(&[0, 0, 1, 3]),
+            sets: 0,
+            bypasses: 0,
+            window_shares: 0,
+            advices: 0,
+            streams: false,
+            reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
+            clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
+            looks: 0,
+            discards: if faulty { dice.pick(&[0, 0, 1, 2]) } else { 0 },
+            takeovers: if small { dice.pick(&[0, 0, 1]) } else { dice.pick(&[0, 1, 1, 2]) },
+            takeover_one_in: if small { 40 } else { dice.pick(&[100, 300, 1000]) },
+            limits: base::limits(small),
+            model,
+        };
+        dice.flushes(&mut setup);
+        dice.hangs(&mut setup);
+        dice.discards(&mut setup);
+        dice.zeroes(&mut setup);
+        // By dice of its own: all other histories stay what they were.
+        Dice(Random::new(seed ^ 0x04de_4ed0)).orders(&mut setup);
+        Dice(Random::new(seed ^ 0x0ea4_1900)).early(&mut setup);
+        Dice(Random::new(seed ^ 0x5e77_1295)).changes(&mut setup);
+        Dice(Random::new(seed ^ 0x0704_5e1f)).turns(&mut setup);
+        Dice(Random::new(seed ^ 0x1007_5000)).looks(&mut setup);
+        Dice(Random::new(seed ^ 0x51_1ce5)).releases(&mut setup);
+        Dice(Random::new(seed ^ 0x05a4_d500)).shards(&mut setup);
+        Dice(Random::new(seed ^ 0x0005_1235)).sizes(&mut setup);
+        Dice(Random::new(seed ^ 0x0ad7_15e0)).advices(&mut setup);
+        Dice(Random::new(seed ^ 0x0014_4e50)).lanes(&mut setup);
+        Dice(Random::new(seed ^ 0x0005_4a4e)).windows(&mut setup);
+        Dice(Random::new(seed ^ 0x0005_74ea)).streams(&mut setup);
+        setup
+    }
+}

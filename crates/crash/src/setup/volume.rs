@@ -1,0 +1,75 @@
+//! Histories about a volume: how it is laid out, its threads, and what is changed while it is served.
+
+use super::dice::Dice;
+use super::{Setup, WINDOW_SHARES};
+use cache::Format;
+
+impl Dice {
+    /// One history in four has small regions in several shards, and zeros that lie in all of them; one in twelve
+    /// an arena of the last format.
+    pub(super) fn shards(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(4) {
+            return;
+        }
+        let engine = &mut setup.engine;
+        engine.shards = self.pick(&[2, 4, 4]);
+        engine.region_blocks = self.pick(&[1, 1, 2]);
+        engine.zeros_blocks = engine.region_blocks * self.pick(&[1, 2, 8]);
+        engine.slots = engine.slots.max(16);
+        if self.0.one_in(3) {
+            engine.format = Format::Three;
+        }
+        setup.mix.zero = setup.mix.zero.max(self.pick(&[1, 2, 4]));
+        setup.mix.flush = setup.mix.flush.max(1);
+        setup.sectors_max = setup.sectors_max.max(self.pick(&[16, 24, 40]));
+    }
+
+    /// One history in six is of an arena that has places for more slots than are live, and of processes that
+    /// have more or less; one in twelve of an arena of the format before the last.
+    pub(super) fn sizes(&mut self, setup: &mut Setup) {
+        let engine = &mut setup.engine;
+        (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
+        match self.within(0, 11) {
+            0 => engine.format = Format::Two,
+            1 | 2 => {
+                engine.slots_max += self.within(1, 8) * engine.shards;
+                engine.slots = self.pick(&[engine.slots, engine.slots_max]);
+                setup.takeovers = setup.takeovers.max(1);
+            }
+            _ => {}
+        }
+    }
+
+    /// Half of the histories have another share for the policy's window than the first, half of these change it.
+    pub(super) fn windows(&mut self, setup: &mut Setup) {
+        if self.0.one_in(2) {
+            setup.engine.window_share = self.pick(&WINDOW_SHARES);
+            setup.window_shares = self.pick(&[0, 0, 2, 6]);
+        }
+    }
+
+    /// Half of the histories, of whatever kind, have any number of threads that a served volume may have.
+    pub(super) fn lanes(&mut self, setup: &mut Setup) {
+        if self.0.one_in(2) {
+            setup.lanes = self.within(1, 4);
+        }
+    }
+
+    /// One history in four is of an operator who changes settings, one in four of a guard that cannot make
+    /// up its mind; fewer of those where the disk hangs, which have a matter of their own.
+    pub(super) fn changes(&mut self, setup: &mut Setup) {
+        let what = self.within(0, 7);
+        if setup.engine.stall_time_ns > 0 && !self.0.one_in(3) {
+            return;
+        }
+        if what <= 1 {
+            setup.sets = self.within(1, 6);
+            setup.mix.flush = setup.mix.flush.max(self.within(1, 4));
+            setup.clients = setup.clients.max(2);
+            setup.takeovers = setup.takeovers.max(self.within(0, 1));
+        }
+        if what == 1 || what == 2 {
+            setup.bypasses = self.pick(&[2, 6, 20]);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Histories about what is dirty: in which order it becomes durable, and how it is written out and released.
+
+use super::dice::Dice;
+use super::{Limits, Mix, Scale, Setup};
+use crate::model::Fault;
+use block::{Durability, WriteMode};
+
+impl Dice {
+    /// One history in three is of a volume that answers flushes at once: many flushes, few of which find
+    /// a buffer that is empty. One in 24 is of one that ignores them.
+    pub(super) fn orders(&mut self, setup: &mut Setup) {
+        match self.within(0, 23) {
+            0..8 => {}
+            8 => return setup.engine.durability = Durability::Scratch,
+            _ => return,
+        }
+        setup.engine.durability = Durability::Ordered;
+        setup.mix.flush = setup.mix.flush.max(self.within(1, 4));
+        setup.mix.fua = setup.mix.fua.max(self.within(0, 3));
+        if self.0.one_in(2) {
+            setup.engine.mode = WriteMode::BackNow;
+            setup.mode_switches = 0;
+        }
+        setup.clients = setup.clients.max(self.within(1, 3));
+        // Small writes leave more epochs behind than large ones, and large ones pass.
+        setup.engine.absorb_blocks_max = self.pick(&[1, 1, 2, 8]);
+        setup.sectors_max = self.pick(&[8, 8, 16, setup.sectors_max]).max(setup.sectors_max.min(8));
+        setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
+    }
+
+    /// One history in five is about what is written out before its epoch is closed: few flushes, much to
+    /// write, blocks that are rewritten while they are under way, and a disk that now and then fails to
+    /// flush.
+    pub(super) fn early(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(5) {
+            return;
+        }
+        setup.engine.mode = WriteMode::BackNow;
+        setup.mode_switches = 0;
+        setup.engine.dirty_blocks_max = setup.engine.slots * 3 / 4;
+        setup.engine.dirty_age_ns = self.pick(&[5_000_000, 500_000_000]);
+        setup.engine.flush_target_ns = 0;
+        setup.engine.absorb_blocks_max = self.pick(&[1, 2]);
+        setup.engine.workers = self.within(2, 4);
+        setup.engine.retry_time_ns = self.pick(&[20_000_000, 500_000_000]);
+        setup.mix =
+            Mix { flush: 1, write: self.within(8, 16), fua: 0, zero: 0, discard: 0, ..setup.mix };
+        setup.hot_one_in = self.pick(&[2, 3, 6]);
+        setup.clients = setup.clients.max(2);
+        setup.think_ns = self.pick(&[0, 1_000, 20_000]);
+        if self.0.one_in(2) {
+            setup.faults.flush = Fault { from: self.within(2, 6), count: 1 };
+            setup.mix.flush = 2;
+            setup.mix.read = 0;
+            setup.clears = 0;
+            // What goes past cannot be written again: then a failed flush is the end.
+            setup.engine.slots = 32;
+            setup.engine.dirty_blocks_max = setup.model.sectors / 8 * 3 / 2;
+            setup.engine.absorb_blocks_max = 8;
+            setup.sectors_max = 8;
+            setup.think_ns = self.pick(&[20_000, 200_000]);
+        } else if self.0.one_in(4) {
+            setup.faults.write = Fault { from: self.within(1, 20), count: self.pick(&[1, 2]) };
+        } else if self.0.one_in(2) {
+            // Ranges of zeros, under which nothing may be written out early.
+            setup.mix = Mix { read: 0, write: 12, zero: 2, flush: 1, ..setup.mix };
+            if setup.scale == Scale::Swarm {
+                setup.model.sectors = 8 * self.within(10, 16);
+                setup.engine.slots = 32;
+                setup.engine.dirty_blocks_max = 16;
+            }
+            setup.engine.dirty_age_ns = 500_000_000;
+            setup.sectors_max = 8;
+            setup.hot_one_in = 6;
+        }
+    }
+
+    /// One history in twelve is about writers that wait for their turn: a buffer that is large enough to be
+    /// nearly full, and changes that come faster than the disk takes them.
+    pub(super) fn turns(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(12) || setup.scale == Scale::Exhaustive {
+            return;
+        }
+        setup.model.sectors = 8 * self.within(24, 40);
+        setup.engine.mode = WriteMode::BackNow;
+        setup.mode_switches = 0;
+        setup.engine.dirty_blocks_max = self.within(36, 48);
+        setup.engine.slots = 80;
+        setup.engine.flush_target_ns = 0;
+        setup.engine.dirty_age_ns = self.pick(&[5_000_000, 500_000_000]);
+        setup.engine.run_blocks = self.pick(&[1, 2, 4]);
+        setup.engine.absorb_blocks_max = 8;
+        setup.sectors_max = self.pick(&[16, 24, 32]);
+        setup.mix =
+            Mix { read: 0, write: 12, fua: 0, zero: self.pick(&[0, 1, 3]), flush: 1, ..setup.mix };
+        setup.hot_one_in = self.pick(&[3, 8]);
+        setup.clients = self.within(5, 8);
+        setup.think_ns = self.pick(&[0, 0, 1_000]);
+        setup.limits = setup.limits.few();
+    }
+
+    /// Half of all histories release what is durable in slices. One in six is about a process that is killed
+    /// meanwhile: blocks that are held in part, newer versions of which are written out early.
+    pub(super) fn releases(&mut self, setup: &mut Setup) {
+        setup.engine.slice_blocks = self.pick(&[256, 256, 1, 2]);
+        if !self.0.one_in(6) || setup.scale == Scale::Exhaustive || setup.engine.stall_time_ns > 0 {
+            return;
+        }
+        setup.model.sectors = 8 * self.within(16, 40);
+        setup.model.unit_sectors = 8;
+        setup.model.logical_sectors = 1;
+        setup.engine.mode = WriteMode::BackNow;
+        setup.mode_switches = 0;
+        setup.engine.slots = 64;
+        setup.engine.dirty_blocks_max = self.within(8, 40);
+        setup.engine.flush_target_ns = 0;
+        setup.engine.dirty_age_ns = 5_000_000;
+        setup.engine.absorb_blocks_max = 8;
+        setup.engine.slice_blocks = 1;
+        setup.engine.workers = self.within(2, 4);
+        setup.sectors_max = self.pick(&[6, 8, 12]);
+        setup.hot_one_in = self.pick(&[2, 3, 6]);
+        setup.mix = Mix { read: 0, write: 12, fua: 0, zero: 0, discard: 0, flush: 2, status: 0 };
+        setup.clients = self.within(5, 8);
+        setup.think_ns = self.pick(&[0, 1_000, 20_000]);
+        setup.operations = self.within(100, 200);
+        setup.takeovers = 1;
+        // Few power cuts, and kills after which another process often goes on.
+        setup.limits = Limits { power: 1, kill_one_in: 1, nested_one_in: 32, ..setup.limits.few() };
+    }
+}
