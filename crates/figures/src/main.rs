@@ -22,6 +22,7 @@ mod policy;
 mod poll;
 mod prices;
 mod program;
+mod readahead;
 mod restart;
 mod rivals;
 mod saturate;
@@ -92,6 +93,9 @@ enum Figure {
     /// The policy that is served: against the others and the optimum, under scans, its live curve, and whether the
     /// cache misses where its simulation does.
     Policy(policy::Arguments),
+    /// Streams of reads with readahead against without, in virtual time: of every order, beside random reads, and while a
+    /// file is copied.
+    Readahead(readahead::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
 }
@@ -116,6 +120,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Sim(arguments) => sim::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),
+        Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
     }
 }

@@ -76,7 +76,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all that it changes.
-    const SAID: [(&[&str], Change); 16] = [
+    const SAID: [(&[&str], Change); 17] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
@@ -88,6 +88,7 @@ mod tests {
         (&["--flush-target", "8s"], |volume| volume.cache.flush_target_ms = 8_000),
         (&["--retry-time", "9s"], |volume| volume.cache.retry_time_ms = 9_000),
         (&["--absorb-bytes-max", "64K"], |volume| volume.cache.absorb_bytes_max = Size(64 << 10)),
+        (&["--readahead", "off"], |volume| volume.cache.readahead = false),
         (&["--guard", "off"], |volume| volume.cache.guard = false),
         (&["--no-holder"], |volume| volume.holder = false),
         (&["--raw"], |volume| volume.raw = true),

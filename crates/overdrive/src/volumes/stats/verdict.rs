@@ -17,6 +17,7 @@ pub(super) fn of(stats: &Statistics) -> Vec<String> {
         told.errors(),
         told.memory(),
         told.reads(),
+        told.readahead(),
         told.not_kept(),
         told.writes(),
         told.not_absorbed(),
@@ -104,14 +105,28 @@ impl Told<'_> {
         Some(sentence + ".")
     }
 
+    /// What was fetched ahead of reads, and whether they came.
+    fn readahead(&self) -> Option<String> {
+        let Counters { readahead_issued: issued, readahead_used: used, .. } = *self.counters();
+        let late = self.counters().readahead_late;
+        (issued > 0).then(|| {
+            format!(
+                "{} were fetched ahead of reads that follow one another; {} of them were read, and {late} \
+                 reads had to wait for one.",
+                blocks(issued),
+                percent(used, issued),
+            )
+        })
+    }
+
     /// Why what was read is not kept, where that is so of a good part of it.
     fn not_kept(&self) -> Option<String> {
         let misses = self.counters().read_misses;
         let reasons = [
             (
-                self.counters().bypass_large,
-                "they are larger than absorb_bytes_max (128 KiB unless that was set), as copies and \
-                 scans are",
+                self.counters().bypass_sequential,
+                "they follow one another for so long, as in copies and scans, that they would take the \
+                 place of everything else",
             ),
             (
                 self.counters().bypass_not_admitted,
@@ -281,8 +296,13 @@ mod tests {
         has(&said(through, json!({})), &["the write mode absorbs nothing"]);
         let few = json!({ "changes": 90, "writes_through": 9, "writes_through_large": 9 });
         assert!(!said(few, json!({})).contains("went straight"), "a tenth need no explanation");
-        let scans = json!({ "read_misses": 10, "bypass_large": 9, "bypass_not_admitted": 1 });
-        has(&said(scans, json!({})), &["9 of 10 misses were not kept", "128 KiB"]);
+        let scans = json!({ "read_misses": 10, "bypass_sequential": 9, "bypass_not_admitted": 1 });
+        has(&said(scans, json!({})), &["9 of 10 misses were not kept", "copies and scans"]);
+        let ahead = json!({ "readahead_issued": 512, "readahead_used": 384, "readahead_late": 7 });
+        has(
+            &said(ahead, json!({})),
+            &["2 MiB were fetched ahead", "75.0 %", "7 reads had to wait"],
+        );
         let none = said(json!({ "read_misses": 10 }), json!({ "write": "none" }));
         has(&none, &["the write mode is none"]);
         let guard = json!({ "reads_aside": "processors busy" });

@@ -1,0 +1,309 @@
+//! Streams of reads: with readahead against without, in virtual time and without data, over a delayed device.
+//!
+//! A client sends its next request a moment after its last answer, as one does that has to be told of it by a kernel.
+
+use crate::sides::verdict;
+use anyhow::Result;
+use block::{Buf, DelaySpec, Extent, Limits, Memory, Null, Request, Size, Stack, WriteMode};
+use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
+use lane::{Lane, Prices, Random, World};
+use layers::{Delay, DelayShared};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Memory, in MiB; the volume is 16 times as large.
+    #[arg(long, default_value_t = 1024)]
+    mib: u64,
+    /// Requests of each stream.
+    #[arg(long, default_value_t = 4000)]
+    requests: u64,
+}
+
+const READ_US: u64 = 1000;
+const SERVERS: u32 = 16;
+/// From an answer to the client's next request.
+const CLIENT_NS: u64 = 20_000;
+const KIB: u64 = 2;
+
+/// Reads as a client sends them: first sector and count.
+type Reads = Box<dyn Iterator<Item = (u64, u32)>>;
+
+struct Bed {
+    world: World,
+    lane: Lane,
+    stack: Stack,
+    shared: Arc<Shared>,
+    sectors: u64,
+}
+
+/// A cache over a delayed device, with a link of so many bytes a second; 0: none that limits.
+fn bed(mib: u64, readahead: bool, bandwidth: u64) -> Result<Bed> {
+    let geometry = Geometry::for_memory(mib << 20);
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, 0)));
+    let sectors = mib << 15;
+    let settings = Settings {
+        write: WriteMode::BackNow,
+        readahead,
+        dirty_blocks_max: geometry.slots / 4,
+        absorb_blocks_max: 32,
+        workers: 32,
+        fill_cost_ns: 400,
+        stream_blocks_max: geometry.slots / 16,
+        ..Settings::default()
+    };
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let delay = DelaySpec {
+        read_us: READ_US,
+        write_us: READ_US,
+        flush_us: READ_US,
+        servers: SERVERS,
+        bandwidth: Size(bandwidth),
+    };
+    let null = Stack::new(&lane, Null::new(sectors, 0));
+    let below = Stack::new(&lane, Delay::attach(DelayShared::new(&delay), &lane, null));
+    let shared = Shared::new(&Limits::plain(sectors, 0), geometry, settings, 0, memory)?;
+    let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
+    Ok(Bed { world, lane, stack, shared, sectors })
+}
+
+impl Bed {
+    /// A client begins: sends these requests one after the other. What each took is noted.
+    fn client(&self, requests: Vec<Request>, done: &Rc<Cell<usize>>) -> Rc<RefCell<Vec<u64>>> {
+        let took = Rc::new(RefCell::new(Vec::with_capacity(requests.len())));
+        let (stack, noted, done) = (self.stack.clone(), took.clone(), done.clone());
+        let client = async move {
+            for request in requests {
+                let lane = stack.lane();
+                let begun = lane.now();
+                if stack.try_now(&request).is_none() {
+                    stack.run(request).await.expect("a null device does not fail");
+                }
+                noted.borrow_mut().push(lane.now() - begun);
+                lane.sleep_until(lane.now() + CLIENT_NS).await;
+            }
+            done.set(done.get() + 1);
+        };
+        self.lane.spawn(client).expect("a lane has room");
+        took
+    }
+
+    /// How long a client takes for these reads, in nanoseconds.
+    fn time(&mut self, reads: Reads) -> f64 {
+        let (begun, done) = (self.lane.now(), Rc::new(Cell::new(0)));
+        self.client(reads.map(read).collect(), &done);
+        self.world.run_until(|| done.get() == 1);
+        (self.lane.now() - begun) as f64
+    }
+
+    fn counters(&self) -> Counters {
+        self.shared.counters(self.lane.now())
+    }
+}
+
+fn read((first, count): (u64, u32)) -> Request {
+    Request::Read { at: Extent::new(first, count), into: Buf::new(count, 0) }
+}
+
+fn forward(requests: u64, sectors: u64) -> Reads {
+    Box::new((0..requests).map(move |number| (number * sectors, sectors as u32)))
+}
+
+/// # Errors
+/// A cache cannot be made.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    println!(
+        "one client, depth 1, {} us from an answer to the next request; {READ_US} us a read, {SERVERS} servers; memory \
+         {} MiB",
+        CLIENT_NS / 1000,
+        arguments.mib
+    );
+    streams(arguments)?;
+    link(arguments)?;
+    random(arguments)?;
+    beside(arguments)?;
+    copy(arguments)
+}
+
+/// How many times as fast streams are.
+fn streams(arguments: &Arguments) -> Result<()> {
+    let requests = arguments.requests;
+    let length = 64 * KIB;
+    let interleaved = |streams: u64| -> Reads {
+        let apart = arguments.mib << 10;
+        let read = move |number: u64| {
+            (number % streams * apart + number / streams * length, length as u32)
+        };
+        Box::new((0..requests).map(read))
+    };
+    let last = arguments.mib << 15;
+    let backward = move |number| (last - (number + 1) * length, length as u32);
+    type Make<'a> = Box<dyn Fn() -> Reads + 'a>;
+    let rows: [(&str, f64, Make); 8] = [
+        ("forward, 64 KiB", 8.0, Box::new(|| forward(requests, length))),
+        ("forward, 4 KiB", 8.0, Box::new(|| forward(4 * requests, 4 * KIB))),
+        ("two streams, 64 KiB", 6.0, Box::new(|| interleaved(2))),
+        ("four streams, 64 KiB", 6.0, Box::new(|| interleaved(4))),
+        ("eight streams, 64 KiB", 6.0, Box::new(|| interleaved(8))),
+        ("backward, 64 KiB", 4.0, Box::new(|| Box::new((0..requests).map(backward)))),
+        (
+            "strided, 64 KiB of each MiB",
+            4.0,
+            Box::new(move || {
+                Box::new((0..requests).map(move |number| (number * 1024 * KIB, length as u32)))
+            }),
+        ),
+        (
+            "backward and strided",
+            4.0,
+            Box::new(move || {
+                let read = move |number| (last - (number + 1) * 1024 * KIB, length as u32);
+                Box::new((0..requests).map(read))
+            }),
+        ),
+    ];
+    for (what, target, reads) in rows {
+        let with = bed(arguments.mib, true, 0)?.time(reads());
+        let without = bed(arguments.mib, false, 0)?.time(reads());
+        let gain = without / with;
+        println!("  {what:<28} {gain:>5.1}x  target {target}: {}", verdict(gain >= target));
+    }
+    Ok(())
+}
+
+/// Large requests against what the servers, or a link of 1 GB/s, allow.
+fn link(arguments: &Arguments) -> Result<()> {
+    for kib in [256, 512, 1024] {
+        for bandwidth in [0, 1_000_000_000] {
+            let reads = arguments.requests.min(16 * arguments.mib * 1024 / kib / 2);
+            let took = bed(arguments.mib, true, bandwidth)?.time(forward(reads, kib * KIB));
+            let bytes = (reads * kib) as f64 * 1024.0;
+            let servers = f64::from(SERVERS) * kib as f64 * 1024.0 / (READ_US as f64 * 1e-6);
+            // A client that waits for each answer asks for no more.
+            let asks = kib as f64 * 1024.0 / (CLIENT_NS as f64 * 1e-9);
+            let limit = if bandwidth > 0 { servers.min(bandwidth as f64) } else { servers };
+            let share = bytes / (took * 1e-9) / limit.min(asks);
+            println!(
+                "  forward, {kib} KiB, {:<16} {:>5.1} % of what that allows  target 90: {}",
+                if bandwidth > 0 { "link of 1 GB/s:" } else { "16 servers:" },
+                100.0 * share,
+                verdict(share >= 0.9)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Random reads, which nothing is to be fetched ahead of.
+fn random(arguments: &Arguments) -> Result<()> {
+    for (what, mib) in
+        [("all of the volume", 16 * arguments.mib), ("a quarter of the memory", arguments.mib / 4)]
+    {
+        let reads = || -> Reads {
+            let mut random = Random::new(1);
+            let blocks = mib << 8;
+            Box::new((0..4 * arguments.requests).map(move |_| (random.below(blocks) * 8, 8)))
+        };
+        let mut with = bed(arguments.mib, true, 0)?;
+        let took = with.time(reads());
+        let gain = bed(arguments.mib, false, 0)?.time(reads()) / took;
+        let counted = with.counters();
+        let wasted = counted.readahead_issued - counted.readahead_used;
+        let share = wasted as f64 / counted.block_accesses as f64;
+        println!(
+            "  random, {what:<22} {gain:>5.3}x  target 0.99: {}; wasted {:.2} %  target 1: {}",
+            verdict(gain >= 0.99),
+            100.0 * share,
+            verdict(share < 0.01)
+        );
+    }
+    Ok(())
+}
+
+/// The time within which so many of a hundred were answered.
+fn percentile(took: &[u64], percent: usize) -> u64 {
+    let mut took = took.to_vec();
+    took.sort_unstable();
+    took[(took.len() * percent / 100).min(took.len() - 1)]
+}
+
+/// What a client of random reads waits beside one that reads a stream.
+fn beside(arguments: &Arguments) -> Result<()> {
+    for kib in [64, 256] {
+        let p99 = |readahead| -> Result<u64> {
+            let mut bed = bed(arguments.mib, readahead, 0)?;
+            let done = Rc::new(Cell::new(0));
+            let mut random = Random::new(2);
+            let blocks = arguments.mib << 11;
+            let reads =
+                (0..arguments.requests).map(|_| read(((blocks + random.below(blocks)) * 8, 8)));
+            let took = bed.client(reads.collect(), &done);
+            let stream = forward(8 * arguments.requests, kib * KIB);
+            let half = bed.sectors / 2;
+            let mut stream: Vec<_> =
+                stream.map(|(first, count)| read((first % half, count))).collect();
+            stream.truncate(1 << 17);
+            bed.client(stream, &Rc::new(Cell::new(0)));
+            bed.world.run_until(|| done.get() == 1);
+            let took = took.borrow();
+            Ok(percentile(&took, 99))
+        };
+        let (with, without) = (p99(true)?, p99(false)?);
+        let ratio = with as f64 / without as f64;
+        println!(
+            "  random reads beside a stream of {kib} KiB: p99 {} us, without readahead {} us: {ratio:.2}x  target 1.1: {}",
+            with / 1000,
+            without / 1000,
+            verdict(ratio <= 1.1)
+        );
+    }
+    Ok(())
+}
+
+/// The hot set's hits before and after a file of four times the cache is copied.
+fn copy(arguments: &Arguments) -> Result<()> {
+    for (readahead, kib) in [(true, 64), (true, 256), (false, 64)] {
+        let mut bed = bed(arguments.mib, readahead, 0)?;
+        let slots = arguments.mib << 8;
+        // Reads of a hot set of a third of the cache, the rest of it filled with what is read once.
+        let hot = |bed: &mut Bed, seed: u64| {
+            let mut random = Random::new(seed);
+            let before = bed.counters();
+            bed.time(Box::new((0..slots).map(move |_| (random.below(slots / 3) * 8, 8))));
+            let after = bed.counters();
+            (after.read_hits - before.read_hits) as f64 / slots as f64
+        };
+        let mut random = Random::new(3);
+        let others: Vec<_> = (0..slots).map(|_| ((slots + random.below(slots)) * 8, 8)).collect();
+        bed.time(Box::new(others.into_iter()));
+        (0..4).for_each(|seed| _ = hot(&mut bed, seed));
+        let before = hot(&mut bed, 4);
+        let length = kib * KIB;
+        let from = arguments.mib << 12;
+        let to = from + (arguments.mib << 13);
+        let requests = (arguments.mib << 13) / length;
+        let done = Rc::new(Cell::new(0));
+        let copied = (0..requests).flat_map(|number| {
+            let first = to + number * length;
+            let at = Extent::new(first, length as u32);
+            let from_at = (from + number * length, length as u32);
+            [read(from_at), Request::Write { at, from: Buf::new(at.count, 0), fua: false }]
+        });
+        bed.client(copied.collect(), &done);
+        bed.world.run_until(|| done.get() == 1);
+        let after = hot(&mut bed, 5);
+        let lost = 100.0 * (before - after);
+        println!(
+            "  a copy of four times the cache by {kib} KiB, readahead {}: the hot set's hits {:.2} %, then {:.2} %: {lost:+.2} \
+             points lost  target 1: {}",
+            if readahead { "on" } else { "off" },
+            100.0 * before,
+            100.0 * after,
+            verdict(lost <= 1.0)
+        );
+    }
+    Ok(())
+}
