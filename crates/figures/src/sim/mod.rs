@@ -11,6 +11,7 @@ use crate::zipf::Zipf;
 use ::policy::{Kind, Simulation};
 use anyhow::{Result, bail};
 use lane::Random;
+use simulator::Lru;
 use std::hint::black_box;
 
 #[derive(clap::Args)]
@@ -56,17 +57,44 @@ fn kinds(names: &[String]) -> Result<Vec<Kind>> {
     names.iter().map(by_name).collect()
 }
 
+/// What `sim` counts the misses of a policy with.
+enum Counted {
+    /// All sizes of LRU at once; here it is one.
+    Lru(Lru),
+    Policy(Box<Simulation>),
+}
+
+impl Counted {
+    fn new(kind: Kind, slots: u32) -> Counted {
+        match kind {
+            Kind::Lru => Counted::Lru(Lru::new(&[slots])),
+            _ => Counted::Policy(Box::new(Simulation::new(kind, slots))),
+        }
+    }
+
+    /// How many of these blocks miss.
+    fn read_all(&mut self, slots: u32, blocks: &[u64]) -> u64 {
+        match self {
+            Counted::Policy(simulation) => {
+                blocks.iter().filter(|block| !simulation.read(**block)).count() as u64
+            }
+            Counted::Lru(lru) => {
+                let misses = |lru: &Lru| lru.misses(slots).expect("its only size");
+                let before = misses(lru);
+                lru.access_all(blocks);
+                misses(lru) - before
+            }
+        }
+    }
+}
+
 /// The nanoseconds of the fastest run, and the share of the accesses that missed in it.
-fn measure(kind: Kind, slots: u32, stream: &[u32], runs: usize) -> (u64, f64) {
-    let mut simulation = Simulation::new(kind, slots);
-    let mut misses = || {
-        let reads = stream.iter().filter(|&&block| !simulation.read(u64::from(block)));
-        reads.count()
-    };
-    black_box(misses());
+fn measure(kind: Kind, slots: u32, stream: &[u64], runs: usize) -> (u64, f64) {
+    let mut counted = Counted::new(kind, slots);
+    black_box(counted.read_all(slots, stream));
     let timed = (0..runs.max(1)).map(|_| {
         let begun = wall_ns();
-        let missed = black_box(misses());
+        let missed = black_box(counted.read_all(slots, stream));
         (wall_ns() - begun, missed as f64 / stream.len() as f64)
     });
     timed.min_by_key(|run| run.0).expect("one run at least")
@@ -84,7 +112,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let slots = mib * 256;
         let mut random = Random::new(u64::from(mib));
         let zipf = Zipf::new(u64::from(slots) * TIMES, arguments.exponent, &mut random);
-        let stream = zipf.draw(arguments.millions.max(1) * 1_000_000, &mut random);
+        let drawn = zipf.draw(arguments.millions.max(1) * 1_000_000, &mut random);
+        let stream: Vec<u64> = drawn.into_iter().map(u64::from).collect();
         println!(
             "{mib} MiB ({slots} slots), zipf {} over {TIMES} times as many blocks",
             arguments.exponent
