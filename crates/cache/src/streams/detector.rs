@@ -11,6 +11,8 @@
 
 use crate::streams::lone::Lone;
 use crate::streams::order::Order;
+use alloc::boxed::Box;
+use alloc::vec;
 use block::Extent;
 
 /// Streams that are followed at a time.
@@ -73,9 +75,11 @@ struct Near {
 #[derive(Debug)]
 pub(super) struct Detector {
     lone: Lone,
-    streams: [Stream; STREAMS],
+    streams: Box<[Stream]>,
     /// Where the next request of each may begin, roughly: side by side, because every read looks through them.
-    near: [Near; STREAMS],
+    near: Box<[Near]>,
+    /// The places from here on have had no stream yet.
+    used: usize,
     /// Reads so far.
     reads: u64,
 }
@@ -146,8 +150,15 @@ impl Stream {
 }
 
 impl Detector {
-    pub(super) fn new() -> Detector {
-        Detector { lone: Lone::new(), streams: [NONE; STREAMS], near: [NOWHERE; STREAMS], reads: 0 }
+    /// Of a volume of so many sectors.
+    pub(super) fn new(sectors: u64) -> Detector {
+        Detector {
+            lone: Lone::new(sectors),
+            streams: vec![NONE; STREAMS].into_boxed_slice(),
+            near: vec![NOWHERE; STREAMS].into_boxed_slice(),
+            used: 0,
+            reads: 0,
+        }
     }
 
     pub(super) fn stream(&self, place: usize) -> &Stream {
@@ -158,7 +169,7 @@ impl Detector {
     pub(super) fn hear(&mut self, at: &Extent) -> Found {
         self.reads += 1;
         let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
-        for place in 0..STREAMS {
+        for place in 0..self.used {
             if is_near(&self.near[place]) && self.streams[place].has(at) {
                 if self.go(place, at) {
                     return Found::Goes(place);
@@ -191,8 +202,12 @@ impl Detector {
         goes_on
     }
 
-    /// The place of the stream that has rested for longest.
-    fn rested(&self) -> usize {
+    /// A place for a stream: an unused one, or that of the one that has rested for longest.
+    fn rested(&mut self) -> usize {
+        if self.used < STREAMS {
+            self.used += 1;
+            return self.used - 1;
+        }
         let places = self.streams.iter().enumerate();
         places.min_by_key(|(_, stream)| stream.last).map_or(0, |(place, _)| place)
     }
@@ -211,7 +226,7 @@ mod tests {
 
     /// How many of these reads were found to belong to a stream that had begun before.
     fn followed(reads: impl IntoIterator<Item = (u64, u32)>) -> usize {
-        let mut detector = Detector::new();
+        let mut detector = Detector::new(1 << 40);
         let found =
             reads.into_iter().map(|(first, count)| detector.hear(&Extent::new(first, count)));
         found.filter(|found| matches!(found, Found::Goes(_))).count()
@@ -270,7 +285,7 @@ mod tests {
         assert!(random(25 << 20) < 20, "over 100 GiB: {}", random(25 << 20));
         assert!(random(1 << 20) < 500, "over 4 GiB: {}", random(1 << 20));
         // So few that each is near to others: some follow by chance, and not for long.
-        let mut detector = Detector::new();
+        let mut detector = Detector::new(1 << 40);
         let mut state = 5;
         let mut long = 0;
         for _ in 0..100_000 {
@@ -284,7 +299,7 @@ mod tests {
 
     #[test]
     fn any_request_may_come() {
-        let mut detector = Detector::new();
+        let mut detector = Detector::new(1 << 40);
         let mut state = 4;
         for _ in 0..100_000 {
             let first =

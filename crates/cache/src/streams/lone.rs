@@ -5,16 +5,19 @@
 //! each area of the volume, the last request and how far it was from the one before: the same distance twice is a
 //! stride.
 
+use crate::BLOCK_SECTORS;
 use crate::streams::order::Order;
 use alloc::boxed::Box;
 use alloc::vec;
 use block::Extent;
 use policy::Hash;
 
-/// Requests that are remembered, more or less: 8 bytes each for either neighbour.
-const REMEMBERED: usize = 2048;
-/// Areas that are remembered, and their size as a power of two, in sectors: 16 MiB.
-const AREAS: usize = 256;
+/// Requests that are remembered at most, more or less: 8 bytes each for either neighbour. A small volume has fewer places
+/// where a stream can begin.
+const REMEMBERED_MAX: u64 = 2048;
+const REMEMBERED_LEAST: u64 = 16;
+/// Areas that are remembered at most, and their size as a power of two, in sectors: 16 MiB.
+const AREAS_MAX: u64 = 256;
 const AREA_SHIFT: u32 = 15;
 
 /// The last request of an area.
@@ -42,35 +45,41 @@ impl core::fmt::Debug for Last {
     }
 }
 
-fn place(sector: u64, places: usize) -> usize {
-    (Hash::of(sector).bits() >> 32) as usize % places
+/// The place of a number in a table, whose length is a power of two.
+fn place(number: u64, places: usize) -> usize {
+    (Hash::of(number).bits() >> 32) as usize & (places - 1)
 }
 
 impl Lone {
-    pub(super) fn new() -> Lone {
+    /// Of a volume of so many sectors.
+    pub(super) fn new(sectors: u64) -> Lone {
+        let blocks = (sectors / u64::from(BLOCK_SECTORS)).min(REMEMBERED_MAX);
+        let remembered = blocks.next_power_of_two().max(REMEMBERED_LEAST) as usize;
+        let areas = ((sectors >> AREA_SHIFT) + 1).min(AREAS_MAX).next_power_of_two() as usize;
         Lone {
-            ends: vec![u64::MAX; REMEMBERED].into_boxed_slice(),
-            firsts: vec![u64::MAX; REMEMBERED].into_boxed_slice(),
-            areas: vec![NOTHING; AREAS].into_boxed_slice(),
+            ends: vec![u64::MAX; remembered].into_boxed_slice(),
+            firsts: vec![u64::MAX; remembered].into_boxed_slice(),
+            areas: vec![NOTHING; areas].into_boxed_slice(),
         }
     }
 
     /// The order in which a request stands to others, if it is enough to begin a stream. Otherwise it is remembered.
     pub(super) fn order(&mut self, at: &Extent) -> Option<Order> {
-        if self.ends[place(at.first, REMEMBERED)] == at.first {
+        let [first, end] = [at.first, at.end()].map(|sector| place(sector, self.ends.len()));
+        if self.ends[first] == at.first {
             return Some(Order::Forward);
         }
-        if self.firsts[place(at.end(), REMEMBERED)] == at.end() {
+        if self.firsts[end] == at.end() {
             return Some(Order::Backward);
         }
-        self.ends[place(at.end(), REMEMBERED)] = at.end();
-        self.firsts[place(at.first, REMEMBERED)] = at.first;
+        self.ends[end] = at.end();
+        self.firsts[first] = at.first;
         self.stride(at)
     }
 
     fn stride(&mut self, at: &Extent) -> Option<Order> {
         let area = at.first >> AREA_SHIFT;
-        let near = [area, area.wrapping_sub(1), area + 1].map(|area| place(area, AREAS));
+        let near = [area, area.wrapping_sub(1), area + 1].map(|area| place(area, self.areas.len()));
         let is_near = |last: &Last| last.first.abs_diff(at.first) < 1 << AREA_SHIFT;
         let last = near.into_iter().map(|place| self.areas[place]).find(is_near).unwrap_or(NOTHING);
         let distance = match last.first {

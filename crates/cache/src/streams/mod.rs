@@ -21,6 +21,8 @@ mod window;
 
 use crate::BLOCK_SECTORS;
 use crate::geometry::Geometry;
+use alloc::boxed::Box;
+use alloc::vec;
 use block::Extent;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use depth::{Begun, Depth};
@@ -69,7 +71,7 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 struct Followed {
     detector: Detector,
-    windows: [Window; STREAMS],
+    windows: Box<[Window]>,
     /// The largest window, in sectors.
     window_max: u64,
     /// A bit for each stream whose window may have room for a piece.
@@ -105,8 +107,8 @@ impl Streams {
         let (slots, sectors_each) = (geometry.slots, u64::from(BLOCK_SECTORS));
         let window_blocks = slots / WINDOW_ONE_IN;
         let followed = Followed {
-            detector: Detector::new(),
-            windows: [Window::NONE; STREAMS],
+            detector: Detector::new(sectors),
+            windows: vec![Window::NONE; STREAMS].into_boxed_slice(),
             window_max: WINDOW_MAX.min(u64::from(window_blocks) * sectors_each),
             wants: 0,
             turn: 0,
@@ -114,7 +116,7 @@ impl Streams {
         };
         Streams {
             followed: Lock::new(followed),
-            written: Lock::new(Detector::new()),
+            written: Lock::new(Detector::new(sectors)),
             depth: Depth::new(),
             has_wants: AtomicBool::new(false),
             work: Event::new(),

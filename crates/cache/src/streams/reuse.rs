@@ -8,8 +8,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use policy::Hash;
 
-/// Blocks that are remembered. A sample of a cache's slots is not larger than half of this.
-const PLACES: usize = 8192;
+/// Blocks that are remembered at most; of a smaller cache, twice as many as it has slots. A sample of a cache's slots is
+/// not larger than half of this.
+const PLACES_MAX: usize = 8192;
 /// Blocks of the sample after which the older half of them fades.
 const NOTED: u32 = 1024;
 /// Below so many nothing is known.
@@ -32,19 +33,20 @@ pub(super) struct Reuse {
     again: u32,
 }
 
-fn place(hash: Hash) -> usize {
-    (hash.bits() >> 20) as usize % PLACES
-}
-
 impl Reuse {
     pub(super) fn new(slots: u32) -> Reuse {
-        let notes = vec![None; PLACES].into_boxed_slice();
-        Reuse { notes, slots, noted: 0, again: 0 }
+        let places = (slots as usize * 2).min(PLACES_MAX);
+        Reuse { notes: vec![None; places].into_boxed_slice(), slots, noted: 0, again: 0 }
+    }
+
+    fn place(&mut self, hash: Hash) -> &mut Option<Note> {
+        let places = self.notes.len();
+        &mut self.notes[(hash.bits() >> 20) as usize % places]
     }
 
     /// A long stream has brought a block of the sample, when so many blocks had been brought in all, modulo 2^32.
     pub(super) fn note(&mut self, hash: Hash, came: u32) {
-        self.notes[place(hash)] = Some(Note { hash: hash.bits() as u32, came });
+        *self.place(hash) = Some(Note { hash: hash.bits() as u32, came });
         self.noted += 1;
         if self.noted >= NOTED {
             (self.noted, self.again) = (self.noted / 2, self.again / 2);
@@ -53,7 +55,7 @@ impl Reuse {
 
     /// A block of the sample is read, when so many blocks have been brought.
     pub(super) fn asked(&mut self, hash: Hash, now: u32) {
-        let note = &mut self.notes[place(hash)];
+        let note = self.place(hash);
         if let Some(Note { hash: tag, came }) = *note
             && tag == hash.bits() as u32
         {
