@@ -8,14 +8,14 @@
 //!           |                                               |
 //!   shard/      one lock a shard: look, fill, admit, write through, close, next_run, release
 //!           |            |             |            |
-//!   slots/      the index; lists, the policy and the admission are the crate policy   (plain data)
+//!   slots/      the index; lists and the policy are the crate policy   (plain data)
 //!           |
 //!   arena/      headers (two atomic words a slot) and the slots' bytes, in shared memory; the superblock
 //!
 //!   epochs/     one lock a volume: which epochs are open, closed, durable; errors
 //!   backing/    flushes of the backing, one at a time; retries; the watchdog
 //!   dirty/      how full the write buffer is, and how fast writers may fill it
-//!   bypass/     stepping aside, and the guard that decides it
+//!   bypass/     stepping aside: what keeping and absorbing bring and cost, and the guard that decides it
 //!   geometry    sizes that are fixed when a cache is made; settings: what may be set later
 //!   recovery/   taking over an arena from an earlier life
 //!   operator/   other settings, a rescue, giving up what is dirty

@@ -1,5 +1,5 @@
 //! What a sample of the accesses tells while the volume is served: which share of the cache the policy's window is to
-//! have, and what more or less memory would give.
+//! have, what more or less memory would give, and how many hits a miss brings that is kept.
 //!
 //! Shards have these in common, so that each learns from all accesses. They are told of the accesses to sampled blocks,
 //! of one block in 64 or fewer (of caches below 256 MiB more, of tiny ones all), in the section in which a shard
@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lane::Lock;
-use policy::{Answer, Arbiter, Curve, Hash, Kind, Sampler};
+use policy::{Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler};
 
 /// Smaller caches have no curve: of 64 slots it would tell nothing.
 const CURVE_SLOTS_MIN: u32 = 64 * 64;
@@ -22,6 +22,7 @@ pub(crate) struct Sampling {
     share: AtomicU32,
     arbiter: Option<Lock<Arbiter>>,
     curve: Option<Lock<Window>>,
+    expectation: Lock<Expectation>,
 }
 
 /// Which blocks' accesses are to be told of.
@@ -29,13 +30,14 @@ pub(crate) struct Sampling {
 pub(crate) struct Samplers {
     arbiter: Sampler,
     curve: Sampler,
+    expectation: Sampler,
 }
 
 impl Samplers {
     /// Whether accesses to a block are to be told of.
     #[inline]
     pub(crate) fn take(&self, hash: Hash) -> bool {
-        self.arbiter.takes(hash) || self.curve.takes(hash)
+        self.arbiter.takes(hash) || self.curve.takes(hash) || self.expectation.takes(hash)
     }
 }
 
@@ -88,10 +90,12 @@ impl Sampling {
     pub(crate) fn new(kind: Kind, slots: u32) -> Sampling {
         let arbiter = (kind == Kind::Adaptive).then(|| Arbiter::new(slots));
         let curve = (slots >= CURVE_SLOTS_MIN).then(|| Curve::new(kind, slots));
+        let expectation = Expectation::new(kind, slots);
         Sampling {
             samplers: Samplers {
                 arbiter: arbiter.as_ref().map_or(Sampler::NONE, Arbiter::sampler),
                 curve: curve.as_ref().map_or(Sampler::NONE, Curve::sampler),
+                expectation: expectation.sampler(),
             },
             share: AtomicU32::new(arbiter.as_ref().map_or(0, Arbiter::share)),
             arbiter: arbiter.map(Lock::new),
@@ -99,6 +103,7 @@ impl Sampling {
                 let (accesses, misses, elapsed_ns, until_ns) = (0, 0, 0, 0);
                 Lock::new(Window { curve, accesses, misses, elapsed_ns, until_ns })
             }),
+            expectation: Lock::new(expectation),
         }
     }
 
@@ -120,6 +125,12 @@ impl Sampling {
     pub(crate) fn set_window_share(&self, share: u32) {
         self.share.store(share, Ordering::Relaxed);
         self.in_window(|window| window.curve.set_window_share(share));
+        self.expectation.peek(|expectation| expectation.set_window_share(share));
+    }
+
+    /// The hits to be expected of a miss that is kept, if that is known.
+    pub(crate) fn expected_hits(&self) -> Option<f64> {
+        self.expectation.peek(|expectation| expectation.hits())
     }
 
     /// A block of a sample was accessed. `told` is what its shard had counted when it told of one before, and becomes what
@@ -132,11 +143,15 @@ impl Sampling {
         {
             self.set_window_share(share);
         }
+        let is_read = access == Access::Read;
+        if self.samplers.expectation.takes(hash) {
+            self.expectation.peek(|expectation| expectation.access(hash, is_read));
+        }
         if self.samplers.curve.takes(hash) {
             let before = core::mem::replace(told, now);
             let accesses = now.accesses - before.accesses;
             let misses = now.misses - before.misses;
-            self.in_window(|window| window.access(hash, access, accesses, misses));
+            self.in_window(|window| window.access(hash, is_read, accesses, misses));
         }
     }
 
@@ -163,10 +178,10 @@ impl Sampling {
 }
 
 impl Window {
-    fn access(&mut self, hash: Hash, access: Access, accesses: u64, misses: u64) {
+    fn access(&mut self, hash: Hash, is_read: bool, accesses: u64, misses: u64) {
         self.accesses += accesses;
         self.misses += misses;
-        if self.curve.access(hash, access == Access::Read) {
+        if self.curve.access(hash, is_read) {
             self.accesses /= 2;
             self.misses /= 2;
             self.elapsed_ns /= 2;

@@ -186,7 +186,8 @@ impl Shared {
         let costs = Costs {
             pressure,
             backing_write_ns: self.writeback.estimator.least_of(1).unwrap_or(0),
-            fill_ns: self.settings.fill_cost_ns,
+            copy_ns: self.settings.fill_cost_ns,
+            expected_hits: self.expected_hits(),
         };
         self.sampling.tick(now_ns);
         self.bypass.judge(&self.counters(now_ns), costs, now_ns)
@@ -202,8 +203,13 @@ impl Shared {
         self.bypass.standing(now_ns)
     }
 
-    /// Steps aside with reads, writes or both, or comes back, until the guard decides anew: for the
-    /// laboratory, which does so at the worst of moments.
+    /// The hits to be expected of a miss that is kept, before it is given up. None: too early to say.
+    pub fn expected_hits(&self) -> Option<f64> {
+        self.sampling.expected_hits()
+    }
+
+    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes back, until the guard
+    /// decides anew: for the laboratory, which does so at the worst of moments.
     pub fn force_bypass(&self, reads: bool, writes: bool, now_ns: u64) {
         self.bypass.force(reads, writes, now_ns);
     }

@@ -54,6 +54,7 @@ struct Scene {
     world: World,
     stack: Stack,
     seen: Rc<Seen>,
+    shared: Arc<Shared>,
 }
 
 fn scene(write: WriteMode) -> Scene {
@@ -88,7 +89,7 @@ fn scene(write: WriteMode) -> Scene {
     let seen = Rc::new(Seen::default());
     let below = Stack::new(&lane, Slow { ram, lane: lane.clone(), seen: seen.clone() });
     let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
-    Scene { world, stack, seen }
+    Scene { world, stack, seen, shared }
 }
 
 fn advise(first: u64, blocks: u32) -> Request {
@@ -166,5 +167,19 @@ fn its_error_is_told_to_the_adviser_alone() {
 fn without_copies_there_is_nothing_to_fetch() {
     let mut scene = scene(WriteMode::None);
     assert_eq!(scene.ask(vec![advise(0, 64)]), [Ok(())]);
+    assert_eq!(scene.reads(), []);
+}
+
+#[test]
+fn what_is_sure_to_be_read_is_kept_where_other_reads_are_not() {
+    let mut scene = scene(WriteMode::Through);
+    scene.shared.force_bypass(true, false, 0);
+    assert_eq!(scene.ask(vec![read(0, 8), advise(16, 8)]), [Ok(()), Ok(())]);
+    assert_eq!(scene.stack.try_now(&read(0, 1)), None, "it was not kept");
+    assert_eq!(scene.stack.try_now(&read(16, 1)), Some(Ok(())));
+    // Where a hit saves nothing, not even that.
+    scene.shared.force_bypass(true, true, 0);
+    scene.reads();
+    assert_eq!(scene.ask(vec![advise(32, 8)]), [Ok(())]);
     assert_eq!(scene.reads(), []);
 }

@@ -1,4 +1,5 @@
-//! Busy processors, in virtual time: what a cold cache does before a slow backing and a fast one.
+//! When a cache keeps what it reads, and when it steps aside, in virtual time: cold and warm, before slow and fast
+//! backings, while processors are busy and free.
 
 use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -18,13 +19,15 @@ const DEPTH: u64 = 4;
 const WINDOW_NS: u64 = 50_000_000;
 const END_NS: u64 = 4_000_000_000;
 const BUSY: Pressure = Pressure { waited: 700, wanted: 900 };
+const FREE: Pressure = Pressure { waited: 0, wanted: 200 };
 
-/// RAM that takes so long, and one answer in four waits 4 ms more for a processor.
+/// RAM that takes so long, and where processors are busy, one answer in four waits 4 ms more for one.
 struct Slow {
     ram: Ram,
     lane: Lane,
     limits: Limits,
     latency_ns: u64,
+    busy: bool,
     random: RefCell<Random>,
 }
 
@@ -34,7 +37,7 @@ impl Block for Slow {
     }
 
     async fn run(&self, request: Request) -> Result {
-        let waits = self.random.borrow_mut().one_in(4);
+        let waits = self.busy && self.random.borrow_mut().one_in(4);
         let took_ns = self.latency_ns + if waits { 4_000_000 } else { 0 };
         self.lane.sleep_until(self.lane.now() + took_ns).await;
         self.ram.run(request).await
@@ -62,6 +65,20 @@ fn shared(ram: &Ram, limits: &Limits) -> Arc<Shared> {
 /// Four clients ask for some of these blocks at random for four seconds, with every processor busy from the
 /// first moment on. Returns how many were answered, and what the cache has counted.
 fn play(latency_ns: u64, blocks: u64, writes: bool, guard: bool) -> (u64, Counters) {
+    let draw = move |_: u64, random: &mut Random| random.below(blocks);
+    let (answered, counted) = play_as(latency_ns, BUSY, draw, writes, guard);
+    (answered, *counted.last().expect("four seconds have passed"))
+}
+
+/// The same of blocks that are drawn at each moment, and under this pressure. Returns what was counted after each
+/// second.
+fn play_as(
+    latency_ns: u64,
+    pressure: Pressure,
+    draw: impl Fn(u64, &mut Random) -> u64 + Copy + 'static,
+    writes: bool,
+    guard: bool,
+) -> (u64, Vec<Counters>) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let ram = Ram::new(VOLUME * 8, GRAIN);
@@ -69,32 +86,38 @@ fn play(latency_ns: u64, blocks: u64, writes: bool, guard: bool) -> (u64, Counte
     let shared = shared(&ram, &limits);
     shared.set_guard(guard, 0);
     let random = RefCell::new(Random::new(1));
-    let slow = Slow { ram, lane: lane.clone(), limits, latency_ns, random };
+    let busy = pressure == BUSY;
+    let slow = Slow { ram, lane: lane.clone(), limits, latency_ns, busy, random };
     let stack = Stack::new(&lane, Cache::attach(&shared, &lane, Stack::new(&lane, slow)));
     let answered = Rc::new(Cell::new(0));
     for number in 0..DEPTH {
         let mut random = Random::new(number);
-        let draw = move || random.below(blocks);
+        let draw = move |now: u64| draw(now, &mut random);
         let client = client(stack.clone(), draw, writes, answered.clone());
         lane.spawn(client).expect("a slot is free");
     }
     let (sensed, over) = (shared.clone(), Rc::new(Cell::new(false)));
     let (sensing, ended) = (lane.clone(), over.clone());
+    let counted = Rc::new(RefCell::new(Vec::new()));
+    let counting = counted.clone();
     let sense = async move {
         while sensing.now() < END_NS {
             sensing.sleep_until(sensing.now() + WINDOW_NS).await;
-            sensed.guard(sensing.now(), BUSY);
+            sensed.guard(sensing.now(), pressure);
+            if sensing.now().is_multiple_of(1_000_000_000) {
+                counting.borrow_mut().push(sensed.counters(sensing.now()));
+            }
         }
         ended.set(true);
     };
     lane.spawn(sense).expect("a slot is free");
     assert!(world.run_until(|| over.get()), "the clients hang");
-    (answered.get(), shared.counters(lane.now()))
+    (answered.get(), counted.take())
 }
 
 async fn client(
     stack: Stack,
-    mut draw: impl FnMut() -> u64,
+    mut draw: impl FnMut(u64) -> u64,
     writes: bool,
     answered: Rc<Cell<u64>>,
 ) {
@@ -103,7 +126,7 @@ async fn client(
     while lane.now() < END_NS {
         // A client takes some time to ask again.
         lane.sleep_until(lane.now() + 200_000).await;
-        let at = Extent::new(draw() * 8, 8);
+        let at = Extent::new(draw(lane.now()) * 8, 8);
         let request = match writes {
             true => Request::Write { at, from: buffer.clone(), fua: false },
             false => Request::Read { at, into: buffer.clone() },
@@ -135,4 +158,45 @@ fn over_a_fast_backing_it_steps_aside_although_answers_wait_for_a_processor() {
     let (_, counters) = play(2_000, VOLUME, false, true);
     assert!(counters.backing_read_ns > 100_000, "the mean is of waits: {counters:?}");
     assert!(counters.bypasses > 0 && counters.bypass_guard > 0, "{counters:?}");
+}
+
+/// Of the misses of each second, the share that was kept.
+fn kept(counted: &[Counters]) -> Vec<f64> {
+    let mut before = Counters::default();
+    let kept = counted.iter().map(|now| {
+        let misses = now.read_misses - before.read_misses;
+        let filled = now.blocks_filled - before.blocks_filled;
+        before = *now;
+        filled as f64 / misses as f64
+    });
+    kept.collect()
+}
+
+#[test]
+fn what_is_not_read_again_is_kept_until_the_memory_is_full_and_what_begins_to_fit_is_kept_again() {
+    const SCAN_NS: u64 = 2_000_000_000;
+    // Clients are fast enough to fill the memory in half a second. In the third second the load becomes one that fits.
+    let draw = |now: u64, random: &mut Random| match now < SCAN_NS {
+        true => random.below(VOLUME),
+        false => random.below(FITS / 4),
+    };
+    // One miss in sixteen is hit later: that pays where a read takes 20 us, and does not where it takes 5.
+    for (latency_ns, pays) in [(5_000, false), (20_000, true)] {
+        let (_, counted) = play_as(latency_ns, FREE, draw, false, true);
+        let kept = kept(&counted);
+        assert!(kept[0] > 0.4, "a cold cache keeps: {kept:?}");
+        assert_eq!(kept[1] > 0.9, pays, "{latency_ns} ns: {kept:?}");
+        let hits = counted[3].read_hits - counted[2].read_hits;
+        let misses = counted[3].read_misses - counted[2].read_misses;
+        assert!(hits > misses * 10, "{hits} hits, {misses} misses: {kept:?}");
+    }
+}
+
+#[test]
+fn over_a_backing_as_fast_as_memory_hardly_anything_is_kept() {
+    let draw = |_: u64, random: &mut Random| random.below(FITS);
+    let (_, counted) = play_as(100, FREE, draw, false, true);
+    let kept = kept(&counted);
+    assert!(kept[1..].iter().all(|kept| *kept == 0.0), "{kept:?}");
+    assert!(counted[3].bypasses == 1 && counted[3].bypass_guard > 1000, "{:?}", counted[3]);
 }

@@ -368,3 +368,18 @@ fn streams_that_end_early_are_in_the_way_of_no_later_one() {
     let took = scene.time(long(512));
     assert!(took < 512 * READ_NS / 4, "{took} ns");
 }
+
+#[test]
+fn a_stream_is_read_ahead_of_although_what_is_read_is_not_kept() {
+    let [aside, without] = [true, false].map(|readahead| {
+        let mut scene = scene(Settings { readahead, ..settings() });
+        scene.shared.force_bypass(true, false, 0);
+        scene.time((0..1000).map(|read| (read * 16, 16)))
+    });
+    assert!(without > aside * 8, "{aside} ns, {without} ns without");
+    // Where a hit saves nothing, nothing is fetched ahead.
+    let mut scene = scene(settings());
+    scene.shared.force_bypass(true, true, 0);
+    scene.time((0..1000).map(|read| (read * 16, 16)));
+    assert_eq!(scene.counters().readahead_issued, 0);
+}

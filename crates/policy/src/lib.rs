@@ -16,13 +16,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod admission;
 mod arbiter;
 mod arc;
 #[cfg(test)]
 mod brute_force;
 mod clock;
 mod curve;
+mod expectation;
 mod fifo;
 mod fingerprints;
 mod ghosts;
@@ -45,9 +45,9 @@ mod two_q;
 mod w_tiny_lfu;
 mod window;
 
-pub use admission::{Admission, Prospect, is_slow};
 pub use arbiter::Arbiter;
 pub use curve::{Answer, Curve, POINTS, PRESENT};
+pub use expectation::Expectation;
 pub use hash::Hash;
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};

@@ -10,6 +10,7 @@ const BITS: u32 = 20;
 /// What samples. Each has bits of its own, so that no sample tells of another.
 #[derive(Clone, Copy)]
 pub(crate) enum Whose {
+    Expectation = 2,
     Arbiter = 22,
     Curve = 42,
 }

@@ -42,7 +42,7 @@ impl Adaptive {
             let _ = self.arbiter.access(hash);
         }
         let slots = &mut self.shards[shard];
-        let is_hit = slots.hit(hash);
+        let is_hit = slots.hit(hash).is_some();
         if !is_hit {
             slots.set_window_share(self.arbiter.share());
             slots.miss(hash);

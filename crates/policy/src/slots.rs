@@ -25,6 +25,12 @@ impl Slots {
         self.policy.set_window_share(share);
     }
 
+    /// How many slots there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u32 {
+        self.held.capacity()
+    }
+
     /// The lists of its policy.
     #[cfg(test)]
     pub(crate) fn lists(&self) -> &[crate::List] {
@@ -35,6 +41,14 @@ impl Slots {
     pub(crate) fn new(policy: Policy, slots: u32) -> Slots {
         Slots { policy, links: Links::new(slots), held: Table::new(slots) }
     }
+}
+
+/// What a miss has changed.
+pub(crate) struct Missed {
+    /// The slot that the block got, if it is kept.
+    pub(crate) slot: Option<u32>,
+    /// The slot whose block had to go for it: mostly the same one.
+    pub(crate) evicted: Option<u32>,
 }
 
 impl Reads for Slots {
@@ -48,36 +62,39 @@ impl Slots {
     /// Reads the block of this hash. Returns whether it was held.
     #[inline]
     pub(crate) fn read_hash(&mut self, hash: Hash) -> bool {
-        let is_hit = self.hit(hash);
+        let is_hit = self.hit(hash).is_some();
         if !is_hit {
             self.miss(hash);
         }
         is_hit
     }
 
-    /// Reads the block of this hash if it is held. Returns whether it is.
+    /// Reads the block of this hash if it is held. Returns its slot.
     #[inline]
-    pub(crate) fn hit(&mut self, hash: Hash) -> bool {
+    pub(crate) fn hit(&mut self, hash: Hash) -> Option<u32> {
         let found = self.held.find(hash);
         if let Some(slot) = found {
             self.policy.hit(&mut self.links, slot, || hash, Held::Clean);
         }
-        found.is_some()
+        found
     }
 
     /// Reads the block of this hash, which is not held.
     #[inline]
-    pub(crate) fn miss(&mut self, hash: Hash) {
-        if self.policy.miss(hash) == Verdict::Keep {
-            if self.held.room() == 0 {
-                let hash_of = |slot| self.held.hash(slot);
-                let victim = self.policy.victim(&mut self.links, hash, hash_of);
-                let victim = victim.expect("all slots are clean");
-                self.policy.forget(&mut self.links, victim, Held::Clean);
-                self.held.remove(victim);
-            }
-            let slot = self.held.insert(hash);
-            self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
+    pub(crate) fn miss(&mut self, hash: Hash) -> Missed {
+        if self.policy.miss(hash) != Verdict::Keep {
+            return Missed { slot: None, evicted: None };
         }
+        let evicted = (self.held.room() == 0).then(|| {
+            let hash_of = |slot| self.held.hash(slot);
+            let victim = self.policy.victim(&mut self.links, hash, hash_of);
+            let victim = victim.expect("all slots are clean");
+            self.policy.forget(&mut self.links, victim, Held::Clean);
+            self.held.remove(victim);
+            victim
+        });
+        let slot = self.held.insert(hash);
+        self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
+        Missed { slot: Some(slot), evicted }
     }
 }

@@ -73,6 +73,12 @@ impl Table {
         Hash::from_bits(self.names[number as usize])
     }
 
+    /// How many blocks there is room for in all.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.names.len() as u32
+    }
+
     /// How many more blocks there is room for.
     #[inline]
     pub(crate) fn room(&self) -> u32 {

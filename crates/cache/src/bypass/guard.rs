@@ -2,26 +2,18 @@
 //! (C12).
 //!
 //! A decision over plain data, made anew for every window of about 50 ms. Reads and writes are judged
-//! apart. Keeping a miss costs a copy ([`Window::cost_ns`]) and brings what later hits save. Absorbing
-//! costs a copy and brings requests to the backing that are never sent, because blocks are overwritten
-//! in time or written out in longer runs. While the lane gets the processors it wants, that is what
-//! `policy::Admission` and the limits of the write buffer see to, and the guard steps in only where reads lose
-//! all the same. When the lane has to wait for a processor, each copy makes all else later: then what
-//! has not shown that it pays is left out. Not over a slow backing, though, whose requests take 20 times
-//! as long as a copy or more: a cold cache has no hits to show yet, so what is read is kept, and what is
-//! absorbed must spare as much of the backing's time as it costs.
+//! apart; what a block brings and costs at the present prices is `balance.rs`. Two bad windows make the cache step aside,
+//! a few good ones let it come back; the more, the sooner it had to step aside again.
 //!
-//! Stepping aside is not complete: one part in sixteen of the volume is treated as before, so that
-//! the guard sees when it would pay again. With writes for a second in five only: what is absorbed there must
+//! How many hits a kept miss brings, the shadow of the cache tells (`policy::Expectation`). It sees what is read whether
+//! that is kept or not, so reads need no trial. What absorbing spares is only seen where it is done: while writes are left
+//! out, one part in sixteen of the volume is treated as before, for a second in five only. What is absorbed there must
 //! be flushed when its time has come, and a flush makes the backing write all that has passed as well, which
-//! no client has asked for. Two bad windows make it step aside, a few good ones let it
-//! come back; the more, the sooner it had to step aside again.
-//!
-//! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's latency
-//! it lets more pass. Ours looks at benefit, since memory has no latency to speak of.)
+//! no client has asked for.
 
+use crate::bypass::balance::{Balance, Reads, Writes, absorbing, is_slow, keeping};
 use core::fmt;
-use policy::is_slow;
+use policy::Hash;
 
 /// How processors were to be had in a window, in thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,17 +23,14 @@ pub struct Pressure {
     /// Of the window: how much of it the lane wanted one.
     pub wanted: u32,
 }
-use policy::Hash;
 
 /// What has happened in a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Window {
     /// Read requests.
     pub reads: u64,
-    /// Those answered from memory.
-    pub hits: u64,
-    /// Blocks kept after misses.
-    pub kept: u64,
+    /// Hits to be expected of a miss that is kept; None: too early to say.
+    pub expected_hits: Option<f64>,
     /// Blocks absorbed.
     pub absorbed: u64,
     /// Absorbed blocks that need not be written any more.
@@ -50,10 +39,8 @@ pub struct Window {
     pub written: u64,
     /// Requests that took.
     pub runs: u64,
-    /// Read requests to the part that is treated as ever while the cache steps aside, and ...
-    pub probe_reads: u64,
-    /// ... those answered from memory.
-    pub probe_hits: u64,
+    /// How long writers were made to wait because the buffer was nearly full, in nanoseconds, summed over them.
+    pub slowed_ns: u64,
     /// What a read of the backing takes, in nanoseconds; 0: not known.
     pub backing_read_ns: u64,
     /// The median of the same; 0: not known. A few reads that wait for a processor do not move it, nor do
@@ -64,25 +51,9 @@ pub struct Window {
     /// What a hit takes, in nanoseconds.
     pub hit_ns: u64,
     /// What keeping or absorbing a block costs, in nanoseconds of a processor.
-    pub cost_ns: u64,
+    pub copy_ns: u64,
     /// How processors were to be had.
     pub pressure: Pressure,
-}
-
-impl Window {
-    /// Whether reads of the backing take so long that keeping a block costs little beside one.
-    fn reads_slowly(&self) -> bool {
-        is_slow(self.backing_read_median_ns, self.cost_ns)
-    }
-
-    /// What a request costs, in copies of a block: where the backing is slow, its time; else what a
-    /// processor spends.
-    fn request_costs(&self) -> u64 {
-        match is_slow(self.backing_write_ns, self.cost_ns) {
-            true => self.backing_write_ns / self.cost_ns.max(1),
-            false => REQUEST_COSTS,
-        }
-    }
 }
 
 /// Why the cache steps aside.
@@ -93,9 +64,9 @@ pub enum Why {
         /// [`Pressure::waited`] when it was decided.
         waited: u32,
     },
-    /// Keeping costs more than it saves.
+    /// Keeping, or absorbing, costs more than it saves, however free processors are.
     Costs {
-        /// So much more for each block that is kept, in nanoseconds.
+        /// So much more for each block, in nanoseconds.
         loses_ns: u64,
     },
     /// The laboratory has said so.
@@ -109,7 +80,7 @@ impl fmt::Display for Why {
                 write!(f, "processors busy: waited {} % of the time", (waited + 5) / 10)
             }
             Why::Costs { loses_ns } => {
-                write!(f, "does not pay: keeping a block costs {loses_ns} ns more than it saves")
+                write!(f, "does not pay: a block costs {loses_ns} ns more than it saves")
             }
             Why::Told => f.write_str("told to"),
         }
@@ -121,6 +92,8 @@ impl fmt::Display for Why {
 pub struct Aside {
     /// No miss is kept.
     pub reads: Option<Why>,
+    /// Nor is what is sure to be read: advice is not followed, and nothing is fetched ahead.
+    pub sure_reads: bool,
     /// No write is absorbed, unless it meets dirty data.
     pub writes: Option<Why>,
     /// Not even in the part of the volume that is to show when it would pay again: not now.
@@ -147,7 +120,7 @@ const BUSY: u32 = 200;
 const CALM: u32 = 100;
 /// A lane that wants a processor for less than this, in thousandths of the window, is not held up by them.
 const WANTED: u32 = 400;
-/// Requests, or blocks, that tell something.
+/// Blocks that tell something.
 const ENOUGH: u64 = 32;
 /// Bad windows in a row before the cache steps aside.
 const BAD: u32 = 2;
@@ -157,15 +130,9 @@ const GOOD: u32 = 2;
 const GOOD_MAX: u32 = 12;
 /// Windows within which having to step aside again counts as again: two seconds of them.
 const AGAIN: u32 = 40;
-/// Windows after which the cache is tried again where the probe sees nothing: five seconds of them.
-const TRY_AGAIN: u32 = 100;
 /// Windows for which writes to the probe are absorbed, of so many: a second in five.
 const PROBE: u32 = 20;
-const PROBE_EVERY: u32 = TRY_AGAIN;
-/// What a request to the backing costs a processor, in copies of a block into memory that is not at
-/// hand. (On a busy host: some 3 us against 1 us.)
-const REQUEST_COSTS: u64 = 3;
-
+const PROBE_EVERY: u32 = 100;
 /// Whether a block belongs to the part that is treated as ever.
 #[inline]
 pub(crate) fn is_probe(block: u64) -> bool {
@@ -194,6 +161,17 @@ enum Says {
 }
 
 impl Side {
+    /// What a balance says to it.
+    fn weigh(&self, balance: &Balance, pressure: Pressure) -> Says {
+        if balance.pays(self.aside.is_some()) {
+            return Says::Good;
+        }
+        Says::Bad(match balance.pays_in_calm() {
+            true => Why::Busy { waited: pressure.waited },
+            false => Why::Costs { loses_ns: balance.loses_ns() },
+        })
+    }
+
     /// True: it steps aside now.
     fn hear(&mut self, says: Says) -> bool {
         self.since = self.since.saturating_add(1);
@@ -228,6 +206,7 @@ struct Buffered {
     saved: u64,
     written: u64,
     runs: u64,
+    slowed_ns: u64,
 }
 
 impl Buffered {
@@ -238,23 +217,24 @@ impl Buffered {
         ease(&mut self.saved, window.saved);
         ease(&mut self.written, window.written);
         ease(&mut self.runs, window.runs);
+        ease(&mut self.slowed_ns, window.slowed_ns);
     }
 
-    /// Whether absorbing spares more than it costs, where a request costs so many copies; None: too
-    /// early to say.
-    fn pays(&self, request_costs: u64) -> Option<bool> {
+    /// Of what was absorbed, the share that has taken no request of its own; None: too early to say.
+    fn spared(&self) -> Option<f64> {
         if self.absorbed < ENOUGH || self.written + self.saved < ENOUGH {
             return None;
         }
         // What is saved never becomes a request; of the rest, `runs` stand for `written` blocks.
-        let saved = self.saved.min(self.absorbed);
-        let rest = self.absorbed - saved;
-        let requests = match self.written {
-            0 => 0,
-            written => (u128::from(rest) * u128::from(self.runs) / u128::from(written)) as u64,
-        };
-        let spared = self.absorbed.saturating_sub(requests);
-        Some(spared.saturating_mul(request_costs) > self.absorbed)
+        let saved = self.saved.min(self.absorbed) as f64;
+        let rest = self.absorbed as f64 - saved;
+        let requests = rest * self.runs as f64 / (self.written as f64).max(1.0);
+        Some((1.0 - requests / self.absorbed as f64).max(0.0))
+    }
+
+    /// How long clients have waited for each block that was absorbed.
+    fn slowed_ns(&self) -> f64 {
+        self.slowed_ns as f64 / (self.absorbed as f64).max(1.0)
     }
 }
 
@@ -262,12 +242,10 @@ impl Buffered {
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     reads: Side,
+    /// Of what is sure to be read.
+    sure: Side,
     writes: Side,
     buffered: Buffered,
-    probe_reads: u64,
-    probe_hits: u64,
-    /// What a read of the backing took while processors were to be had; 0: not known.
-    calm_read_ns: u64,
     is_busy: bool,
     times: u64,
 }
@@ -277,13 +255,11 @@ impl Guard {
     pub fn decide(&mut self, window: &Window) -> Aside {
         self.feel(window);
         let was_aside = self.writes.aside.is_some();
-        let reads = self.judge_reads(window);
+        let reads = self.judge_reads(window, window.expected_hits.unwrap_or(1.0), &self.reads);
+        let sure = self.judge_reads(window, 1.0, &self.sure);
         let writes = self.judge_writes(window);
-        let steps = u64::from(self.reads.hear(reads)) + u64::from(self.writes.hear(writes));
-        self.times += steps;
-        if steps > 0 {
-            (self.probe_reads, self.probe_hits) = (0, 0);
-        }
+        self.sure.hear(sure);
+        self.times += u64::from(self.reads.hear(reads)) + u64::from(self.writes.hear(writes));
         if was_aside != self.writes.aside.is_some() {
             self.buffered = Buffered::default();
         }
@@ -299,6 +275,7 @@ impl Guard {
     pub fn aside(&self) -> Aside {
         Aside {
             reads: self.reads.aside,
+            sure_reads: self.sure.aside.is_some(),
             writes: self.writes.aside,
             writes_unprobed: self.writes.aside.is_some()
                 && self.writes.since % PROBE_EVERY >= PROBE,
@@ -314,88 +291,64 @@ impl Guard {
         let Pressure { waited, wanted } = window.pressure;
         let limit = if self.is_busy { CALM } else { BUSY };
         self.is_busy = waited >= limit && wanted >= WANTED;
-        let measured = window.backing_read_ns;
-        // A lane that waits for a processor when the answer comes takes that for the backing's time.
-        if measured > 0 && (!self.is_busy || self.calm_read_ns == 0 || measured < self.calm_read_ns)
-        {
-            self.calm_read_ns = measured;
-        }
     }
 
-    /// What a hit saves. A lane that is short of processors answers more only where it spends less on
-    /// each request; what the backing takes meanwhile is hidden behind the others.
-    fn saves(&self, window: &Window) -> u64 {
+    /// What a read of the backing takes. A lane that waits for a processor when the answer comes takes that for the
+    /// backing's time: then the median tells more than the mean.
+    fn backing_read_ns(&self, window: &Window) -> u64 {
         match self.is_busy {
-            true => window.cost_ns * REQUEST_COSTS,
-            false => self.calm_read_ns.saturating_sub(window.hit_ns),
+            true if window.backing_read_median_ns > 0 => window.backing_read_median_ns,
+            _ => window.backing_read_ns,
         }
     }
 
-    fn judge_reads(&mut self, window: &Window) -> Says {
-        match self.reads.aside {
-            None => self.judge_keeping(window),
-            Some(why) => self.judge_return(window, why),
-        }
-    }
-
-    fn judge_keeping(&self, window: &Window) -> Says {
-        let Window { reads, hits, kept, cost_ns, .. } = *window;
-        if self.is_busy && window.reads_slowly() {
-            return Says::Good;
-        }
-        if reads < ENOUGH || self.calm_read_ns == 0 {
-            return if self.is_busy { Says::Nothing } else { Says::Good };
-        }
-        let (costs, brings) = (kept * cost_ns, hits * self.saves(window));
-        let loses = costs.saturating_sub(brings);
-        let matters = match self.is_busy {
-            true => kept * 50 > reads,
-            false => loses * 33 > reads * self.calm_read_ns,
+    fn judge_reads(&self, window: &Window, hits: f64, side: &Side) -> Says {
+        let reads = Reads {
+            backing_ns: self.backing_read_ns(window),
+            hit_ns: window.hit_ns,
+            copy_ns: window.copy_ns,
         };
-        if loses == 0 || !matters {
-            return Says::Good;
+        if reads.backing_ns == 0 || window.reads == 0 && side.aside.is_none() {
+            return Says::Nothing;
         }
-        Says::Bad(match self.is_busy {
-            true => Why::Busy { waited: window.pressure.waited },
-            false => Why::Costs { loses_ns: loses / kept.max(1) },
-        })
-    }
-
-    fn judge_return(&mut self, window: &Window, why: Why) -> Says {
-        self.probe_reads += window.probe_reads;
-        self.probe_hits += window.probe_hits;
-        let told = self.probe_reads >= ENOUGH;
-        let misses = self.probe_reads.saturating_sub(self.probe_hits);
-        // A quarter more than it costs: at the border it would come and go.
-        let (brings, costs) = (self.probe_hits * self.saves(window), misses * window.cost_ns);
-        let pays = told && brings * 4 > costs * 5;
-        if told {
-            (self.probe_reads, self.probe_hits) = (self.probe_reads / 2, self.probe_hits / 2);
-        }
-        match why {
-            _ if pays => Says::Good,
-            Why::Busy { .. } if self.is_busy && !window.reads_slowly() => {
-                Says::Bad(Why::Busy { waited: window.pressure.waited })
-            }
-            Why::Busy { .. } => Says::Good,
-            Why::Costs { .. } if told => Says::Bad(why),
-            Why::Costs { .. } if self.reads.since > TRY_AGAIN => Says::Good,
-            Why::Costs { .. } => Says::Nothing,
-            Why::Told => Says::Good,
-        }
+        side.weigh(&keeping(&reads, hits, window.pressure), window.pressure)
     }
 
     fn judge_writes(&mut self, window: &Window) -> Says {
         if window.absorbed + window.written > 0 {
             self.buffered.add(window);
         }
-        let busy = Why::Busy { waited: window.pressure.waited };
-        match (self.is_busy, self.buffered.pays(window.request_costs())) {
-            (false, _) | (true, Some(true)) => Says::Good,
-            (true, Some(false)) => Says::Bad(busy),
-            // The part that is still absorbed has nothing to tell: it goes on as it is.
-            (true, None) if self.writes.aside.is_some() => Says::Bad(busy),
-            (true, None) => Says::Nothing,
+        let is_slow = is_slow(window.backing_write_ns, window.copy_ns);
+        // A copy is little beside a request to a slow backing, and clients do not wait for that.
+        if !self.is_busy && (is_slow || window.backing_write_ns == 0) {
+            return Says::Good;
+        }
+        let (side, pressure) = (&self.writes, window.pressure);
+        match (self.buffered.spared(), side.aside) {
+            (Some(spared), _) => {
+                let writes = Writes {
+                    backing_ns: window.backing_write_ns,
+                    copy_ns: window.copy_ns,
+                    spared,
+                    slowed_ns: self.buffered.slowed_ns(),
+                };
+                side.weigh(&absorbing(&writes, pressure), pressure)
+            }
+            // The part that is still absorbed has nothing to tell. What was left out for want of a processor comes back
+            // when there is one; else it goes on as it is.
+            (None, Some(Why::Busy { .. })) if !self.is_busy => Says::Good,
+            (None, Some(why)) => Says::Bad(why.at(pressure)),
+            (None, None) => Says::Nothing,
+        }
+    }
+}
+
+impl Why {
+    /// The same, as it is under this pressure.
+    fn at(self, pressure: Pressure) -> Why {
+        match self {
+            Why::Busy { .. } => Why::Busy { waited: pressure.waited },
+            why => why,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Stepping aside: what requests ask about it, and the guard's view of a volume from window to window.
 
+pub(crate) mod balance;
 pub(crate) mod guard;
 
 use crate::bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window, is_probe};
@@ -13,6 +14,7 @@ use lane::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 const READS: u8 = 1;
 const WRITES: u8 = 2;
 const UNPROBED: u8 = 4;
+const SURE: u8 = 8;
 
 /// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as many
 /// samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal
@@ -29,12 +31,11 @@ fn toward_median(before_ns: u64, sample_ns: u64) -> u64 {
 /// Whether a volume's cache steps aside, and the guard that decides it.
 #[derive(Debug, Default)]
 pub(crate) struct Bypass {
-    /// What is left out: [`READS`], [`WRITES`], and of those the probe as well: [`UNPROBED`].
+    /// What is left out: [`READS`], of those what is sure to be read: [`SURE`], [`WRITES`], and of those the probe as
+    /// well: [`UNPROBED`].
     out: AtomicU8,
     /// The guard may not decide anything.
     off: AtomicBool,
-    probe_reads: AtomicU64,
-    probe_hits: AtomicU64,
     /// About the median of what reads of the backing take, in nanoseconds; 0: not measured yet.
     backing_read_median_ns: AtomicU64,
     view: Lock<View>,
@@ -45,7 +46,6 @@ pub(crate) struct Bypass {
 struct View {
     guard: Guard,
     counted: Counters,
-    probes: [u64; 2],
     aside: Aside,
     /// When it stepped aside; None: it does not.
     since_ns: Option<u64>,
@@ -62,11 +62,12 @@ impl View {
     /// Notes what is left out from now on; returns it as bits.
     fn put(&mut self, aside: Aside, now_ns: u64) -> u8 {
         let bits = u8::from(aside.reads.is_some()) * READS
+            + u8::from(aside.sure_reads) * SURE
             + u8::from(aside.writes.is_some()) * WRITES
             + u8::from(aside.writes_unprobed) * UNPROBED;
         match self.since_ns {
-            None if bits != 0 => self.since_ns = Some(now_ns),
-            Some(since) if bits == 0 => {
+            None if bits & (READS | WRITES) != 0 => self.since_ns = Some(now_ns),
+            Some(since) if bits & (READS | WRITES) == 0 => {
                 self.bypass_ns += now_ns.saturating_sub(since);
                 self.since_ns = None;
             }
@@ -77,43 +78,39 @@ impl View {
     }
 
     /// What has happened since the last window.
-    fn window(&mut self, now: &Counters, probes: [u64; 2], pressure: Pressure) -> Window {
+    fn window(&mut self, now: &Counters) -> Window {
         let before = core::mem::replace(&mut self.counted, *now);
-        let probed = core::mem::replace(&mut self.probes, probes);
         let reads = |counters: &Counters| counters.read_hits + counters.read_misses;
         Window {
             reads: reads(now) - reads(&before),
-            hits: now.read_hits - before.read_hits,
-            kept: now.blocks_filled - before.blocks_filled,
             absorbed: now.blocks_absorbed - before.blocks_absorbed,
             saved: now.blocks_saved - before.blocks_saved,
             written: now.blocks_written - before.blocks_written,
             runs: now.runs_written - before.runs_written,
-            probe_reads: probes[0] - probed[0],
-            probe_hits: probes[1] - probed[1],
+            slowed_ns: now.slowed_ns - before.slowed_ns,
             backing_read_ns: now.backing_read_ns,
             hit_ns: now.hit_ns,
-            pressure,
             ..Window::default()
         }
     }
 }
 
 impl Bypass {
-    /// Whether what a read misses from this block on is not to be kept.
+    /// Whether blocks that are missed may be kept.
     #[inline]
-    fn leaves_out(&self, block: u64) -> bool {
-        self.out.load(Ordering::Relaxed) & READS != 0 && !is_probe(block)
+    pub(crate) fn keeps(&self, write: WriteMode) -> Keeps {
+        match (write, self.out.load(Ordering::Relaxed) & (READS | SURE)) {
+            (WriteMode::None, _) => Keeps::No,
+            (_, 0 | SURE) => Keeps::Yes,
+            (_, READS) => Keeps::Bypass,
+            _ => Keeps::BypassAll,
+        }
     }
 
-    /// Whether blocks of a request that begins with this one may be kept.
+    /// Whether blocks may be kept that are sure to be read.
     #[inline]
-    pub(crate) fn keeps(&self, write: WriteMode, block: u64) -> Keeps {
-        match write {
-            WriteMode::None => Keeps::No,
-            _ if self.leaves_out(block) => Keeps::Bypass,
-            _ => Keeps::Yes,
-        }
+    pub(crate) fn keeps_sure(&self, write: WriteMode) -> bool {
+        write != WriteMode::None && self.out.load(Ordering::Relaxed) & SURE == 0
     }
 
     /// Whether a write from this block on is to pass. Not while passing means to wait for what is
@@ -122,15 +119,6 @@ impl Bypass {
     pub(crate) fn write_through(&self, gauges: &Gauges, block: u64) -> bool {
         let out = self.out.load(Ordering::Relaxed);
         out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
-    }
-
-    /// A read from this block on was answered from memory, or was not.
-    #[inline]
-    pub(crate) fn saw(&self, block: u64, hit: bool) {
-        if self.out.load(Ordering::Relaxed) & READS != 0 && is_probe(block) {
-            self.probe_reads.fetch_add(1, Ordering::Relaxed);
-            self.probe_hits.fetch_add(u64::from(hit), Ordering::Relaxed);
-        }
     }
 
     /// A read of the backing took so long.
@@ -156,21 +144,23 @@ pub(crate) struct Costs {
     /// What a write of one block takes the backing at least, in nanoseconds; 0: not measured yet.
     pub(crate) backing_write_ns: u64,
     /// What a block costs to keep, in nanoseconds.
-    pub(crate) fill_ns: u64,
+    pub(crate) copy_ns: u64,
+    /// Hits to be expected of a miss that is kept, if that is known.
+    pub(crate) expected_hits: Option<f64>,
 }
 
 impl Bypass {
     /// Judges what has happened since the last window. True: the cache steps aside, or comes back, or does so
     /// with more or less than before.
     pub(crate) fn judge(&self, counted: &Counters, costs: Costs, now_ns: u64) -> bool {
-        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let probes = [load(&self.probe_reads), load(&self.probe_hits)];
         self.view.peek(|view| {
             let window = Window {
-                backing_read_median_ns: load(&self.backing_read_median_ns),
+                expected_hits: costs.expected_hits,
+                backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
-                cost_ns: costs.fill_ns,
-                ..view.window(counted, probes, costs.pressure)
+                copy_ns: costs.copy_ns,
+                pressure: costs.pressure,
+                ..view.window(counted)
             };
             if self.off.load(Ordering::SeqCst) {
                 return false;
@@ -199,10 +189,13 @@ impl Bypass {
         self.view.peek(|view| view.standing(on, now_ns))
     }
 
-    /// Steps aside with reads, writes or both, or comes back, until the guard decides anew.
+    /// Steps aside with reads, writes or both (then also with what is sure to be read), or comes back, until the guard
+    /// decides anew.
     pub(crate) fn force(&self, reads: bool, writes: bool, now_ns: u64) {
         let why = |out: bool| out.then_some(Why::Told);
-        let aside = Aside { reads: why(reads), writes: why(writes), writes_unprobed: false };
+        let (reads, writes) = (why(reads), why(writes));
+        let sure_reads = reads.is_some() && writes.is_some();
+        let aside = Aside { reads, sure_reads, writes, writes_unprobed: false };
         self.view.peek(|view| {
             let bits = view.put(aside, now_ns);
             self.out.store(bits, Ordering::SeqCst);

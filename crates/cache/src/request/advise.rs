@@ -8,7 +8,7 @@ use crate::BLOCK_SECTORS;
 use crate::blocks::blocks_of;
 use crate::request::Handle;
 use crate::request::write::cut;
-use crate::shard::{Keeps, Reader};
+use crate::shard::Reader;
 use block::{Buf, Extent, Result};
 use core::cell::Cell;
 use lane::Event;
@@ -72,7 +72,7 @@ impl Handle {
     async fn missing(&self, part: &Extent) -> Option<Extent> {
         let shared = &self.shared;
         let block = blocks_of(part).0;
-        if shared.bypass.keeps(shared.settings.write(), block) != Keeps::Yes {
+        if !shared.bypass.keeps_sure(shared.settings.write()) {
             return None;
         }
         self.lane.turn().await;

@@ -77,18 +77,8 @@ impl Block for Cache {
             Request::Read { into, .. } => {
                 let at_once = self.0.at_once.get();
                 let glance = entry.shard.with(|shard| {
-                    shard.glance(
-                        &shared.gauges,
-                        &shared.settings,
-                        shared.bypass.keeps(shared.settings.write(), first),
-                        at_once,
-                        &at,
-                        into,
-                    )
+                    shard.glance(shared.bypass.keeps(shared.settings.write()), at_once, &at, into)
                 });
-                if glance != Glance::Unknown {
-                    shared.bypass.saw(first, glance != Glance::Bypass);
-                }
                 match glance {
                     Glance::Hit | Glance::HitAhead => {
                         if glance == Glance::HitAhead {

@@ -6,7 +6,7 @@ use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
 use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Fetch, Look, Reader};
+use crate::shard::{Fetch, Keeps, Look, Reader};
 use block::{Buf, Error, Extent, Kind, Request, Result};
 use core::ops::Range;
 use lane::Cost;
@@ -48,14 +48,11 @@ impl Handle {
         loop {
             self.lane.turn().await;
             let seen = entry.changed.seen();
-            let keeps = self.shared.bypass.keeps(self.shared.settings.write(), first);
-            let look = entry.shard.with(|shard| {
-                shard.look(&self.shared.gauges, &self.shared.settings, keeps, reader, &at, into)
-            });
+            let keeps = self.keeps(reader);
+            let look = entry.shard.with(|shard| shard.look(keeps, reader, &at, into));
             self.wake_reader();
             match look {
                 Look::Hit => {
-                    self.shared.bypass.saw(first, true);
                     self.lane.charge(Cost::Hit, blocks);
                     return Ok(());
                 }
@@ -70,13 +67,21 @@ impl Handle {
                     }
                 }
                 Look::Fetch(fetch) => {
-                    self.shared.bypass.saw(first, false);
                     self.lane.charge(Cost::Miss, 1);
                     if self.fetch(entry, &fetch, into).await? {
                         return Ok(());
                     }
                 }
             }
+        }
+    }
+
+    /// Whether what is missing is to be kept.
+    fn keeps(&self, reader: Reader) -> Keeps {
+        let (bypass, write) = (&self.shared.bypass, self.shared.settings.write());
+        match reader {
+            Reader::Adviser if bypass.keeps_sure(write) => Keeps::Yes,
+            Reader::Adviser | Reader::Client => bypass.keeps(write),
         }
     }
 

@@ -7,17 +7,17 @@
 use crate::BLOCK_SECTORS;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
+use crate::bypass::balance::is_slow;
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
 use crate::request::read::slices;
 use crate::request::write::cut;
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Begin, Fetch, Keeps};
+use crate::shard::{Begin, Fetch};
 use crate::streams::Piece;
 use block::{Buf, Extent, Request, Result};
 use lane::Cost;
 use lane::atomic::Ordering;
-use policy::is_slow;
 
 impl Handle {
     /// Lets a task look for a piece, if there may be one. It wakes the next one.
@@ -92,8 +92,7 @@ impl Handle {
 
     fn begin_readahead(&self, entry: &ShardEntry, part: &Extent) -> Begin {
         let shared = &self.shared;
-        let keeps = shared.bypass.keeps(shared.settings.write(), blocks_of(part).0);
-        if keeps != Keeps::Yes || !self.may_read_ahead() {
+        if !shared.bypass.keeps_sure(shared.settings.write()) || !self.may_read_ahead() {
             return Begin::Nothing;
         }
         entry.shard.with(|shard| shard.begin_readahead(part))

@@ -37,11 +37,11 @@ impl Handle {
         let failures = self.shared.backing.health.flush_failures();
         let mut result = self.send(change).await;
         self.shared.writeback.estimator.foreground_wrote(self.lane.now());
-        let (first, blocks) = blocks_of(&change.at);
+        let blocks = blocks_of(&change.at).1;
         let small = blocks <= self.shared.settings.absorb_blocks_max();
         let keep = cache_copy
             && small
-            && self.shared.bypass.keeps(self.shared.settings.write(), first) == Keeps::Yes;
+            && self.shared.bypass.keeps(self.shared.settings.write()) == Keeps::Yes;
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.backing.health.note_written();

@@ -50,7 +50,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use early_writeback::Early;
 use lane::atomic::Ordering;
-use policy::{Admission, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
+use policy::{Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
 pub(crate) use read::{Fetch, Glance, Keeps, Look, Reader};
@@ -90,7 +90,6 @@ pub(crate) struct Shard {
     zeroes: Zeroes,
     fills: Fills,
     write_through: WriteThroughQueue,
-    admission: Admission,
     sampling: Arc<Sampling>,
     samplers: Samplers,
     streams: Arc<Streams>,
@@ -137,7 +136,6 @@ impl Shard {
             zeroes: Zeroes::new(number, geometry),
             fills: Fills::new(geometry.fills, geometry.run_blocks),
             write_through: WriteThroughQueue::new(),
-            admission: Admission::default(),
             samplers: sampling.samplers(),
             sampling,
             streams,

@@ -6,12 +6,10 @@ use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::sampling::Access;
-use crate::settings::Live;
 use crate::shard::fetches::{FillId, Joined};
 use crate::streams::Heard;
 use block::{Buf, Extent};
 use core::ops::RangeInclusive;
-use lane::atomic::Ordering;
 
 /// Whether blocks may be kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +17,8 @@ pub(crate) enum Keeps {
     Yes,
     /// The cache steps aside (C12).
     Bypass,
+    /// The same, and not even what is sure to be read would be kept.
+    BypassAll,
     /// The write mode says no.
     No,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Fetch {
     /// Where it stands in the request, in sectors.
     pub(crate) skip: u32,
 }
-use policy::{Cause, Hash, Held, Prospect, Verdict};
+use policy::{Cause, Hash, Held, Verdict};
 
 /// What of these sectors lies in the blocks from `from` to `to`.
 fn within(at: &Extent, from: u64, to: u64) -> Extent {
@@ -89,8 +89,6 @@ impl Shard {
     #[inline]
     pub(crate) fn glance(
         &mut self,
-        gauges: &Gauges,
-        settings: &Live,
         keeps: Keeps,
         at_once: bool,
         at: &Extent,
@@ -101,7 +99,7 @@ impl Shard {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
                 Copied::Nothing if done == 0 && at_once && blocks == 1 => {
-                    return self.decline(gauges, settings, keeps, at, block);
+                    return self.decline(keeps, at, block);
                 }
                 _ => {
                     self.settle_found();
@@ -109,7 +107,6 @@ impl Shard {
                 }
             }
         }
-        self.admission.saw(true);
         self.count_hit(at)
     }
 
@@ -145,19 +142,21 @@ impl Shard {
     }
 
     /// A miss of one block that nothing is held of: whether it goes past without being kept.
-    fn decline(
-        &mut self,
-        gauges: &Gauges,
-        settings: &Live,
-        keeps: Keeps,
-        at: &Extent,
-        block: u64,
-    ) -> Glance {
-        let pays = || self.admission.pays(&self.prospect(gauges, settings));
-        if keeps == Keeps::Yes && (pays() || self.admission.opens()) {
-            return Glance::Unknown;
+    #[inline]
+    fn decline(&mut self, keeps: Keeps, at: &Extent, block: u64) -> Glance {
+        match keeps {
+            Keeps::Yes => return Glance::Unknown,
+            // Nothing is fetched ahead either: it does not matter what streams there are.
+            Keeps::BypassAll => self.accessed(block, 1, 1, Access::Read),
+            Keeps::Bypass | Keeps::No => self.announce(at, block),
         }
-        // It is announced all the same: a policy may learn from it.
+        self.counters.read_misses += 1;
+        self.counters.bypass_guard += u64::from(keeps != Keeps::No);
+        Glance::Bypass
+    }
+
+    /// A miss of one block that is not kept: a policy and the streams may learn from it all the same.
+    fn announce(&mut self, at: &Extent, block: u64) {
         let heard = self.streams.read(at, 0, true);
         if heard.passes {
             self.goes_past(1);
@@ -166,20 +165,6 @@ impl Shard {
             self.accessed(block, 1, 1, Access::Read);
         }
         self.note_long(at, heard, heard.passes);
-        self.admission.saw(false);
-        self.counters.read_misses += 1;
-        self.counters.bypass_not_admitted += u64::from(keeps == Keeps::Yes);
-        self.counters.bypass_guard += u64::from(keeps == Keeps::Bypass);
-        Glance::Bypass
-    }
-
-    fn prospect(&self, gauges: &Gauges, settings: &Live) -> Prospect {
-        let measured = gauges.backing_read_ns.load(Ordering::Relaxed);
-        Prospect {
-            backing_ns: (measured != u64::MAX).then_some(measured),
-            cost_ns: settings.fill_cost_ns,
-            has_room: self.free.length > 0,
-        }
     }
 
     /// Copies what a read wants of one block, if all of that is held.
@@ -225,15 +210,7 @@ impl Shard {
     }
 
     /// Decides about a read, and copies what is held of it.
-    pub(crate) fn look(
-        &mut self,
-        gauges: &Gauges,
-        settings: &Live,
-        keeps: Keeps,
-        reader: Reader,
-        at: &Extent,
-        into: &Buf,
-    ) -> Look {
+    pub(crate) fn look(&mut self, keeps: Keeps, reader: Reader, at: &Extent, into: &Buf) -> Look {
         let (first, blocks) = blocks_of(at);
         let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
         // Even a miss that is not kept must mind what is held in its middle, or in part.
@@ -246,7 +223,6 @@ impl Shard {
                 missed += 1;
             }
         }
-        self.admission.saw(missing.is_none());
         let Some((from, to)) = missing else {
             self.count_hit(at);
             return Look::Hit;
@@ -256,7 +232,6 @@ impl Shard {
             self.join(at, joined);
             return Look::Wait;
         }
-        let pays = self.admission.pays(&self.prospect(gauges, settings)) || self.admission.opens();
         // Also what will not be kept is noted while it is under way: a change that is absorbed
         // meanwhile must mark it, or it could show a later change before this one was seen.
         if self.fills.is_full() {
@@ -281,11 +256,11 @@ impl Shard {
         }
         self.note_long(at, heard, passes);
         self.counters.read_misses += 1;
-        let aside = keeps == Keeps::Bypass;
+        let aside = matches!(keeps, Keeps::Bypass | Keeps::BypassAll);
         self.counters.bypass_guard += u64::from(aside);
         self.counters.bypass_sequential += u64::from(passes && !aside);
-        self.counters.bypass_not_admitted += u64::from(!(passes || aside || pays && wanted));
-        let keep = keeps == Keeps::Yes && pays && wanted && !self.write_through.meet(from, span);
+        self.counters.bypass_not_admitted += u64::from(!(passes || aside || wanted));
+        let keep = keeps == Keeps::Yes && wanted && !self.write_through.meet(from, span);
         let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {

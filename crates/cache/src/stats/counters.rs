@@ -72,7 +72,7 @@ counters! {
     count blocks_filled: "blocks",
     /// Blocks that a write changed while they were being fetched, and that were not kept.
     count fills_marked: "blocks",
-    /// Misses not kept because keeping would have cost more than it brings.
+    /// Misses not kept because the policy holds what is kept already to be worth more.
     count bypass_not_admitted: "requests",
     /// Misses not kept because they belong to a long stream of reads, and the cache is full.
     count bypass_sequential: "requests",

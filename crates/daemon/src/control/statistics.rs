@@ -64,11 +64,13 @@ impl Statistics {
 }
 
 /// Whether the cache steps aside.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guard {
     /// Whether it may.
     pub on: bool,
+    /// Hits to be expected of a miss that is kept, before it is given up; None: too early to say.
+    pub expected_hits: Option<f64>,
     /// Why what is read is not kept.
     pub reads_aside: Option<String>,
     /// Why writes go to the backing.

@@ -51,6 +51,7 @@ fn guard(shared: &cache::Shared, now_ns: u64) -> Guard {
     let why = |why: Option<cache::Why>| why.map(|why| why.to_string());
     Guard {
         on: standing.on,
+        expected_hits: shared.expected_hits(),
         reads_aside: why(standing.aside.reads),
         writes_aside: why(standing.aside.writes),
         times: standing.times,

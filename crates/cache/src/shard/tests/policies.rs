@@ -51,7 +51,7 @@ fn shard(kind: Kind) -> Shard {
 /// Reads a block as a request does, with a backing that answers at once. Returns whether it was held.
 fn read(shard: &mut Shard, shared: &Shared, block: u64, into: &Buf) -> bool {
     let (gauges, at) = (&shared.gauges, Extent::new(block * 8, 8));
-    match shard.look(gauges, &shared.settings, Keeps::Yes, Reader::Client, &at, into) {
+    match shard.look(Keeps::Yes, Reader::Client, &at, into) {
         Look::Hit => true,
         Look::Wait => panic!("nothing else is under way"),
         Look::Fetch(fetch) => {

@@ -169,7 +169,10 @@ fn guard(guard: &Guard) -> String {
     .flatten()
     .collect();
     let now = if sides.is_empty() { "does not step aside".to_owned() } else { sides.join("; ") };
-    format!("{now}; has {} times, for {}", guard.times, time(guard.bypass_ns))
+    let expected =
+        guard.expected_hits.map(|hits| format!("; a miss that is kept brings {hits:.2} hits"));
+    let expected = expected.unwrap_or_default();
+    format!("{now}; has {} times, for {}{expected}", guard.times, time(guard.bypass_ns))
 }
 
 /// A modelled drive in a few lines.

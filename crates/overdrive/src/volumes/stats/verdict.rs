@@ -130,10 +130,13 @@ impl Told<'_> {
             ),
             (
                 self.counters().bypass_not_admitted,
-                "keeping them would cost more than it brings: the backing is fast, or what was kept is \
-                 not read again",
+                "the policy holds what is kept already to be worth more",
             ),
-            (self.counters().bypass_guard, "the cache steps aside"),
+            (
+                self.counters().bypass_guard,
+                "the cache steps aside while keeping them costs more than it brings: the backing is fast, what \
+                 is read is not read again, or processors are busy",
+            ),
             (self.counters().bypass_no_slot, "dirty data takes the memory"),
         ];
         if self.0.write == "none" && misses > 0 && self.0.state != State::Paused {
