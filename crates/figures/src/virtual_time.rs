@@ -76,6 +76,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// The number of a block in an order that visits all of them once and is no stream: every step can be undone.
+fn shuffled(number: u64, blocks: u64) -> u64 {
+    let bits = blocks.next_power_of_two().trailing_zeros().max(2);
+    let mask = (1u64 << bits) - 1;
+    let mut place = number % blocks;
+    loop {
+        for odd in [0x9e37_79b9_7f4a_7c15, 0xc4ce_b9fe_1a85_ec53] {
+            place = place.wrapping_mul(odd) & mask;
+            place ^= place >> (bits / 2);
+        }
+        if place < blocks {
+            return place;
+        }
+    }
+}
+
 fn run_with(arguments: &Arguments, mib: u64, waits: bool) -> Result<()> {
     let answers = if waits { "that makes each miss wait" } else { "that answers at once" };
     println!("{mib} MiB of cache in front of a null device of {} MiB {answers}", 4 * mib);
@@ -89,15 +105,15 @@ fn run_with(arguments: &Arguments, mib: u64, waits: bool) -> Result<()> {
             // Ever onwards: a block comes again only after all others.
             let next = next.clone();
             move || {
-                next.set((next.get() + 7919) % blocks);
-                next.get()
+                next.set(next.get() + 1);
+                shuffled(next.get(), blocks)
             }
         }));
         let hot = next.get();
         hits.push(reads(&mut world, &lane, &stack, arguments.requests, move || {
             let mut random = Random::new(run);
             // Among the last blocks that were fetched.
-            move || (hot + blocks - random.below(1000) * 7919 % blocks) % blocks
+            move || shuffled(hot - random.below(1000), blocks)
         }));
     }
     for (what, times, target) in [("a miss", misses, 300.0), ("a hit", hits, 50.0)] {
