@@ -125,7 +125,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     link(arguments)?;
     random(arguments)?;
     beside(arguments)?;
-    copy(arguments)
+    copy(arguments)?;
+    gathered(arguments)
 }
 
 /// How many times as fast streams are.
@@ -258,6 +259,38 @@ fn beside(arguments: &Arguments) -> Result<()> {
             with / 1000,
             without / 1000,
             verdict(ratio <= 1.1)
+        );
+    }
+    Ok(())
+}
+
+/// What the backing is sent for a stream of writes, with a flush after each so many.
+fn gathered(arguments: &Arguments) -> Result<()> {
+    // As large as the largest writes that are absorbed: those are as efficient alone as what they would be joined to.
+    const KIB_MIN: f64 = 128.0;
+    for (kib, flush_kib) in [(4, 0), (4, 1024), (4, 16384), (16, 1024), (64, 1024), (1024, 16384)] {
+        let mut bed = bed(arguments.mib, true, 0)?;
+        let length = kib * KIB;
+        let requests = (arguments.mib * 1024).min(256 * 1024) / kib;
+        let written = (0..requests).flat_map(|number| {
+            let at = Extent::new(number * length, length as u32);
+            let write = Request::Write { at, from: Buf::new(at.count, 0), fua: false };
+            let flushes = flush_kib > 0 && (number + 1) * kib % flush_kib == 0;
+            [Some(write), flushes.then_some(Request::Flush)].into_iter().flatten()
+        });
+        let done = Rc::new(Cell::new(0));
+        bed.client(written.chain([Request::Flush]).collect(), &done);
+        bed.world.run_until(|| done.get() == 1);
+        let counted = bed.counters();
+        let sent = counted.runs_written + counted.writes_through;
+        let each_kib = (requests * kib) as f64 / sent as f64;
+        let flushes =
+            if flush_kib > 0 { format!("each {flush_kib} KiB") } else { "at the end".to_owned() };
+        println!(
+            "  writes of {kib} KiB one after the other, a flush {flushes}: {each_kib:.0} KiB a request to the backing, \
+             {:.0} % went past the cache  target {KIB_MIN}: {}",
+            100.0 * counted.writes_through as f64 / counted.changes as f64,
+            verdict(each_kib >= KIB_MIN)
         );
     }
     Ok(())
