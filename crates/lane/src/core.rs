@@ -45,6 +45,7 @@ struct Inner {
     /// Set in a timed world.
     prices: Cell<Option<Prices>>,
     charged_ns: Cell<u64>,
+    stopwatch: Cell<Option<fn() -> u64>>,
     /// Set in a world where the seed chooses.
     chooser: RefCell<Option<Random>>,
     simulated: Cell<bool>,
@@ -89,6 +90,7 @@ impl Lane {
             clock_ns: Cell::new(0),
             prices: Cell::new(None),
             charged_ns: Cell::new(0),
+            stopwatch: Cell::new(None),
             chooser: RefCell::new(None),
             simulated: Cell::new(false),
             polls: Cell::new(0),
@@ -104,6 +106,17 @@ impl Lane {
     /// Nanoseconds on the lane's clock. Live, this is the time of the last look at the clock.
     pub fn now(&self) -> u64 {
         self.0.clock_ns.get()
+    }
+
+    /// Nanoseconds on a clock that goes on within a step, to time work with; only differences mean anything. Where the
+    /// loop that drives the lane has given it none, as in a world of virtual time, they are 0 within a step.
+    pub fn stopwatch_ns(&self) -> u64 {
+        self.0.stopwatch.get().map_or_else(|| self.now(), |look| look())
+    }
+
+    /// What [`Lane::stopwatch_ns`] looks at. For the loop that drives the lane.
+    pub fn set_stopwatch(&self, look: fn() -> u64) {
+        self.0.stopwatch.set(Some(look));
     }
 
     /// Moves the clock (forward only). For the loop that drives the lane.

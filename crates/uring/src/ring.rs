@@ -97,6 +97,7 @@ impl Ring {
         let bell = Arc::new(EventBell::new()?);
         lane.set_bell(bell.clone());
         lane.set_now(now_ns());
+        lane.set_stopwatch(now_ns);
         let ring = Ring(Rc::new(Inner {
             lane: lane.clone(),
             uring: RefCell::new(uring),

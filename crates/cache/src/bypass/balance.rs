@@ -1,6 +1,7 @@
 //! What keeping a block, or absorbing one, brings and what it costs: the one decision behind stepping aside (C12).
 //!
-//! Both cost a copy. What they bring is requests that the backing is not sent: of a miss that is kept, as many as hits
+//! Both cost a copy, with what goes with it: a look for a victim, its end, a new header. That is timed while the volume
+//! is served, because it differs tenfold between machines. What they bring is requests that the backing is not sent: of a miss that is kept, as many as hits
 //! are expected of it (`policy::Expectation`); of what is absorbed, as many as overwriting and longer runs have spared.
 //! A request has two parts. *Work* is what a processor spends on it. The rest is *waiting*, which counts as far as the
 //! lane has nothing else to do meanwhile: while it wants a processor all the time, the waits of some requests are hidden

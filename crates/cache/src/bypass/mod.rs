@@ -38,6 +38,8 @@ pub(crate) struct Bypass {
     off: AtomicBool,
     /// About the median of what reads of the backing take, in nanoseconds; 0: not measured yet.
     backing_read_median_ns: AtomicU64,
+    /// About the median of what keeping a block takes, in nanoseconds; 0: not measured yet.
+    keep_median_ns: AtomicU64,
     view: Lock<View>,
 }
 
@@ -121,6 +123,14 @@ impl Bypass {
         out & WRITES != 0 && (out & UNPROBED != 0 || !is_probe(block)) && !gauges.is_ordered()
     }
 
+    /// So many blocks were kept, and that took so long in all; 0: no clock could tell.
+    pub(crate) fn keeping_took(&self, ns: u64, blocks: u64) {
+        if let Some(each_ns @ 1..) = ns.checked_div(blocks) {
+            let before = self.keep_median_ns.load(Ordering::Relaxed);
+            self.keep_median_ns.store(toward_median(before, each_ns), Ordering::Relaxed);
+        }
+    }
+
     /// A read of the backing took so long.
     pub(crate) fn backing_read_took(&self, ns: u64) {
         let before = self.backing_read_median_ns.load(Ordering::Relaxed);
@@ -132,6 +142,7 @@ impl Bypass {
         let standing = self.view.peek(|view| view.standing(true, now_ns));
         all.bypasses = standing.times;
         all.bypass_ns = standing.bypass_ns;
+        all.keep_ns = self.keep_median_ns.load(Ordering::Relaxed);
         all.bypass_now = u64::from(self.out.load(Ordering::Relaxed) & (READS | WRITES));
     }
 }
@@ -143,7 +154,7 @@ pub(crate) struct Costs {
     pub(crate) pressure: Pressure,
     /// What a write of one block takes the backing at least, in nanoseconds; 0: not measured yet.
     pub(crate) backing_write_ns: u64,
-    /// What a block costs to keep, in nanoseconds.
+    /// What a block costs to keep, in nanoseconds, as long as that was not measured.
     pub(crate) copy_ns: u64,
     /// Hits to be expected of a miss that is kept, if that is known.
     pub(crate) expected_hits: Option<f64>,
@@ -158,7 +169,10 @@ impl Bypass {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
-                copy_ns: costs.copy_ns,
+                copy_ns: match self.keep_median_ns.load(Ordering::Relaxed) {
+                    0 => costs.copy_ns,
+                    measured => measured,
+                },
                 pressure: costs.pressure,
                 ..view.window(counted)
             };
@@ -205,12 +219,27 @@ impl Bypass {
 
 #[cfg(test)]
 mod tests {
-    use super::toward_median;
+    use super::{Bypass, Counters, toward_median};
 
     /// What is believed after so many reads, of which those whose number in ten is below `odd` took `others`.
     fn after(first_ns: u64, most_ns: u64, odd: u64, others_ns: u64) -> u64 {
         let samples = (0..1000).map(|read| if read % 10 < odd { others_ns } else { most_ns });
         samples.fold(first_ns, toward_median)
+    }
+
+    #[test]
+    fn what_keeping_takes_is_known_where_a_clock_can_tell() {
+        let bypass = Bypass::default();
+        let known = || {
+            let mut counters = Counters::default();
+            bypass.count(&mut counters, 0);
+            counters.keep_ns
+        };
+        (0..20).for_each(|_| bypass.keeping_took(0, 4));
+        (0..20).for_each(|_| bypass.keeping_took(1000, 0));
+        assert_eq!(known(), 0, "no clock, or nothing was kept");
+        (0..200).for_each(|_| bypass.keeping_took(8000, 4));
+        assert!((1700..2300).contains(&known()), "{}", known());
     }
 
     #[test]

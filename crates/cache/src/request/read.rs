@@ -98,11 +98,18 @@ impl Handle {
             entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
         } else if blocks <= SLICE {
             self.lane.turn().await;
-            entry.shard.with(|shard| {
+            // A sixteenth is timed, as misses are.
+            let begun = Hash::of(first).is_sampled().then(|| self.lane.stopwatch_ns());
+            let kept = entry.shard.with(|shard| {
                 complete = shard.overlay(fetch, into, all.clone());
-                shard.keep(gauges, fetch, into, all);
+                let kept = shard.keep(gauges, fetch, into, all);
                 shard.end_fetch(gauges, fetch);
+                kept
             });
+            if let Some(begun) = begun {
+                let took = self.lane.stopwatch_ns().saturating_sub(begun);
+                self.shared.bypass.keeping_took(took, kept);
+            }
         } else {
             for slice in slices(all.clone()) {
                 self.lane.turn().await;
@@ -122,7 +129,7 @@ impl Handle {
 
     async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {
         // A sixteenth of the misses is timed: the estimate needs no more.
-        let timed = Hash::of(block).is_sampled();
+        let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
         let start = self.lane.now();
         let request = Request::Read { at, into };
         self.lane.turn().await;
@@ -140,8 +147,11 @@ impl Handle {
                 result
             }
         };
-        if timed && result.is_ok() {
-            let took = self.lane.now() - start;
+        if let Some(begun) = timed
+            && result.is_ok()
+        {
+            // 0 would mean that nothing was measured.
+            let took = self.lane.stopwatch_ns().saturating_sub(begun).max(1);
             let measured = &self.shared.gauges.backing_read_ns;
             let before = measured.load(Ordering::Relaxed);
             let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };

@@ -352,17 +352,17 @@ impl Shard {
         complete
     }
 
-    /// Keeps what may be kept of these blocks of a fetch.
+    /// Keeps what may be kept of these blocks of a fetch. Returns how many were.
     pub(crate) fn keep(
         &mut self,
         gauges: &Gauges,
         fetch: &Fetch,
         into: &Buf,
         blocks: core::ops::Range<u64>,
-    ) {
-        let careless = planted(Bug::KeepMarkedFill);
+    ) -> u64 {
+        let (careless, before) = (planted(Bug::KeepMarkedFill), self.counters.blocks_filled);
         if !self.fills.keeps(fetch.id) && !careless {
-            return;
+            return 0;
         }
         for block in blocks {
             let (sector, sectors, skip) = share(&fetch.at, block);
@@ -373,6 +373,7 @@ impl Shard {
                 self.install(gauges, block, wanted & !marked, into, skip, sector);
             }
         }
+        self.counters.blocks_filled - before
     }
 
     /// The fetch is over, with its blocks or without.

@@ -179,6 +179,8 @@ counters! {
     gauge backing_read_ns: "nanoseconds",
     /// What a read answered from memory takes, as sampled; 0: not sampled yet.
     gauge hit_ns: "nanoseconds",
+    /// What keeping a block after a miss takes, as sampled: about the median; 0 until something was kept.
+    gauge keep_ns: "nanoseconds",
     /// Measured write-out rate; 0: not measured yet.
     gauge drain_blocks_per_second: "blocks/s",
     /// Write-outs that are under way at a time where nothing else wants the backing, as measured.
