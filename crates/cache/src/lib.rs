@@ -57,7 +57,8 @@ mod writeback;
 
 pub use arena::superblock::{Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
-pub use bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window};
+pub use bypass::balance::Pressure;
+pub use bypass::guard::{Aside, Guard, Standing, Why, Window};
 pub use geometry::{Format, Geometry};
 pub use operator::rescue::{Item, Rescue, What};
 pub use request::Cache;

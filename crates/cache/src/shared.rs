@@ -6,7 +6,8 @@
 use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
-use crate::bypass::guard::{Pressure, Standing};
+use crate::bypass::balance::Pressure;
+use crate::bypass::guard::Standing;
 use crate::bypass::{Bypass, Costs};
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{self, DirtyLimits};

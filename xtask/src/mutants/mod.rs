@@ -83,7 +83,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "policy",
         &[
-            "policy/src/admission.rs",
+            "policy/src/expectation.rs",
             "policy/src/lists.rs",
             "policy/src/lru.rs",
             "policy/src/policy.rs",

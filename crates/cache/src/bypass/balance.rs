@@ -16,14 +16,22 @@
 //! (bcache has a crude form of this: above 2 ms a read, or 20 ms a write, of its own device's latency it lets more pass.
 //! Ours looks at what is gained, since memory has no latency to speak of.)
 
-use crate::bypass::guard::Pressure;
+/// How processors were to be had in a window, in thousandths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pressure {
+    /// Of the time in which the lane wanted a processor: how much of it was spent waiting for one.
+    pub waited: u32,
+    /// Of the window: how much of it the lane wanted one.
+    pub wanted: u32,
+}
 
 /// What a request to the backing costs a processor, in copies of a block into memory that is not at hand, unless the
 /// backing takes less for all of it. (On a busy host: some 3 us against 1 us.)
 const REQUEST_COPIES: f64 = 3.0;
 /// A backing that takes longer than so many copies for a request is slow.
 const SLOW: u64 = 20;
-/// The price of work rises to this and not further: who has waited nine tenths of the time will not wait so for ever.
+/// The price of work rises to this and not further: a lane that has waited nine tenths of the time will not wait so for
+/// ever.
 const PRICE_MAX: f64 = 10.0;
 /// At the border it would come and go: it steps aside when four fifths of the costs come back, and comes back when five
 /// quarters do.

@@ -11,18 +11,9 @@
 //! be flushed when its time has come, and a flush makes the backing write all that has passed as well, which
 //! no client has asked for.
 
-use crate::bypass::balance::{Balance, Reads, Writes, absorbing, is_slow, keeping};
+use crate::bypass::balance::{Balance, Pressure, Reads, Writes, absorbing, is_slow, keeping};
 use core::fmt;
 use policy::Hash;
-
-/// How processors were to be had in a window, in thousandths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Pressure {
-    /// Of the time in which the lane wanted a processor: how much of it was spent waiting for one.
-    pub waited: u32,
-    /// Of the window: how much of it the lane wanted one.
-    pub wanted: u32,
-}
 
 /// What has happened in a window.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -3,7 +3,8 @@
 pub(crate) mod balance;
 pub(crate) mod guard;
 
-use crate::bypass::guard::{Aside, Guard, Pressure, Standing, Why, Window, is_probe};
+use crate::bypass::balance::Pressure;
+use crate::bypass::guard::{Aside, Guard, Standing, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
 use crate::shard::Keeps;
 use crate::stats::counters::Counters;
@@ -15,6 +16,10 @@ const READS: u8 = 1;
 const WRITES: u8 = 2;
 const UNPROBED: u8 = 4;
 const SURE: u8 = 8;
+
+/// While nothing is kept, one part in so many of what keeping has cost beyond the usual is forgotten in each window: most
+/// of it in two seconds.
+const FORGETS: u64 = 32;
 
 /// An estimate of a median, moved by one more sample: up or down by an eighth. It rests where as many
 /// samples lie above it as below, and need not remember them (Q. Ma, S. Muthukrishnan, M. Sandler, "Frugal
@@ -165,14 +170,13 @@ impl Bypass {
     /// with more or less than before.
     pub(crate) fn judge(&self, counted: &Counters, costs: Costs, now_ns: u64) -> bool {
         self.view.peek(|view| {
+            let copy_ns =
+                self.copy_ns(counted.blocks_filled > view.counted.blocks_filled, costs.copy_ns);
             let window = Window {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
-                copy_ns: match self.keep_median_ns.load(Ordering::Relaxed) {
-                    0 => costs.copy_ns,
-                    measured => measured,
-                },
+                copy_ns,
                 pressure: costs.pressure,
                 ..view.window(counted)
             };
@@ -183,6 +187,20 @@ impl Bypass {
             let bits = view.put(aside, now_ns);
             (self.out.swap(bits, Ordering::SeqCst) ^ bits) & (READS | WRITES) != 0
         })
+    }
+
+    /// What keeping a block costs, in nanoseconds. What was measured while processors were busy must not hold for ever:
+    /// while nothing is kept, and so nothing measured, it is believed less and less.
+    fn copy_ns(&self, has_kept: bool, usual_ns: u64) -> u64 {
+        match self.keep_median_ns.load(Ordering::Relaxed) {
+            0 => usual_ns,
+            measured if has_kept || measured <= usual_ns => measured,
+            measured => {
+                let believed = measured - (measured - usual_ns).div_ceil(FORGETS);
+                self.keep_median_ns.store(believed, Ordering::Relaxed);
+                believed
+            }
+        }
     }
 
     /// Whether the guard decides anything from `now_ns` on.
@@ -240,6 +258,17 @@ mod tests {
         assert_eq!(known(), 0, "no clock, or nothing was kept");
         (0..200).for_each(|_| bypass.keeping_took(8000, 4));
         assert!((1700..2300).contains(&known()), "{}", known());
+    }
+
+    #[test]
+    fn what_keeping_took_on_a_busy_machine_is_forgotten_while_nothing_is_kept() {
+        let bypass = Bypass::default();
+        (0..400).for_each(|_| bypass.keeping_took(50_000, 1));
+        assert!((0..100).all(|_| bypass.copy_ns(true, 400) > 40_000), "it is measured");
+        (0..200).for_each(|_| _ = bypass.copy_ns(false, 400));
+        assert!(bypass.copy_ns(false, 400) < 500);
+        (0..400).for_each(|_| _ = bypass.copy_ns(false, 400));
+        assert_eq!(bypass.copy_ns(false, 400), 400);
     }
 
     #[test]
