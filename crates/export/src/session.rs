@@ -2,7 +2,9 @@
 
 /// What the owner of an export learns about one client. Made when the client enters transmission,
 /// dropped when the last of its requests has ended and it has gone.
-pub trait Session {
+///
+/// It may be made on one lane and end on another: a file's handles are used on all of them.
+pub trait Session: Send {
     /// The client has sent a flush, or a change with FUA: it knows what a write buffer is (clause
     /// C11). Called on every such request, before it is run.
     fn flushed(&self) {}

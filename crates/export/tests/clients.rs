@@ -3,11 +3,19 @@
 use block::{Block, Extent, Fua, Limits, Padding, Request, Result, Stack};
 use export::{Bounds, Budget, Client, Export, Load, Session, Stop};
 use lane::{Event, Lane, World};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-type Log = Rc<RefCell<Vec<String>>>;
+/// What was asked for, in order. Sessions write in it, too, which may end on any thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn borrow(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().expect("no test panics in it")
+    }
+}
 
 /// A device that answers later, and writes down what it is asked.
 struct Device {
@@ -30,7 +38,7 @@ impl Block for Device {
 
     async fn run(&self, request: Request) -> Result {
         if let Some(log) = &self.log {
-            log.borrow_mut().push(match request {
+            log.borrow().push(match request {
                 Request::Write { fua, .. } => format!("write, fua {fua}"),
                 Request::Flush => "flush".to_owned(),
                 other => format!("{other:?}"),
@@ -45,13 +53,13 @@ struct Watched(Log);
 
 impl Session for Watched {
     fn flushed(&self) {
-        self.0.borrow_mut().push("proven".to_owned());
+        self.0.borrow().push("proven".to_owned());
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.borrow_mut().push("gone".to_owned());
+        self.0.borrow().push("gone".to_owned());
     }
 }
 

@@ -14,18 +14,18 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// A session that writes down what it learns.
-struct Watched(Log, Rc<Lock<()>>);
+struct Watched(Log, Arc<Lock<()>>);
 
 impl Session for Watched {
     fn flushed(&self) {
         self.1.with(|()| ());
-        self.0.borrow_mut().push("flushed".to_owned());
+        self.0.borrow().push("flushed".to_owned());
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.borrow_mut().push("gone".to_owned());
+        self.0.borrow().push("gone".to_owned());
     }
 }
 

@@ -4,10 +4,17 @@ use block::{Block, Buf, Error, Extent, Kind, Limits, Ram, Request, Result, Stall
 use lane::{Event, Lane, Lock, Random};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What happened, in order.
-pub(crate) type Log = Rc<RefCell<Vec<String>>>;
+/// What happened, in order. Sessions write in it, too, which may end on any thread.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn borrow(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().expect("no test panics in it")
+    }
+}
 
 /// Whether a device answers anything at all.
 #[derive(Default)]
@@ -61,7 +68,7 @@ pub(crate) struct Device {
     pub(crate) stall: Option<Arc<Stall>>,
     pub(crate) log: Log,
     /// Entered in every step, as a cache would: simulated worlds forbid two steps without an await.
-    pub(crate) shard: Rc<Lock<()>>,
+    pub(crate) shard: Arc<Lock<()>>,
     pub(crate) running: Rc<Cell<usize>>,
     pub(crate) running_max: Rc<Cell<usize>>,
 }
@@ -81,7 +88,7 @@ impl Device {
             hang: Rc::default(),
             stall: None,
             log: Log::default(),
-            shard: Rc::default(),
+            shard: Arc::default(),
             running: Rc::default(),
             running_max: Rc::default(),
         }
@@ -99,7 +106,7 @@ impl Device {
             Request::Zero { .. } => "zero",
             Request::Advise { .. } => "advise",
         };
-        self.log.borrow_mut().push(name.to_owned());
+        self.log.borrow().push(name.to_owned());
         if let (Some((sector, kind)), Some(at)) = (self.fails, request.extent())
             && (at.first..at.end()).contains(&sector)
         {
@@ -142,7 +149,7 @@ impl Block for Device {
         self.hang.wait(None).await;
         self.lane.turn().await;
         self.shard.with(|()| ());
-        self.log.borrow_mut().push("status".to_owned());
+        self.log.borrow().push("status".to_owned());
         if let Some((sector, kind)) = self.fails
             && (at.first..at.end()).contains(&sector)
         {
