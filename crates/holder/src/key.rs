@@ -2,6 +2,7 @@
 
 use rustix::fs::FileType;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The longest key, in bytes. The socket's path must stay below 108.
@@ -30,6 +31,23 @@ pub fn key_at(path: &Path) -> io::Result<String> {
             "the backing is neither a file nor a block device; only those can be kept",
         )),
     }
+}
+
+/// What every key of a mount begins with.
+const MOUNT: &str = "mount-";
+
+/// The key of what is mounted at this path: `mount-HASH`. Unlike that of a backing it is made of the path alone, because to
+/// look there would ask a server that may be dead. The path has no links, and is absolute. Source of the hash: FNV-1a,
+/// draft-eastlake-fnv.
+pub fn mount_key(path: &Path) -> String {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    format!("{MOUNT}{hash:016x}")
+}
+
+/// Whether it is that of a mount, not of a backing.
+pub(crate) fn is_mount(key: &str) -> bool {
+    key.starts_with(MOUNT)
 }
 
 /// Whether it may become the name of a file and of a descriptor.
@@ -67,6 +85,14 @@ mod tests {
         check(&key)?;
         assert!(key_at(directory.path()).is_err(), "a directory");
         Ok(())
+    }
+
+    #[test]
+    fn a_mount_has_a_key_of_its_path() {
+        let key = mount_key(Path::new("/run/files"));
+        assert!(is_mount(&key) && check(&key).is_ok(), "{key}");
+        assert_ne!(key, mount_key(Path::new("/run/file")));
+        assert!(!is_mount("file-2049-1234"));
     }
 
     #[test]

@@ -50,6 +50,12 @@
 //! `error {message}`. No client can keep the holder waiting: it never blocks on a connection, and one
 //! that does not read its answer is cut off.
 //!
+//! # A mount
+//!
+//! The connection of a FUSE mount (/dev/fuse) is kept in the same way, in the backing's place and beside an empty memory,
+//! under a key that begins with `mount-`. As long as it is open the kernel keeps what was asked and not answered, and the
+//! next daemon has it sent again. The holder of a mount ends when that is unmounted, or its connection is cut.
+//!
 //! # Under systemd
 //!
 //! The service manager can do the same (its descriptor store), and does it better than a process
@@ -85,7 +91,7 @@ mod wire;
 pub use hold::{HOLD, Terms, hold, hold_on};
 pub use keeper::{Found, Keeper};
 pub use kept::{Kept, Looked};
-pub use key::key_at;
+pub use key::{key_at, mount_key};
 pub use notify::{notify_ready, notify_stopping, scrub};
 pub use process::{Busy, Roll, Silent};
 pub use survey::Contents;

@@ -5,9 +5,10 @@ use crate::deadline::{Deadline, within};
 use crate::directory::{self, Seat};
 use crate::image;
 use crate::kept::Kept;
+use crate::key;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::pid::own_pid;
-use crate::survey::{Contents, Survey};
+use crate::survey::{self, Contents, Survey};
 use crate::tell::tell;
 use crate::wire::{Answer, Ask, Status, encode};
 use rustix::event::{PollFd, PollFlags};
@@ -227,9 +228,17 @@ impl Holder<'_> {
         if self.connections.end(index) { self.orphaned() } else { Stays }
     }
 
+    /// What there is to keep.
+    fn contents(&self) -> io::Result<Contents> {
+        match key::is_mount(&self.kept.key) {
+            true => Ok(survey::of_mount(self.backing.as_fd())),
+            false => (self.survey)(self.arena.as_fd()),
+        }
+    }
+
     /// The owner is gone without a release.
     fn orphaned(&mut self) -> Life {
-        let contents = (self.survey)(self.arena.as_fd());
+        let contents = self.contents();
         if let Ok(contents) = &contents
             && !contents.is_worth_keeping()
         {
@@ -240,9 +249,10 @@ impl Holder<'_> {
     }
 
     fn status(&self) -> Status {
-        let contents = (self.survey)(self.arena.as_fd());
+        let contents = self.contents();
         let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
-        let Contents { dirty_blocks, ranges, failed, size_bytes } = contents.unwrap_or_default();
+        let Contents { dirty_blocks, ranges, failed, size_bytes, .. } =
+            contents.unwrap_or_default();
         let Kept { volume, backing, key } = self.kept.clone();
         let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
         Status {
@@ -281,6 +291,13 @@ impl Holder<'_> {
         {
             self.seat = seat;
         }
+        if key::is_mount(&self.kept.key) {
+            return if self.contents().is_ok_and(|contents| contents.mounted) {
+                Stays
+            } else {
+                Ends
+            };
+        }
         match image::is_deleted(&self.backing, &self.kept.key) {
             true => self.gives_up("the image was deleted"),
             false => Stays,
@@ -298,7 +315,7 @@ impl Holder<'_> {
         if !is_term || self.connections.owner().is_some() {
             return Stays;
         }
-        match (self.survey)(self.arena.as_fd()) {
+        match self.contents() {
             Ok(contents) if !contents.is_dirty() => Ends,
             _ => Stays,
         }
@@ -335,7 +352,13 @@ fn shortened(text: String) -> String {
 }
 
 fn orphan_message(kept: &Kept, contents: &io::Result<Contents>) -> String {
-    let Kept { volume, backing, .. } = kept;
+    let Kept { volume, backing, key } = kept;
+    if key::is_mount(key) {
+        return format!(
+            "the daemon of the files in {backing} ended without unmounting them: what is asked of them waits for the \
+             next one; go on as it was started, or give them up with `umount -f {backing}`"
+        );
+    }
     let what = match contents {
         Ok(contents) => {
             let failed = if contents.failed { ", the volume has failed" } else { "" };

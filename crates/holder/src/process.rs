@@ -4,6 +4,7 @@ use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
 use crate::kept::{Kept, Looked, Taken};
+use crate::key;
 use crate::packet;
 use crate::pid::{is_ending, own_pid};
 use crate::wire::{Answer, Ask, Status};
@@ -288,9 +289,10 @@ pub(crate) fn discard(runtime: &Path, key: &str, takes: Option<u64>) -> io::Resu
     }
 }
 
-/// Asks all holders how they are, all at once.
+/// Asks all holders of volumes how they are, all at once.
 pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
-    let keys = directory::keys(runtime)?;
+    let mut keys = directory::keys(runtime)?;
+    keys.retain(|key| !key::is_mount(key));
     let asked = std::thread::scope(|scope| {
         let ask = |key: &String| {
             scope.spawn({

@@ -1,6 +1,7 @@
 //! What is in an arena, as far as a holder must know: is there anything to keep?
 
 use cache::{Arena, Survey as Headers};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,8 @@ pub struct Contents {
     pub failed: bool,
     /// The volume's size, in bytes; 0 if nothing was served yet.
     pub size_bytes: u64,
+    /// It is no volume but a mount, and that is still there.
+    pub mounted: bool,
 }
 
 impl Contents {
@@ -27,7 +30,7 @@ impl Contents {
 
     /// Whether it must be kept without an owner: a failure, too, outlives the daemon.
     pub fn is_worth_keeping(&self) -> bool {
-        self.is_dirty() || self.failed
+        self.is_dirty() || self.failed || self.mounted
     }
 }
 
@@ -48,7 +51,22 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     };
     let Headers { dirty_blocks, ranges, failed, .. } = found.survey();
-    Ok(Contents { dirty_blocks, ranges, failed, size_bytes: found.sectors * block::SECTOR })
+    Ok(Contents {
+        dirty_blocks,
+        ranges,
+        failed,
+        size_bytes: found.sectors * block::SECTOR,
+        ..Contents::default()
+    })
+}
+
+/// Of a mount's connection, /dev/fuse: whether it is still mounted.
+pub(crate) fn of_mount(connection: BorrowedFd<'_>) -> Contents {
+    let mut polled = [PollFd::from_borrowed_fd(connection, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let found = rustix::event::poll(&mut polled, Some(&now));
+    let is_cut = found.is_ok() && polled[0].revents().contains(PollFlags::ERR);
+    Contents { mounted: !is_cut, ..Contents::default() }
 }
 
 #[cfg(test)]
@@ -91,7 +109,7 @@ mod tests {
         let write = Request::Write { at: Extent::new(8, 16), from, fua: false };
         assert_eq!(cache.try_now(&write), Some(Ok(())), "absorbed");
         let seen = of_arena(shared.file())?;
-        assert_eq!(seen, Contents { dirty_blocks: 2, ranges: 0, failed: false, size_bytes });
+        assert_eq!(seen, Contents { dirty_blocks: 2, size_bytes, ..Contents::default() });
         assert!(seen.is_worth_keeping());
         Ok(())
     }
