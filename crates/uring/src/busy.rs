@@ -105,14 +105,31 @@ pub(crate) fn device_user(device: u64, path: &Path) -> Option<String> {
     })
 }
 
+/// Whether a path lies in a FUSE file system that is not the one of this number. To look there asks its server, which may
+/// be a daemon that was killed, whose place we are about to take: it would be waited for without end.
+fn is_on_other_server(mounts: &str, path: &Path, device: u64) -> bool {
+    let around = mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let place = unescape(mount.split(' ').nth(4)?);
+        path.starts_with(&place).then_some((place.len(), mount, system))
+    });
+    let Some((_, mount, system)) = around.max_by_key(|(length, ..)| *length) else { return false };
+    let number = mount.split(' ').nth(2).and_then(number_in);
+    system.starts_with("fuse") && number != Some(device)
+}
+
 /// What uses a regular file as a whole, as words that follow its name.
 pub(crate) fn file_user(file: (u64, u64)) -> Option<String> {
     if swapped(None, Some(file)) {
         return Some("is used as swap".to_owned());
     }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let entries = fs::read_dir("/sys/block").ok()?;
     entries.filter_map(Result::ok).find_map(|entry| {
         let backing = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        if is_on_other_server(&mounts, Path::new(backing.trim_end_matches('\n')), file.0) {
+            return None;
+        }
         let found = fs::metadata(backing.trim_end_matches('\n')).ok()?;
         let name = entry.file_name().into_string().ok()?;
         ((found.dev(), found.ino()) == file).then(|| format!("is attached to /dev/{name}"))
@@ -133,6 +150,19 @@ malformed";
         let null = Path::new("/dev/null");
         assert_eq!(mounted(mounts, "1:3", Some(null)).as_deref(), Some("/data"));
         assert_eq!(mounted(mounts, "98:1", None), None);
+    }
+
+    #[test]
+    fn no_other_server_is_asked_about_a_file() {
+        let mounts = "\
+22 1 8:1 / / rw - ext4 /dev/sda1 rw
+36 22 0:31 / /run/files rw - fuse.overdrive overdrive rw
+malformed";
+        let ours = rustix::fs::makedev(0, 31);
+        let is_other = |path: &str, device| is_on_other_server(mounts, Path::new(path), device);
+        assert!(is_other("/run/files/disk", rustix::fs::makedev(8, 1)));
+        assert!(!is_other("/run/files/disk", ours), "an image there is looked for there");
+        assert!(!is_other("/run/disk.img", ours) && !is_other("/run/filesystem", ours));
     }
 
     #[test]
