@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! nbd = "unix:/run/overdrive/nbd.sock"   # for volumes that name no address of their own
+//! fuse = "/run/overdrive/files"          # a directory in which every volume is a file
 //! insecure_tcp = false
 //!
 //! [volume.db]
@@ -17,13 +18,13 @@ use stack::{Exit, Failure};
 use stack::{Plan, target};
 use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use uring::Polling;
 
 /// The keys beside the volumes.
-const TOP: [&str; 5] = ["nbd", "insecure_tcp", "threads", "poll", "volume"];
+const TOP: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
 /// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
 const VOLUME: [&str; 7] = ["nbd", "raw", "read_only", "buffered", "delay", "faults", "holder"];
 
@@ -90,6 +91,8 @@ impl ConfigVolume {
 pub struct Config {
     /// Where volumes without an address of their own are served.
     pub nbd: Option<Place>,
+    /// A directory in which every volume is a file.
+    pub fuse: Option<PathBuf>,
     /// Threads that serve clients.
     pub threads: Option<usize>,
     /// Whether to look for work before sleeping, where that is said.
@@ -147,6 +150,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     top.check_keys(&TOP)?;
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
     let nbd = top.place("nbd", insecure_tcp)?;
+    let fuse = top.text("fuse", units::directory)?;
     let threads = top.text("threads", crate::parse_threads)?;
     let poll = top.text("poll", units::polling)?;
     let nothing =
@@ -162,7 +166,7 @@ fn parse(text: &str) -> Result<Config, Wrong> {
     if volumes.is_empty() {
         return Err(nothing());
     }
-    Ok(Config { nbd, threads, poll, volumes })
+    Ok(Config { nbd, fuse, threads, poll, volumes })
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -287,6 +291,7 @@ mod tests {
     fn a_whole_file_is_understood() {
         let text = r#"
             nbd = "unix:/run/overdrive/nbd.sock"
+            fuse = "/run/files"
             threads = 3
             poll = "20ms"
             [volume.db]
@@ -306,6 +311,7 @@ mod tests {
         let config = parse(text).expect("a good file");
         let polling = Polling::Fixed(Duration::from_millis(20));
         assert_eq!((config.threads, config.poll), (Some(3), Some(polling)));
+        assert_eq!(config.fuse.as_deref(), Some(Path::new("/run/files")));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
         assert_eq!((cache.memory, cache.dirty_age_ms), (Size(2 << 30), 2_000));
@@ -322,6 +328,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_mend() {
         let typo = wrong("[volume.db]\nbacking = \"x\"\nmemroy = \"2G\"\n");
         assert_eq!(typo, "unknown key memroy in [volume.db]; did you mean 'memory'?");
+        assert!(wrong("fuse = \"\"").contains("needs a directory"));
         assert!(wrong("volumes = 1").contains("did you mean 'volume'?"));
         assert!(wrong("[volume.db]\nbacking = \"x\"\nxyzzy = 1").contains("known are backing"));
         assert!(wrong("").contains("[volume.NAME]"));

@@ -31,6 +31,6 @@ pub use front::Place;
 pub use rescue::{Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
 pub use serve::{
-    Captive, DaemonPlan, Listening, Planned, Ready, Served, ServedVolume, open, serve,
+    Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, open, serve,
 };
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

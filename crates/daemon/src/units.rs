@@ -1,6 +1,7 @@
 //! Values with units, as the command line and config files have them.
 
 use block::{DelaySpec, FaultsSpec, Size};
+use std::path::PathBuf;
 use std::time::Duration;
 use uring::Polling;
 
@@ -135,6 +136,17 @@ pub fn faults(text: &str) -> Result<FaultsSpec, String> {
         }
     }
     Ok(faults)
+}
+
+/// A directory.
+///
+/// # Errors
+/// It has no name.
+pub fn directory(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "" => Err("needs a directory".to_owned()),
+        _ => Ok(PathBuf::from(text)),
+    }
 }
 
 #[cfg(test)]

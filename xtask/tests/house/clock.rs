@@ -3,7 +3,7 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "lane",
     "histogram",
     "block",
@@ -14,6 +14,7 @@ const PURE: [&str; 15] = [
     "drives",
     "modelled",
     "export",
+    "fuse",
     "nbd",
     "crash",
     "load",

@@ -67,6 +67,7 @@ fn the_product_does_not_die_when_nobody_reads_what_it_says() {
         "overdrive",
         "holder",
         "export",
+        "fuse",
         "nbd",
         "uring",
         "lane",

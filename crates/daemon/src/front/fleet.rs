@@ -35,11 +35,11 @@ impl Fleet {
         self.0.borrow().iter().map(|berth| berth.front.clone()).collect()
     }
 
-    /// Where clients find an export: at the first front that serves it. Empty: nowhere.
-    pub(crate) fn address(&self, export: &str) -> String {
+    /// Where clients find an export: at every front that serves it.
+    pub(crate) fn addresses(&self, export: &str) -> Vec<String> {
         let berths = self.0.borrow();
-        let berth = berths.iter().find(|berth| berth.serves(export));
-        berth.map_or(String::new(), |berth| berth.front.address(export))
+        let serving = berths.iter().filter(|berth| berth.serves(export));
+        serving.map(|berth| berth.front.address(export)).collect()
     }
 
     /// Begins to serve, each front what it was added for.

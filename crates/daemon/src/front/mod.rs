@@ -4,12 +4,14 @@
 //!   the plan --bind--> Front --Fleet--> sites, control, the end
 //!                        |
 //!   nbd/  sockets        +--> Export, Client (crate `export`) --> a volume's stack
+//!   fuse/ a directory
 //! ```
 //!
 //! What serves volumes knows fronts by the trait only; a new one is a folder here, and a line where the
 //! plan is made into fronts.
 
 mod fleet;
+mod fuse;
 mod inherited;
 mod nbd;
 
@@ -20,6 +22,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use uring::File;
 
+pub(crate) use self::fuse::Fuse;
 pub(crate) use self::nbd::Nbd;
 pub use self::nbd::Place;
 pub(crate) use fleet::Fleet;

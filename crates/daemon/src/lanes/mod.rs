@@ -145,6 +145,11 @@ impl Lanes {
         Seat(berth.clone())
     }
 
+    /// What takes jobs for each of the further lanes.
+    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = Elsewhere> {
+        self.remotes().cloned().map(Elsewhere)
+    }
+
     /// Takes a volume off the further lanes. When this ends, they have nothing of it but what its clients have
     /// under way.
     pub(crate) async fn forget(&self, lane: &Lane, name: &str) {

@@ -1,5 +1,7 @@
 //! The captive command of `--run`: it lives as long as it likes, and we as long as it.
 
+use super::{Listening, Mounting};
+use crate::front::Place;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use stack::{Exit, Failure};
 use std::future::Future;
@@ -17,10 +19,25 @@ pub struct Captive {
     pub status: u8,
 }
 
-/// Starts the command by the shell, with `uri` and `unixsocket` in its environment.
-pub(crate) fn start(command: &str, uri: &str, socket: &Path) -> Result<Child, Failure> {
+/// Starts the command by the shell, with `uri`, the first volume's address, and where there is one `unixsocket` and
+/// `file` in its environment.
+pub(crate) fn start(
+    command: &str,
+    uri: &str,
+    listeners: &[Listening],
+    mounts: &[Mounting],
+) -> Result<Child, Failure> {
     let mut shell = Command::new("/bin/sh");
+    let socket = match listeners.first().map(|listening| &listening.place) {
+        Some(Place::Unix(path)) => path.as_path(),
+        _ => Path::new(""),
+    };
     shell.arg("-c").arg(command).env("uri", uri).env("unixsocket", socket);
+    if let Some(mounting) = mounts.first()
+        && let Some(name) = mounting.exports.first()
+    {
+        shell.env("file", mounting.directory.join(name));
+    }
     uring::unblock_signals_in(&mut shell);
     shell
         .spawn()

@@ -23,7 +23,7 @@ mod tests;
 mod watch;
 
 use crate::control::Control;
-use crate::front::{Ending, Fleet, Inherited, Nbd, Place, find_inherited};
+use crate::front::{Ending, Fleet, Fuse, Inherited, Nbd, Place, find_inherited};
 use crate::lanes::{Lanes, Setup, broken};
 use crate::runtime::control_socket;
 use block::Spec;
@@ -32,8 +32,8 @@ use captive::{Which, either};
 use export::Budget;
 use lane::Lane;
 use pressure::Threads;
-use stack::{Exit, Failure, OpenFlags, Volume};
-use std::path::{Path, PathBuf};
+use stack::{Exit, Failure, Keep, OpenFlags, Volume};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,15 +63,27 @@ pub struct Listening {
     pub exports: Vec<String>,
 }
 
-/// Hears the URI of each volume once clients can connect.
+/// A directory, and the volumes that are files in it.
+pub struct Mounting {
+    /// Where. It is made if it is not there.
+    pub directory: PathBuf,
+    /// Names of volumes, at least one.
+    pub exports: Vec<String>,
+    /// What keeps it mounted when this process is killed. None: nothing.
+    pub keep: Option<Keep>,
+}
+
+/// Hears where clients find the volumes once they can connect: their URIs, their files.
 pub type Ready = Box<dyn FnOnce(&[String])>;
 
 /// What a daemon does.
 pub struct DaemonPlan {
     /// The volumes; each has a name of its own.
     pub volumes: Vec<Planned>,
-    /// Where they are served. A volume without a listener cannot be reached.
+    /// Where they are served. A volume without a listener or a mount cannot be reached.
     pub listeners: Vec<Listening>,
+    /// Where they are files.
+    pub mounts: Vec<Mounting>,
     /// A shell command that runs while the volumes are served, with the first one's `uri` in its
     /// environment.
     pub run: Option<String>,
@@ -151,6 +163,9 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     for Listening { place, exports } in &plan.listeners {
         fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
+    for mounting in &plan.mounts {
+        fleet.add(Fuse::bind(&ring, mounting, &mut inherited, &budget)?, &mounting.exports);
+    }
     drop(inherited);
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
@@ -159,18 +174,23 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         _ => Err("a daemon with a captive command ends with that; it is not upgraded".to_owned()),
     };
     let threads = Threads::default();
-    let mut sites = Vec::new();
+    let (mut sites, mut addresses) = (Vec::new(), Vec::new());
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
-        let address = fleet.address(&name);
+        let found = fleet.addresses(&name);
+        let address = found.first().cloned().unwrap_or_default();
+        addresses.extend(found);
         let served = served::Served::new(&name, &volume, &threads, plan.quiet);
         sites.push(Site::new(&name, &backing, address, volume, served, &ring)?);
     }
     threads.join(ring.polled());
+    let first = sites.first().map_or(String::new(), |site| site.address.clone());
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
-    let addresses: Vec<String> = sites.iter().map(|site| site.address.clone()).collect();
     let sites = Sites::new(sites, fleet, lanes.clone(), program);
-    let child = start_captive(plan.run.as_deref(), &addresses, &plan.listeners)?;
+    let child = match &plan.run {
+        Some(command) => Some(captive::start(command, &first, &plan.listeners, &plan.mounts)?),
+        None => None,
+    };
     (plan.ready)(&addresses);
     let _ = holder::notify_ready();
     let start_ns = lane.now();
@@ -193,19 +213,6 @@ fn setup(sites: &[Rc<Site>], threads: &Threads) -> Arc<Setup> {
         threads.join(ring.polled());
         served.iter().map(|served| served.start_on(ring)).collect()
     })
-}
-
-fn start_captive(
-    run: Option<&str>,
-    addresses: &[String],
-    listeners: &[Listening],
-) -> Result<Option<Child>, Failure> {
-    let Some(command) = run else { return Ok(None) };
-    let socket = match listeners.first().map(|listening| &listening.place) {
-        Some(Place::Unix(path)) => path.as_path(),
-        _ => Path::new(""),
-    };
-    captive::start(command, addresses.first().map_or("", String::as_str), socket).map(Some)
 }
 
 /// Everything that lives while volumes are served.

@@ -170,7 +170,8 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
     let sites = names.iter().map(|name| {
         let volume = volume(name);
         let served = served::Served::new(name, &volume, &threads, true);
-        Site::new(name, "ram:8M", fleet.address(name), volume, served, ring).expect("it attaches")
+        Site::new(name, "ram:8M", fleet.addresses(name).remove(0), volume, served, ring)
+            .expect("it attaches")
     });
     let sites: Vec<_> = sites.collect();
     threads.join(ring.polled());

@@ -1,4 +1,4 @@
-//! `overdrive serve`: volumes over NBD.
+//! `overdrive serve`: volumes over NBD, and as files.
 
 mod options;
 
@@ -6,7 +6,7 @@ use crate::progress::Bytes;
 use block::{Size, Spec, WriteMode};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
-use daemon::{DaemonPlan, Listening, Place, Planned, Served, units as sizes};
+use daemon::{DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
 use options::Options;
 use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use uring::Polling;
 
-/// Serve a volume over NBD, with its hot blocks and small writes in memory.
+/// Serve a volume over NBD, or as a file, with its hot blocks and small writes in memory.
 ///
-/// The URI for clients is printed once they can connect (with --json on stderr).
+/// The URI for clients, and with --fuse the file, is printed once they can connect (with --json on stderr).
 /// With --run, the command runs by the shell
-/// with 'uri' and 'unixsocket' in its environment; when it ends, the volume is drained and flushed,
+/// with 'uri' and 'unixsocket' in its environment, and with --fuse 'file'; when it ends, the volume is drained and flushed,
 /// and its status is ours. Otherwise SIGINT or SIGTERM ends the service, drained and flushed.
 ///
 /// With --config, every volume of a file is served, or the one that BACKING names. What else is said
@@ -48,6 +48,11 @@ pub(crate) struct Arguments {
     /// --insecure-tcp.
     #[arg(long)]
     nbd: Option<String>,
+
+    /// Mount a directory in which each volume is a file: for programs that know files only, and for loop devices
+    /// (losetup --direct-io=on). It is made if it is not there. Without --nbd, there is no other way to them then.
+    #[arg(long, value_name = "DIR", value_parser = sizes::directory)]
+    fuse: Option<PathBuf>,
 
     /// Really serve over TCP: not encrypted, and whatever connects can read and change everything.
     #[arg(long)]
@@ -89,11 +94,13 @@ impl Arguments {
     fn single(&self, backing: &str) -> Result<Config, Failure> {
         let name = self.name.clone().unwrap_or_else(|| name_of(backing));
         let nbd = match &self.nbd {
-            Some(place) => Place::parse(place, self.insecure_tcp)?,
-            None => Place::Unix(daemon::runtime_directory().join(file_name(&name))),
+            Some(place) => Some(Place::parse(place, self.insecure_tcp)?),
+            None if self.fuse.is_some() => None,
+            None => Some(Place::Unix(daemon::runtime_directory().join(file_name(&name)))),
         };
-        let volume = ConfigVolume { nbd: Some(nbd), ..ConfigVolume::new(&name, backing) };
-        Ok(Config { nbd: None, threads: None, poll: None, volumes: vec![volume] })
+        let volume = ConfigVolume { nbd, ..ConfigVolume::new(&name, backing) };
+        let fuse = self.fuse.clone();
+        Ok(Config { nbd: None, fuse, threads: None, poll: None, volumes: vec![volume] })
     }
 
     /// The volumes that are meant, each with what the command line says of it.
@@ -110,6 +117,7 @@ impl Arguments {
     fn file(&self, path: &Path) -> Result<Config, Failure> {
         let is_said = [
             ("--nbd", self.nbd.is_some()),
+            ("--fuse", self.fuse.is_some()),
             ("--insecure-tcp", self.insecure_tcp),
             ("--name", self.name.is_some()),
         ];
@@ -126,7 +134,10 @@ impl Arguments {
             let message = format!("{}: has no [volume.{wanted}]", path.display());
             return Err(Failure::new(Exit::Negative, message));
         }
-        if config.nbd.is_none() && config.volumes.iter().any(|volume| volume.nbd.is_none()) {
+        if config.fuse.is_none()
+            && config.nbd.is_none()
+            && config.volumes.iter().any(|volume| volume.nbd.is_none())
+        {
             let stem = name_of(&path.to_string_lossy());
             config.nbd = Some(Place::Unix(daemon::runtime_directory().join(file_name(&stem))));
         }
@@ -173,20 +184,30 @@ fn listeners(config: &Config) -> Vec<Listening> {
     listeners
 }
 
+/// Which volumes are files where.
+fn mounts(config: &Config) -> Vec<Mounting> {
+    let Some(directory) = config.fuse.clone() else { return Vec::new() };
+    let exports = config.volumes.iter().map(|volume| volume.name.clone()).collect();
+    let keep = config.volumes.iter().any(|volume| volume.holder).then(keep);
+    vec![Mounting { directory, exports, keep }]
+}
+
+/// What keeps what this process would leave behind. Whatever becomes of our path, this link leads to the program that runs.
+fn keep() -> Keep {
+    Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
+}
+
 /// This program, to be executed again: by its path, where an upgrade puts the new one.
 fn program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
 fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
-    // Whatever becomes of the path, this link leads to the program that runs.
-    let keep =
-        Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") };
     let mut planned = Vec::new();
     for wanted in volumes {
         let spec = wanted.spec()?;
         let ConfigVolume { name, backing, raw, read_only, holder, .. } = wanted;
-        let keep = holder.then(|| keep.clone());
+        let keep = holder.then(keep);
         let flags = OpenFlags { name: name.clone(), raw, read_only, keep };
         let bar = Bytes::new("memory");
         let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
@@ -220,7 +241,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let config = arguments.config()?;
     let poll = arguments.poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let quiet = arguments.quiet;
-    let listeners = listeners(&config);
+    let (listeners, mounts) = (listeners(&config), mounts(&config));
     let threads = arguments.threads.or(config.threads).unwrap_or_else(daemon::threads_default);
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     let volumes = open(config.volumes, quiet)?;
@@ -236,6 +257,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let plan = DaemonPlan {
         volumes,
         listeners,
+        mounts,
         run: arguments.run,
         runtime: daemon::runtime_directory(),
         threads,
@@ -330,7 +352,7 @@ mod tests {
         others.sort();
         let (obeyed, refused) = (
             ["config", "json", "poll", "quiet", "run", "threads"],
-            ["insecure-tcp", "name", "nbd"],
+            ["fuse", "insecure-tcp", "name", "nbd"],
         );
         let mut known = [&obeyed[..], &refused].concat();
         known.sort_unstable();

@@ -1,0 +1,136 @@
+//! The connection to the kernel, and what keeps it open when this process is killed.
+//!
+//! ```text
+//!   an earlier program of this process  --its holder's connection, or /dev/fuse itself--+
+//!   a process that was killed           --holder, by the key of the directory----------+--> is it still mounted?
+//!   nothing                                                                            |      no: mount
+//! ```
+
+use super::mountpoint::Mountpoint;
+use crate::front::Inherited;
+use holder::{Busy, Found, Keeper, Kept};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::MemfdFlags;
+use stack::{Exit, Failure, Keep};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use uring::File;
+
+/// A mount's connection.
+pub(super) struct Connection {
+    pub(super) device: File,
+    /// Something was asked of a server before this one, and may not have been answered.
+    pub(super) is_resumed: bool,
+    keeper: RefCell<Option<Keeper>>,
+}
+
+/// What the holder's connection is handed over as, and what /dev/fuse is where nothing keeps it.
+fn names_of(place: &Mountpoint) -> [String; 2] {
+    ["fuse-holder", "fuse"].map(|what| format!("{what}:{}", place.path().display()))
+}
+
+/// Whether the kernel has anything mounted at the other end.
+fn is_mounted(device: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(device, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let found = rustix::event::poll(&mut polled, Some(&now));
+    found.is_ok() && !polled[0].revents().contains(PollFlags::ERR)
+}
+
+impl Connection {
+    /// Goes on with what is mounted there, or mounts.
+    ///
+    /// # Errors
+    /// Another daemon serves it; it cannot be mounted, or not be kept.
+    pub(super) fn open(
+        place: &Mountpoint,
+        keep: Option<&Keep>,
+        inherited: &mut Inherited,
+    ) -> Result<Connection, Failure> {
+        let [holder, device] = names_of(place);
+        if let Some(socket) = inherited.take(&holder)
+            && let Ok(found) = Keeper::resume(socket)
+        {
+            return Ok(Connection::resumed(found));
+        }
+        if let Some(device) = inherited.take(&device) {
+            return Ok(Connection::new(device, true, None));
+        }
+        if let Some(found) = find(place, keep)? {
+            if is_mounted(&found.backing) {
+                return Ok(Connection::resumed(found));
+            }
+            let _ = found.keeper.release();
+        }
+        let device = place.mount()?;
+        let keeper = match keep.map(|keep| start(place, keep, &device)).transpose() {
+            Ok(keeper) => keeper,
+            Err(failure) => {
+                let _ = place.detach();
+                return Err(failure);
+            }
+        };
+        Ok(Connection::new(device, false, keeper))
+    }
+
+    fn new(device: OwnedFd, is_resumed: bool, keeper: Option<Keeper>) -> Connection {
+        Connection { device: Arc::new(device), is_resumed, keeper: RefCell::new(keeper) }
+    }
+
+    fn resumed(found: Found) -> Connection {
+        Connection::new(found.backing, true, Some(found.keeper))
+    }
+
+    /// What the next program of this process goes on with.
+    pub(super) fn inherit(&self, place: &Mountpoint) -> Vec<(String, File)> {
+        let [holder, device] = names_of(place);
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref().and_then(Keeper::owner_socket);
+        match socket.and_then(|socket| socket.try_clone_to_owned().ok()) {
+            Some(socket) => vec![(holder, Arc::new(socket))],
+            None => vec![(device, self.device.clone())],
+        }
+    }
+
+    /// It need not be kept any more.
+    pub(super) fn release(&self) {
+        if let Some(keeper) = self.keeper.take() {
+            // One that does not answer ends by itself, since nothing is mounted any more.
+            let _ = keeper.release();
+        }
+    }
+}
+
+fn trouble(place: &Mountpoint, error: &std::io::Error) -> Failure {
+    let path = place.path().display();
+    match Busy::of(error) {
+        Some(Busy { pid }) => {
+            let message = format!("--fuse {path}: is served by process {pid} already");
+            Failure::new(Exit::Busy, message)
+        }
+        None => Failure::new(Exit::Io, format!("--fuse {path}: its holder: {error}")),
+    }
+}
+
+/// What a process that was killed has left.
+fn find(place: &Mountpoint, keep: Option<&Keep>) -> Result<Option<Found>, Failure> {
+    let Some(keep) = keep else { return Ok(None) };
+    let found = Keeper::find(&keep.runtime, &holder::mount_key(place.path()));
+    found.map_err(|error| trouble(place, &error))
+}
+
+/// Has the connection kept from now on.
+fn start(place: &Mountpoint, keep: &Keep, device: &OwnedFd) -> Result<Keeper, Failure> {
+    let kept = Kept {
+        volume: "files".to_owned(),
+        backing: place.path().display().to_string(),
+        key: holder::mount_key(place.path()),
+    };
+    // A holder has two descriptors; a mount needs one.
+    let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);
+    let memory = memory.map_err(|errno| trouble(place, &errno.into()))?;
+    let started =
+        Keeper::start(&keep.runtime, &kept, memory.as_fd(), device.as_fd(), &keep.program);
+    started.map_err(|error| trouble(place, &error))
+}

@@ -1,0 +1,247 @@
+//! Volumes as files of a directory: a FUSE mount, served by all lanes.
+
+mod connection;
+mod mountpoint;
+mod wire;
+
+use super::{Ending, Front, Gone, Inherited};
+use crate::lanes::Lanes;
+use crate::serve::Mounting;
+use ::fuse::{Mount, Options, Session};
+use block::Kind;
+use connection::Connection;
+use export::{Budget, Export};
+use lane::{Event, first};
+use mountpoint::Mountpoint;
+use stack::{Exit, Failure};
+use std::cell::{Cell, OnceCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use uring::{File, Ring};
+use wire::Wire;
+
+/// A mount, and what serves it.
+pub(crate) struct Fuse {
+    ring: Ring,
+    place: Mountpoint,
+    connection: Connection,
+    budget: Arc<Budget>,
+    /// Once it is open.
+    mount: OnceCell<Arc<Mount>>,
+    serving: Serving,
+    is_detached: Cell<bool>,
+}
+
+/// How many lanes serve it, and that one has ended.
+#[derive(Clone, Default)]
+struct Serving(Arc<(AtomicUsize, Event)>);
+
+/// A lane that serves it, until this is dropped.
+struct Seat(Serving);
+
+impl Serving {
+    fn seat(&self) -> Seat {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        Seat(self.clone())
+    }
+
+    fn left(&self) -> &Event {
+        &self.0.1
+    }
+
+    fn count(&self) -> usize {
+        self.0.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let (count, left) = &*self.0.0;
+        count.fetch_sub(1, Ordering::SeqCst);
+        left.notify();
+    }
+}
+
+impl Fuse {
+    /// Mounts, or goes on with the mount that an earlier program of this process had, or a process before this one. Its
+    /// clients share the budget with those of other fronts.
+    ///
+    /// # Errors
+    /// It cannot be mounted.
+    pub(crate) fn bind(
+        ring: &Ring,
+        mounting: &Mounting,
+        inherited: &mut Inherited,
+        budget: &Arc<Budget>,
+    ) -> Result<Rc<Fuse>, Failure> {
+        let Mounting { directory, exports, keep } = mounting;
+        ::fuse::check_names(exports).map_err(|why| {
+            Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
+        })?;
+        let place = Mountpoint::find(directory)?;
+        let connection = Connection::open(&place, keep.as_ref(), inherited)?;
+        Ok(Rc::new(Fuse {
+            ring: ring.clone(),
+            place,
+            connection,
+            budget: budget.clone(),
+            mount: OnceCell::new(),
+            serving: Serving::default(),
+            is_detached: Cell::new(false),
+        }))
+    }
+
+    fn options(&self) -> Options {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Options {
+            budget: self.budget.clone(),
+            owner: (user.as_raw(), group.as_raw()),
+            time_s: now.map_or(0, |now| now.as_secs()),
+            handle: self.ring.lane().now(),
+        }
+    }
+
+    /// Has the other lanes help.
+    fn open_elsewhere(&self, mount: &Arc<Mount>, names: &[String], lanes: &Lanes) {
+        for elsewhere in lanes.elsewhere() {
+            let (mount, device, names) = (mount.clone(), self.device().clone(), names.to_vec());
+            let (front, seat) = (self.name(), self.serving.seat());
+            elsewhere.post(Box::new(move |local| {
+                let make = || {
+                    let wire = Wire::new(&local.ring, &device);
+                    Session::new(local.ring.lane(), wire, &mount, local.exports(&names))
+                };
+                let session = local.part(&front, make, |session, name| session.remove(name));
+                let helping = async move {
+                    (*session).clone().help().await;
+                    drop(seat);
+                };
+                // On a full lane the others do without it.
+                let _ = local.ring.lane().spawn(helping);
+            }));
+        }
+    }
+
+    /// Takes messages on the home lane.
+    fn lead(self: &Rc<Self>, session: Rc<Session<Wire>>) {
+        let (front, seat) = (self.clone(), self.serving.seat());
+        let leading = async move {
+            let ended = session.lead().await;
+            front.has_ended(ended);
+            drop(seat);
+        };
+        self.ring.lane().spawn(leading).expect("a fresh lane has room");
+    }
+
+    /// Nothing is taken any more. `Err`: for whatever reason the kernel has.
+    fn has_ended(&self, ended: block::Result) {
+        let Err(error) = ended else { return };
+        let place = self.place.path().display();
+        match error.kind {
+            Kind::Stopping => crate::tell!("overdrive: {place} was unmounted"),
+            _ => crate::tell!("overdrive: {place} is not served any more: {error}"),
+        }
+        if let Some(mount) = self.mount.get() {
+            mount.close();
+        }
+        self.let_go();
+    }
+
+    fn device(&self) -> &File {
+        &self.connection.device
+    }
+
+    fn name(&self) -> String {
+        format!("fuse:{}", self.place.path().display())
+    }
+
+    /// It is mounted no more: nothing need keep it.
+    fn let_go(&self) {
+        self.is_detached.set(true);
+        self.connection.release();
+    }
+
+    fn path_of(&self, export: &str) -> PathBuf {
+        self.place.path().join(export)
+    }
+}
+
+impl Drop for Fuse {
+    /// A mount that was never served, because something else has failed, goes at once.
+    fn drop(&mut self) {
+        if !self.is_detached.get() {
+            let _ = self.place.detach();
+            self.let_go();
+        }
+    }
+}
+
+impl Front for Fuse {
+    fn address(&self, export: &str) -> String {
+        self.path_of(export).display().to_string()
+    }
+
+    fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
+        let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
+        let mount = Mount::new(&exports, self.options());
+        let _ = self.mount.set(mount.clone());
+        let lane = self.ring.lane();
+        let session = Session::new(lane, Wire::new(&self.ring, self.device()), &mount, exports);
+        session.watch();
+        if self.connection.is_resumed
+            && let Err(error) = session.resend()
+        {
+            crate::tell!(
+                "overdrive: {}: what was asked before is lost: {error}",
+                self.place.path().display()
+            );
+        }
+        self.open_elsewhere(&mount, &names, lanes);
+        self.lead(session);
+    }
+
+    fn remove(&self, export: &str) {
+        if let Some(mount) = self.mount.get() {
+            mount.remove(export);
+        }
+    }
+
+    fn close(&self, ending: Ending) {
+        if let Some(mount) = self.mount.get() {
+            mount.close();
+        }
+        if ending == Ending::Stop && !self.is_detached.get() {
+            // Where it is in use, its name goes all the same, and its users get errors once this process has gone.
+            if self.place.unmount().is_err() {
+                let path = self.place.path().display();
+                crate::tell!("overdrive: {path} is in use; what uses it gets errors from now on");
+                let _ = self.place.detach();
+            }
+            self.let_go();
+        }
+    }
+
+    fn end(&self, deadline_ns: u64) -> Gone<'_> {
+        Box::pin(async move {
+            let lane = self.ring.lane();
+            loop {
+                let seen = self.serving.left().seen();
+                if self.serving.count() == 0 || lane.now() >= deadline_ns {
+                    return;
+                }
+                first(self.serving.left().after(seen), lane.sleep_until(deadline_ns)).await;
+            }
+        })
+    }
+
+    fn inherit(&self) -> Vec<(String, File)> {
+        match self.is_detached.get() {
+            true => Vec::new(),
+            false => self.connection.inherit(&self.place),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The directory that a mount covers.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use stack::{Exit, Failure};
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What the list of mounts says of ours, and what is before the dot says of any FUSE file system.
+const KIND: &str = "fuse.overdrive";
+
+/// A directory to mount on: its path without links, which is told without asking what may be mounted there already.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Mountpoint(PathBuf);
+
+fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, format!("--fuse {}: {what}", path.display()))
+}
+
+impl Mountpoint {
+    /// The directory of this name.
+    ///
+    /// # Errors
+    /// Usage: the directory that it is in cannot be found, or it has no name of its own.
+    pub(super) fn find(path: &Path) -> Result<Mountpoint, Failure> {
+        let absolute = std::path::absolute(path).map_err(|error| usage(path, error))?;
+        let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+            return Err(usage(path, "is no directory to mount on; name an empty one"));
+        };
+        let parent = fs::canonicalize(parent).map_err(|error| usage(path, error))?;
+        Ok(Mountpoint(parent.join(name)))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether a file system of ours is mounted there, by the list of mounts: to look there would ask its server.
+    fn is_ours(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        mounts.lines().filter_map(|line| kind_at(line, &self.0)).next_back() == Some(KIND)
+    }
+
+    /// Mounts there; returns the connection.
+    ///
+    /// # Errors
+    /// There is no FUSE here, it may not be mounted, or there is no such directory: a sentence with the mend.
+    pub(super) fn mount(&self) -> Result<OwnedFd, Failure> {
+        if self.is_ours() {
+            // A server has died that no holder kept: all that uses it gets errors already.
+            let _ = self.detach();
+        }
+        let path = &self.0;
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(usage(path, "is no directory; name an empty one")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                fs::create_dir(path).map_err(|error| usage(path, error))?;
+            }
+            Err(error) => return Err(usage(path, error)),
+        }
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(usage(
+                path,
+                "is not empty; what is in it would be hidden; name an empty one",
+            ));
+        }
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let device = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|errno| {
+            let exit = if errno == Errno::ACCESS { Exit::Permission } else { Exit::Usage };
+            let mend = "load the kernel's module (modprobe fuse), or serve by --nbd";
+            Failure::new(exit, format!("/dev/fuse cannot be opened ({errno}); {mend}"))
+        })?;
+        self.attach(&device)?;
+        Ok(device)
+    }
+
+    fn attach(&self, device: &OwnedFd) -> Result<(), Failure> {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let options = format!(
+            "fd={},rootmode=40500,user_id={},group_id={}",
+            device.as_raw_fd(),
+            user.as_raw(),
+            group.as_raw()
+        );
+        let options = CString::new(options).expect("numbers have no zero byte");
+        let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME;
+        rustix::mount::mount("overdrive", &self.0, KIND, flags, options.as_c_str()).map_err(|errno| {
+            let path = self.0.display();
+            match errno {
+                Errno::PERM => {
+                    let message = format!(
+                        "--fuse {path}: only root may mount; run this as root, or serve by --nbd"
+                    );
+                    Failure::new(Exit::Permission, message)
+                }
+                Errno::NODEV => {
+                    let message = "this kernel has no FUSE; serve by --nbd";
+                    Failure::new(Exit::Usage, format!("--fuse {path}: {message}"))
+                }
+                _ => Failure::new(Exit::Usage, format!("--fuse {path}: cannot be mounted: {errno}")),
+            }
+        })
+    }
+
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// It is in use, or something else is mounted there.
+    pub(super) fn unmount(&self) -> rustix::io::Result<()> {
+        rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW)
+    }
+
+    /// Takes its name away. What has something of it open keeps that, and gets errors once its server has gone.
+    pub(super) fn detach(&self) -> rustix::io::Result<()> {
+        rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
+    }
+}
+
+/// The kind of file system in a line of the list of mounts, if it is mounted at this place.
+fn kind_at<'a>(line: &'a str, place: &Path) -> Option<&'a str> {
+    let (mount, system) = line.split_once(" - ")?;
+    let at = unescape(mount.split(' ').nth(4)?);
+    (at == place.as_os_str().as_bytes()).then(|| system.split(' ').next()).flatten()
+}
+
+/// A path as the list has it: blanks and the like are three octal digits behind a backslash.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        let octal = others.get(..3).filter(|_| *first == b'\\');
+        let value = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        match value.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &others[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_mounts_tells_what_is_mounted_where() {
+        let line = r"36 22 0:31 / /mnt/two\040words rw,nodev - fuse.overdrive overdrive rw";
+        assert_eq!(kind_at(line, Path::new("/mnt/two words")), Some(KIND));
+        assert_eq!(kind_at(line, Path::new("/mnt/two")), None);
+        assert_eq!(kind_at("malformed", Path::new("/")), None);
+        assert_eq!(unescape(r"a\134b\9"), br"a\b\9");
+    }
+
+    #[test]
+    fn a_place_is_found_without_looking_at_it() {
+        let directory = tempfile::tempdir().expect("room");
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path(), &link).expect("room");
+        let found = Mountpoint::find(&link.join("there")).expect("its directory is there");
+        let real = fs::canonicalize(directory.path()).expect("it is there");
+        assert_eq!(found.path(), real.join("there"));
+        assert_eq!(Mountpoint::find(Path::new("/")).expect_err("no name").exit, Exit::Usage);
+    }
+}

@@ -1,0 +1,303 @@
+//! The session of a mount on one lane: takes messages, and answers them.
+
+use crate::codec::*;
+use crate::device::Device;
+use crate::file::{Busy, File};
+use crate::message::{Inbox, Outbox};
+use crate::mount::Mount;
+use block::{Error, Kind, Part, Result};
+use export::{Bounds, Buffer, Client, Export, Operation, Unwatched};
+use lane::{Lane, first};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Requests of a volume that are under way on a lane at most, and the bytes of their payloads.
+const IN_FLIGHT_MAX: usize = 512;
+const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+/// Requests that the kernel sends without waiting for answers. Its own limit of 12 would throttle a loop device.
+pub(crate) const BACKGROUND_MAX: u16 = 512;
+/// Messages in a row before another lane is called to help.
+const BURST: u32 = 8;
+
+/// A volume on this lane.
+pub(crate) struct Volume {
+    pub(crate) file: Arc<File>,
+    pub(crate) client: Client,
+    /// Makes the session of a new handle.
+    pub(crate) session: Rc<dyn Fn() -> Box<dyn export::Session>>,
+}
+
+/// What an answer is to say if all goes well.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    /// So many bytes of the buffer, from there on.
+    Data { at: usize, length: usize },
+    /// That so many bytes are written.
+    Written(u32),
+    /// That it is done.
+    Done,
+}
+
+/// A request to a volume that is being carried out.
+pub(crate) struct Asked {
+    pub(crate) unique: u64,
+    pub(crate) volume: Rc<Volume>,
+    pub(crate) wanted: Wanted,
+    pub(crate) buffer: Option<Buffer>,
+    pub(crate) busy: Busy,
+}
+
+/// A mount on one lane.
+pub struct Session<D> {
+    pub(crate) device: D,
+    pub(crate) mount: Arc<Mount>,
+    pub(crate) outbox: Outbox,
+    lane: Lane,
+    volumes: RefCell<Vec<Rc<Volume>>>,
+}
+
+impl<D: Device> Session<D> {
+    /// Of these volumes, on the lane of their stacks.
+    pub fn new(lane: &Lane, device: D, mount: &Arc<Mount>, exports: Vec<Export>) -> Rc<Session<D>> {
+        let volume = |export: Export| {
+            let file = mount.named(export.name.as_bytes())?;
+            let session = export.session.clone();
+            // What is counted are handles, on whatever lane they are used.
+            let export = Export { session: Rc::new(|| Box::new(Unwatched)), ..export };
+            let bounds = Bounds {
+                in_flight_max: IN_FLIGHT_MAX,
+                in_flight_bytes_max: IN_FLIGHT_BYTES_MAX,
+                budget: mount.budget.clone(),
+            };
+            let client = Client::new(&export, export.limits(u32::MAX), mount.stop(), bounds);
+            Some(Rc::new(Volume { file, client, session }))
+        };
+        let volumes = exports.into_iter().filter_map(volume).collect();
+        Rc::new(Session {
+            device,
+            mount: mount.clone(),
+            outbox: Outbox::new(),
+            lane: lane.clone(),
+            volumes: RefCell::new(volumes),
+        })
+    }
+
+    /// Takes a volume off this lane, when it is served no more.
+    pub fn remove(&self, name: &str) {
+        let mut volumes = self.volumes.borrow_mut();
+        let gone: Vec<_> = volumes.extract_if(.., |volume| volume.file.name == name).collect();
+        drop(volumes);
+        // Outside the borrow: the last handle of a stack may go with it.
+        drop(gone);
+    }
+
+    /// Looks after the end of each volume. On one lane only.
+    pub fn watch(&self) {
+        for file in self.mount.files() {
+            // On a lane without room its sessions end with the mount.
+            let _ = self.lane.spawn(async move { file.end().await });
+        }
+    }
+
+    /// Asks the kernel to send everything again that was not answered: a process before this one has taken it, and has
+    /// died. Comes after the fence.
+    ///
+    /// # Errors
+    /// The kernel cannot (before Linux 6.9).
+    pub fn resend(&self) -> Result {
+        self.device.send(&self.outbox.bare(Reply::resend()))
+    }
+
+    /// Takes messages until the mount is to end. On one lane only.
+    ///
+    /// # Errors
+    /// `Stopping` where the file system was unmounted, or its connection cut.
+    pub async fn lead(self: Rc<Self>) -> Result {
+        let inbox = Inbox::new();
+        let served = loop {
+            let mut received = None;
+            let receiving = async { received = Some(self.device.receive(&inbox.parts).await) };
+            first(self.mount.stop().wait(), receiving).await;
+            let served = match received {
+                None => break Ok(()),
+                Some(Ok(bytes)) => self.serve_all(&inbox, bytes).await,
+                Some(Err(error)) => Err(error),
+            };
+            if served.is_err() {
+                break served;
+            }
+        };
+        self.device.close().await;
+        served
+    }
+
+    /// Takes messages whenever there is more to do than the lane does that leads.
+    pub async fn help(self: Rc<Self>) {
+        let inbox = Inbox::new();
+        loop {
+            let seen = self.mount.work.seen();
+            // What is wrong with the connection, the lane hears that leads.
+            if let Ok(Some(bytes)) = self.device.receive_now(&inbox.parts) {
+                let _ = self.serve_all(&inbox, bytes).await;
+            }
+            if self.mount.stop().is_asked() {
+                return;
+            }
+            self.mount.work.after(seen).await;
+        }
+    }
+
+    /// Serves a message, and all that have come by then.
+    async fn serve_all(self: &Rc<Self>, inbox: &Inbox, bytes: usize) -> Result {
+        let (mut next, mut taken) = (Some(bytes), 0);
+        while let Some(bytes) = next {
+            taken += 1;
+            if taken % BURST == 0 {
+                self.mount.work.notify_one();
+            }
+            self.serve(inbox, bytes).await;
+            if self.mount.stop().is_asked() {
+                return Ok(());
+            }
+            next = self.device.receive_now(&inbox.parts)?;
+        }
+        let is_idle = self.volumes.borrow().iter().all(|volume| volume.client.in_flight() == 0);
+        self.lane.set_lockstep(taken == 1 && is_idle);
+        Ok(())
+    }
+
+    async fn serve(self: &Rc<Self>, inbox: &Inbox, bytes: usize) {
+        let mut place = [0; LOOKED_AT_BYTES];
+        let shown = inbox.look(bytes, &mut place);
+        let Some(header) = Header::parse(shown) else { return };
+        match Question::parse(&header, shown, bytes) {
+            Question::Read { offset, length } => self.read(&header, offset, length).await,
+            Question::Write { handle, offset, length, durable } => {
+                self.write(&header, inbox, handle, offset, length, durable).await;
+            }
+            Question::Sync { handle } => self.sync(&header, handle).await,
+            Question::Close => self.close(&header).await,
+            Question::Allocate { offset, length, mode } => {
+                self.allocate(&header, offset, length, mode).await;
+            }
+            Question::Seek { offset, whence } => self.seek(&header, offset, whence).await,
+            Question::Silent => {}
+            other => self.describe(&header, other),
+        }
+    }
+
+    /// Sends an answer. One that nothing waits for any more is not missed.
+    pub(crate) fn send(&self, parts: &[Part]) {
+        let _ = self.device.send(parts);
+    }
+
+    pub(crate) fn reply(&self, reply: Reply) {
+        self.send(&self.outbox.bare(reply));
+    }
+
+    pub(crate) fn refuse(&self, header: &Header, errno: i32) {
+        self.reply(Reply::error(header.unique, errno));
+    }
+
+    pub(crate) fn volume(&self, node: u64) -> Option<Rc<Volume>> {
+        self.volumes.borrow().iter().find(|volume| volume.file.node == node).cloned()
+    }
+
+    /// Begins a request to a volume. None: it was answered, or the next process will do it.
+    pub(crate) fn begin(&self, header: &Header, wanted: Wanted) -> Option<Asked> {
+        let Some(volume) = self.volume(header.node) else {
+            self.refuse(header, ENODEV);
+            return None;
+        };
+        let Some(busy) = volume.file.begin() else {
+            if volume.file.is_removed.load(Ordering::SeqCst) {
+                self.refuse(header, ENODEV);
+            }
+            return None;
+        };
+        Some(Asked { unique: header.unique, volume, wanted, buffer: None, busy })
+    }
+
+    /// Lets a request in, with a buffer of so many bytes (0: none), as soon as there is room. None: its backing has
+    /// stalled, and it was answered.
+    pub(crate) async fn let_in(&self, mut asked: Asked, bytes: usize) -> Option<Asked> {
+        match asked.volume.client.admit(bytes, async || {}).await {
+            Ok(buffer) => {
+                asked.buffer = buffer;
+                Some(asked)
+            }
+            Err(error) => {
+                self.fail(&asked, error);
+                None
+            }
+        }
+    }
+
+    /// Answers at once what can be, and makes a task of the rest.
+    pub(crate) async fn ask_or_start(self: &Rc<Self>, asked: Asked, operation: Operation) {
+        let (client, mut answer) = (&asked.volume.client, None);
+        if let Some(request) = operation.plain() {
+            client.turn().await;
+            answer = client.ask(request);
+        }
+        match answer {
+            Some(result) => {
+                // The window goes first, so that the buffer can be used again.
+                drop(operation);
+                self.finish(asked, result);
+            }
+            None => self.start(asked, operation).await,
+        }
+    }
+
+    /// Makes a task of an operation.
+    pub(crate) async fn start(self: &Rc<Self>, asked: Asked, operation: Operation) {
+        let (session, volume) = (self.clone(), asked.volume.clone());
+        let mut running = volume.client.run(operation);
+        let task = async move {
+            // Where it is: to await it itself would make room for it twice.
+            let result = (&mut running).await;
+            session.finish(asked, result);
+        };
+        volume.client.launch(task).await;
+    }
+
+    /// Answers a request that was let in. What is not done because the server stops is not answered: the kernel sends it
+    /// to the next one.
+    pub(crate) fn finish(&self, asked: Asked, result: Result) {
+        match result {
+            Ok(()) => self.succeed(&asked),
+            Err(error) => self.fail(&asked, error),
+        }
+        let Asked { volume, buffer, busy, .. } = asked;
+        volume.client.withdraw(buffer);
+        drop(busy);
+    }
+
+    fn succeed(&self, asked: &Asked) {
+        match (asked.wanted, &asked.buffer) {
+            (Wanted::Data { at, length }, Some(buffer)) => {
+                let reply = Reply::done(asked.unique);
+                self.send(&self.outbox.with(reply, buffer.memory(), at, length));
+            }
+            (Wanted::Data { .. }, None) => unreachable!("data is read into a buffer"),
+            (Wanted::Written(bytes), _) => self.reply(Reply::written(asked.unique, bytes)),
+            (Wanted::Done, _) => self.reply(Reply::done(asked.unique)),
+        }
+    }
+
+    pub(crate) fn fail(&self, asked: &Asked, error: Error) {
+        let Asked { volume, unique, wanted, .. } = asked;
+        let is_removed = volume.file.is_removed.load(Ordering::SeqCst);
+        if volume.client.is_for_next(Err(error)) && !is_removed {
+            return;
+        }
+        let errno = match error.kind {
+            Kind::Stopping => ENODEV,
+            kind => errno_of(kind, matches!(wanted, Wanted::Written(_))),
+        };
+        self.reply(Reply::error(*unique, errno));
+    }
+}

@@ -1,0 +1,82 @@
+//! Zeros, and space that is given back.
+
+use crate::bytes::inside;
+use crate::codec::*;
+use crate::device::Device;
+use crate::session::{Asked, Session, Wanted};
+use block::{Padding, Request, Result};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+/// So much is zeroed by one request at most: its length has 32 bits.
+const PIECE_BYTES_MAX: u64 = 1 << 30;
+
+/// What is to become of a range.
+#[derive(Clone, Copy)]
+struct Zeroing {
+    offset: u64,
+    length: u64,
+    may_unmap: bool,
+}
+
+/// What a mode of fallocate(2) asks for: None for all that would allocate.
+fn may_unmap(mode: u32) -> Option<bool> {
+    match mode & !KEEP_SIZE {
+        PUNCH_HOLE => Some(true),
+        ZERO_RANGE => Some(false),
+        _ => None,
+    }
+}
+
+impl<D: Device> Session<D> {
+    /// Makes a range read as zeros. A hole is zeros that may be unmapped, never a discard that may be ignored: what a
+    /// loop device discards must read as zeros.
+    pub(crate) async fn allocate(
+        self: &Rc<Self>,
+        header: &Header,
+        offset: u64,
+        length: u64,
+        mode: u32,
+    ) {
+        let Some(may_unmap) = may_unmap(mode) else { return self.refuse(header, EOPNOTSUPP) };
+        let Some(asked) = self.begin(header, Wanted::Done) else { return };
+        let file = &asked.volume.file;
+        let within = inside(file.bytes, offset, length);
+        if file.read_only {
+            return self.refuse(header, EROFS);
+        }
+        if within < length && mode & KEEP_SIZE == 0 {
+            return self.refuse(header, ENOSPC);
+        }
+        if within == 0 {
+            return self.reply(Reply::done(header.unique));
+        }
+        file.is_written.store(true, Ordering::SeqCst);
+        let Some(asked) = self.let_in(asked, 0).await else { return };
+        let (session, volume) = (self.clone(), asked.volume.clone());
+        let zeroing = Zeroing { offset, length: within, may_unmap };
+        let task = async move {
+            let result = zero(&asked, zeroing).await;
+            session.finish(asked, result);
+        };
+        volume.client.launch(task).await;
+    }
+}
+
+/// Zeroes piece by piece.
+async fn zero(asked: &Asked, zeroing: Zeroing) -> Result {
+    let Zeroing { mut offset, length, may_unmap } = zeroing;
+    let (client, end) = (&asked.volume.client, offset + length);
+    while offset < end {
+        // Up to a border of pieces, so that all but the ends are whole blocks.
+        let border = (offset / PIECE_BYTES_MAX + 1) * PIECE_BYTES_MAX;
+        let bytes = border.min(end) - offset;
+        let (at, padding) = client.limits().around(offset, bytes as u32)?;
+        let request = Request::Zero { at, fua: false, may_unmap };
+        let operation = client.operation(request, padding, false);
+        debug_assert!(padding == Padding::NONE || client.limits().unaligned);
+        client.run(operation).await?;
+        offset += bytes;
+    }
+    Ok(())
+}
