@@ -32,10 +32,10 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// Where the device is mounted, by its number or, for file systems with numbers of their own
+/// All places where the device is mounted, by its number or, for file systems with numbers of their own
 /// (btrfs), by the source they name.
-fn mounted(mounts: &str, wanted: &str, path: Option<&Path>) -> Option<String> {
-    mounts.lines().find_map(|line| {
+pub(crate) fn mounted(mounts: &str, wanted: &str, path: Option<&Path>) -> Vec<String> {
+    let places = mounts.lines().filter_map(|line| {
         let (mount, system) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(2);
         let device = fields.next()?;
@@ -46,7 +46,8 @@ fn mounted(mounts: &str, wanted: &str, path: Option<&Path>) -> Option<String> {
                 && path.is_some_and(|path| fs::canonicalize(&source).is_ok_and(|s| s == path))
         };
         (device == wanted || same_path()).then(|| unescape(place))
-    })
+    });
+    places.collect()
 }
 
 fn swapped(device: Option<u64>, file: Option<(u64, u64)>) -> bool {
@@ -77,7 +78,7 @@ fn holders(device: u64) -> Option<String> {
 
 fn one_device_user(device: u64, path: Option<&Path>) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if let Some(place) = mounted(&mounts, &number(device), path) {
+    if let Some(place) = mounted(&mounts, &number(device), path).first() {
         return Some(format!("is mounted at {place}"));
     }
     if let Some(names) = holders(device) {
@@ -146,10 +147,10 @@ mod tests {
 36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 37 35 0:44 / /data rw shared:2 - btrfs /dev/null rw
 malformed";
-        assert_eq!(mounted(mounts, "98:0", None).as_deref(), Some("/mnt 2"));
+        assert_eq!(mounted(mounts, "98:0", None), ["/mnt 2"]);
         let null = Path::new("/dev/null");
-        assert_eq!(mounted(mounts, "1:3", Some(null)).as_deref(), Some("/data"));
-        assert_eq!(mounted(mounts, "98:1", None), None);
+        assert_eq!(mounted(mounts, "1:3", Some(null)), ["/data"]);
+        assert_eq!(mounted(mounts, "98:1", None), [""; 0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
+//! - [`LoopDevice`]: a file as a block device; [`device_users`]: what uses one.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
 //!
 //! All system calls and all kernel `unsafe` of the project live here. The rule that makes it sound:
@@ -20,6 +21,7 @@ mod below;
 mod busy;
 mod clock;
 mod contention;
+mod device_users;
 mod fence;
 mod file;
 mod flight;
@@ -30,6 +32,7 @@ mod idle;
 mod image;
 mod inherit;
 mod locks;
+mod loop_device;
 mod messages;
 mod open_error;
 mod operations;
@@ -50,17 +53,19 @@ pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
 pub use below::keys_below;
+pub use device_users::{device_number, device_users, mount_points};
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
 pub use inherit::{inherited, set_inherited};
+pub use loop_device::{ClaimedLoop, LoopDevice, LoopOptions};
 pub use messages::{send_message, take_message};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, faults, lock_process, may_lock_all};
 pub use polling::{Polled, Polling};
 pub use probe::Direct;
 pub use ring::Ring;
-pub use signals::{ignore_file_size_signal, signals, unblock_signals_in};
+pub use signals::{ignore_file_size_signal, make_ordinary, signals};
 pub use socket::{Listener, Peer, peer, sweep};
 pub use sockets::{finish, shutdown};
 

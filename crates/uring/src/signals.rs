@@ -49,11 +49,13 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Gives a command the signals back that [`signals`] and [`ignore_file_size_signal`] have taken from this
-/// process.
-pub fn unblock_signals_in(command: &mut Command) {
+/// Gives a command back what this process has changed of itself: the signals that [`signals`] and
+/// [`ignore_file_size_signal`] have taken, and the ordinary way to wait for memory.
+pub fn make_ordinary(command: &mut Command) {
     let set = stopping();
     let unblock = move || {
+        // It fails where it was not permitted before, and so not set.
+        let _ = rustix::process::configure_io_flusher_behavior(false);
         // SAFETY: async-signal-safe, and the default is valid for every signal.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
         // SAFETY: async-signal-safe, and the set is valid.

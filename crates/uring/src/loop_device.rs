@@ -1,0 +1,336 @@
+//! Loop devices: a file as a block device of this machine.
+//!
+//! Sources: include/uapi/linux/loop.h, loop(4), Documentation/ABI/stable/sysfs-block.
+#![allow(unsafe_code)]
+
+use crate::sysfs::number_in;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::ioctl::{Ioctl, IoctlOutput, NoArg, Opcode, Setter, Updater, ioctl};
+use std::ffi::c_void;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+const SET_CAPACITY: Opcode = 0x4C07;
+const CLEAR: Opcode = 0x4C01;
+const STATUS: Opcode = 0x4C05;
+const CONFIGURE: Opcode = 0x4C0A;
+const GET_FREE: Opcode = 0x4C82;
+
+const READ_ONLY: u32 = 1;
+const PARTITIONS: u32 = 8;
+const DIRECT: u32 = 16;
+
+/// Another process may take the device that was free a moment ago.
+const TRIES: usize = 32;
+
+/// `struct loop_info64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Info {
+    device: u64,
+    inode: u64,
+    device_of_node: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encryption: u32,
+    key_bytes: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    encryption_name: [u8; 64],
+    key: [u8; 32],
+    init: [u64; 2],
+}
+
+impl Info {
+    const NONE: Info = Info {
+        device: 0,
+        inode: 0,
+        device_of_node: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encryption: 0,
+        key_bytes: 0,
+        flags: 0,
+        file_name: [0; 64],
+        encryption_name: [0; 64],
+        key: [0; 32],
+        init: [0; 2],
+    };
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct Config {
+    file: u32,
+    block_bytes: u32,
+    info: Info,
+    reserved: [u64; 8],
+}
+
+/// Asks for the number of a free device.
+struct GetFree;
+
+// SAFETY: LOOP_CTL_GET_FREE takes no argument and returns a number.
+unsafe impl Ioctl for GetFree {
+    type Output = u32;
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        GET_FREE
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::null_mut()
+    }
+
+    unsafe fn output_from_ptr(number: IoctlOutput, _: *mut c_void) -> rustix::io::Result<u32> {
+        u32::try_from(number).map_err(|_| Errno::NXIO)
+    }
+}
+
+/// How a file becomes a device.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopOptions {
+    /// Bytes of a block of the device: 512 to 4096.
+    pub block_bytes: u32,
+    /// Refuse changes.
+    pub read_only: bool,
+}
+
+/// A loop device that stands over a file.
+#[derive(Debug)]
+pub struct LoopDevice {
+    number: u32,
+}
+
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::ROFS | Errno::ACCESS) => {
+            Ok(rustix::fs::open(path, OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// The number in the name of a loop device in /sys/block.
+fn number_of(name: &str) -> Option<u32> {
+    name.strip_prefix("loop")?.parse().ok()
+}
+
+/// The device at this number has no file any more.
+fn is_free(errno: Errno) -> bool {
+    errno == Errno::NXIO
+}
+
+impl LoopDevice {
+    /// All loop devices over a file of this path, as the kernel remembers its name. No file system is asked.
+    pub fn all_over(file: &Path) -> Vec<LoopDevice> {
+        let entries = fs::read_dir("/sys/block").ok().into_iter().flatten().flatten();
+        let found = entries.filter_map(|entry| {
+            let number = number_of(entry.file_name().to_str()?)?;
+            let name = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+            (Path::new(name.trim_end_matches('\n')) == file).then_some(LoopDevice { number })
+        });
+        found.collect()
+    }
+
+    /// Makes a device of an open file, with direct I/O, and has its partitions found.
+    ///
+    /// # Errors
+    /// What the system says; `Unsupported` where the kernel would do it with buffered I/O only: then nothing is left.
+    pub fn attach(file: &OwnedFd, options: LoopOptions) -> io::Result<LoopDevice> {
+        let control = open(Path::new("/dev/loop-control"))?;
+        for _ in 0..TRIES {
+            // SAFETY: the request's implementation says why.
+            let number = unsafe { ioctl(&control, GetFree) }?;
+            let device = LoopDevice { number };
+            match device.configure(file, options) {
+                Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+                Err(error) => return Err(error),
+                Ok(()) if device.is_direct() => return Ok(device),
+                Ok(()) => {
+                    device.detach()?;
+                    let message = "the kernel would keep it in its page cache";
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+                }
+            }
+        }
+        Err(Errno::BUSY.into())
+    }
+
+    fn configure(&self, file: &OwnedFd, options: LoopOptions) -> io::Result<()> {
+        let node = open(&self.path())?;
+        let read_only = if options.read_only { READ_ONLY } else { 0 };
+        let info = Info { flags: DIRECT | PARTITIONS | read_only, ..Info::NONE };
+        let file = file.as_raw_fd().unsigned_abs();
+        let config = Config { file, block_bytes: options.block_bytes, info, reserved: [0; 8] };
+        // SAFETY: LOOP_CONFIGURE reads one `struct loop_config`, which this is.
+        Ok(unsafe { ioctl(&node, Setter::<CONFIGURE, Config>::new(config)) }?)
+    }
+
+    /// Its node.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/loop{}", self.number))
+    }
+
+    /// Its device number. None: it is not there.
+    pub fn device(&self) -> Option<u64> {
+        number_in(&self.says("dev")?)
+    }
+
+    /// A file of its directory in /sys.
+    fn says(&self, name: &str) -> Option<String> {
+        let path = format!("/sys/block/loop{}/{name}", self.number);
+        fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    }
+
+    /// Whether it uses direct I/O, as the kernel says afterwards.
+    pub fn is_direct(&self) -> bool {
+        self.says("loop/dio").as_deref() == Some("1")
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> Option<u64> {
+        self.says("size")?.parse::<u64>().ok()?.checked_mul(512)
+    }
+
+    /// Whether it stands over this very file, which may have had another of the same name before it. Asks the file
+    /// systems of both.
+    ///
+    /// # Errors
+    /// What the system says, as when the server of its file has gone for good.
+    pub fn is_over(&self, file: impl AsFd) -> io::Result<bool> {
+        let node = open(&self.path())?;
+        let mut info = Info::NONE;
+        // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, which this is.
+        unsafe { ioctl(&node, Updater::<STATUS, Info>::new(&mut info)) }?;
+        let found = rustix::fs::fstat(file)?;
+        // The kernel packs a device's number as 12 bits of the major and 20 of the minor, in its own order.
+        let device = rustix::fs::makedev(
+            ((info.device >> 8) & 0xfff) as u32,
+            ((info.device & 0xff) | ((info.device >> 12) & 0xfff00)) as u32,
+        );
+        Ok((device, info.inode) == (found.st_dev, found.st_ino))
+    }
+
+    /// Takes the size that its file has now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn resize(&self) -> io::Result<()> {
+        let node = open(&self.path())?;
+        // SAFETY: LOOP_SET_CAPACITY takes no argument.
+        Ok(unsafe { ioctl(&node, NoArg::<SET_CAPACITY>::new()) }?)
+    }
+
+    /// Claims it for this process alone: nothing is mounted from it, and nothing stands on it, while the claim lasts.
+    ///
+    /// # Errors
+    /// `ResourceBusy` where it is in use; what else the system says.
+    pub fn claim(&self) -> io::Result<ClaimedLoop> {
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        Ok(ClaimedLoop(rustix::fs::open(self.path(), flags, Mode::empty())?))
+    }
+
+    /// Takes its file from it: at once, or once all that has it open has closed it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn detach(&self) -> io::Result<()> {
+        clear(&open(&self.path())?)
+    }
+
+    /// Whether it has a file.
+    pub fn is_attached(&self) -> bool {
+        self.says("loop/backing_file").is_some()
+    }
+}
+
+/// A loop device that this process alone uses.
+#[derive(Debug)]
+pub struct ClaimedLoop(OwnedFd);
+
+impl ClaimedLoop {
+    /// Makes durable what was written to the device, also what the kernel still keeps in its page cache.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn flush(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.0)?)
+    }
+
+    /// Takes its file from it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn detach(self) -> io::Result<()> {
+        clear(&self.0)
+    }
+}
+
+fn clear(node: &OwnedFd) -> io::Result<()> {
+    // SAFETY: LOOP_CLR_FD takes no argument.
+    match unsafe { ioctl(node, NoArg::<CLEAR>::new()) } {
+        Err(errno) if is_free(errno) => Ok(()),
+        cleared => Ok(cleared?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn may_attach() -> bool {
+        let may = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
+        if !may {
+            println!("skipped: not root, or no loop devices");
+        }
+        may
+    }
+
+    #[test]
+    fn the_kernel_s_structures_have_its_sizes() {
+        assert_eq!((size_of::<Info>(), size_of::<Config>()), (232, 304));
+    }
+
+    #[test]
+    fn a_file_becomes_a_device_and_a_file_again() {
+        if !may_attach() {
+            return;
+        }
+        let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("room");
+        let path = place.path().canonicalize().expect("it is there").join("image");
+        let file = fs::File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.expect("room");
+        file.set_len(1 << 20).expect("sparse");
+        file.write_all_at(b"hello", 0).expect("room");
+        let opened: OwnedFd = file.try_clone().expect("a descriptor").into();
+        let options = LoopOptions { block_bytes: 512, read_only: false };
+        let device = match LoopDevice::attach(&opened, options) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                return println!("skipped: no direct I/O on the build's file system");
+            }
+            device => device.expect("root may"),
+        };
+        assert!(device.is_over(&opened).expect("it answers"));
+        assert_eq!(device.bytes(), Some(1 << 20));
+        let found = LoopDevice::all_over(&path);
+        assert_eq!(found.iter().map(LoopDevice::path).collect::<Vec<_>>(), [device.path()]);
+        file.set_len(2 << 20).expect("sparse");
+        device.resize().expect("it may grow");
+        assert_eq!(device.bytes(), Some(2 << 20));
+        let claimed = device.claim().expect("nothing uses it");
+        assert_eq!(device.claim().expect_err("claimed").kind(), io::ErrorKind::ResourceBusy);
+        claimed.flush().expect("room");
+        claimed.detach().expect("nothing else uses it");
+        assert!(!device.is_attached() && LoopDevice::all_over(&path).is_empty());
+        device.detach().expect("it is over already");
+    }
+}
