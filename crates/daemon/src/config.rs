@@ -8,6 +8,7 @@
 //! [volume.db]
 //! backing = "/dev/sdb"
 //! memory = "2G"
+//! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
 use crate::front::Place;
@@ -26,7 +27,8 @@ use uring::Polling;
 /// The keys beside the volumes.
 const TOP: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
 /// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
-const VOLUME: [&str; 7] = ["nbd", "raw", "read_only", "buffered", "delay", "faults", "holder"];
+const VOLUME: [&str; 8] =
+    ["nbd", "attach", "raw", "read_only", "buffered", "delay", "faults", "holder"];
 
 /// A volume as it is to be served: by a config file, and what the command line says beside that.
 #[derive(Clone, PartialEq, Debug)]
@@ -49,6 +51,8 @@ pub struct ConfigVolume {
     pub raw: bool,
     /// An address of its own.
     pub nbd: Option<Place>,
+    /// Make it a block device of this machine.
+    pub attach: bool,
     /// Whether a holder keeps its memory.
     pub holder: bool,
 }
@@ -66,6 +70,7 @@ impl ConfigVolume {
             buffered: false,
             raw: false,
             nbd: None,
+            attach: false,
             holder: true,
         }
     }
@@ -195,6 +200,7 @@ fn volume(
         buffered: section.flag("buffered")?.unwrap_or(false),
         raw: section.flag("raw")?.unwrap_or(false),
         nbd: section.place("nbd", insecure_tcp)?,
+        attach: section.flag("attach")?.unwrap_or(false),
         holder: section.flag("holder")?.unwrap_or(true),
         ..ConfigVolume::new(name, &backing)
     };
@@ -306,6 +312,7 @@ mod tests {
             backing = "ram:1G"
             memory = 0
             nbd = "unix:/run/scratch.sock"
+            attach = true
             holder = false
         "#;
         let config = parse(text).expect("a good file");
@@ -321,6 +328,7 @@ mod tests {
         assert!(!cache.guard && CacheSpec::default().guard);
         assert!(matches!(scratch.spec(), Ok(Spec::Ram { .. })), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);
+        assert!(!db.attach && scratch.attach);
         assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));
     }
 

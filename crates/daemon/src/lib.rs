@@ -6,6 +6,7 @@
 //!
 //!   serve/     volumes on a lane: signals, a captive command, the end
 //!   front/     how clients reach them: the trait, and NBD
+//!   device/    volumes as block devices of this machine
 //!   control/   what an operator asks it, and the operator's side of that
 //! ```
 #![forbid(unsafe_code)]
@@ -15,9 +16,11 @@ pub mod config;
 pub mod console;
 pub mod control;
 mod descriptors;
+mod device;
 mod draft;
 mod front;
 mod lanes;
+mod protect;
 mod rescue;
 mod runtime;
 mod serve;
@@ -27,7 +30,9 @@ mod threads;
 pub mod units;
 
 pub use descriptors::allow_descriptors;
+pub use device::{Attaching, DEVICES, Orphan, check_name, orphan};
 pub use front::Place;
+pub use protect::protect_process;
 pub use rescue::{Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
 pub use serve::{

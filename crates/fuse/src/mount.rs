@@ -115,6 +115,11 @@ impl Mount {
         list.retain(|file| file.name != name);
     }
 
+    /// Whether no volume is left in it.
+    pub fn is_empty(&self) -> bool {
+        self.list().is_empty()
+    }
+
     pub(crate) fn named(&self, name: &[u8]) -> Option<Arc<File>> {
         self.list().iter().find(|file| file.name.as_bytes() == name).cloned()
     }

@@ -167,7 +167,7 @@ impl Mount {
         // It complains whenever the daemon tries what a file can do.
         let errors = path.with_extension("stderr");
         command.stderr(File::create(&errors)?);
-        uring::unblock_signals_in(&mut command);
+        uring::make_ordinary(&mut command);
         let child = command.arg(path).arg(uri).stdin(Stdio::null()).spawn();
         let child = child.context("cannot start nbdfuse; install libnbd-bin")?;
         let mut mount = Mount { child, path: path.to_owned() };
@@ -234,7 +234,7 @@ impl Place {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.env("XDG_RUNTIME_DIR", &self.directory).stdin(Stdio::null());
-        uring::unblock_signals_in(&mut command);
+        uring::make_ordinary(&mut command);
         command
     }
 

@@ -108,7 +108,10 @@ impl Control {
         let done = |()| serde_json::Value::Null;
         match ask {
             Ask::List => Ok(self.sites.rows()),
-            Ask::Show { volume } => Ok(self.site(&volume)?.show(self.sites.lanes.threads())),
+            Ask::Show { volume } => {
+                let site = self.site(&volume)?;
+                Ok(site.show(&self.sites.row(&site), self.sites.lanes.threads()))
+            }
             Ask::Stats { volume } => Ok(serde_json::json!(statistics(&*self.site(&volume)?))),
             Ask::Flush { volume } => self.site(&volume)?.flush().await.map(done),
             Ask::Pause { volume } => self.site(&volume)?.pause().await.map(done),

@@ -168,4 +168,10 @@ pub struct Row {
     /// The identities of the files and devices that it lies on.
     #[serde(default)]
     pub keys: Vec<String>,
+    /// The node of its block device; empty: it is none.
+    #[serde(default)]
+    pub device: String,
+    /// By what the kernel reaches us for that device; empty: it is none.
+    #[serde(default)]
+    pub route: String,
 }

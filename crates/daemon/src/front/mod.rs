@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use uring::File;
 
-pub(crate) use self::fuse::Fuse;
+pub(crate) use self::fuse::{Fuse, abort, is_mounted};
 pub(crate) use self::nbd::Nbd;
 pub use self::nbd::Place;
 pub(crate) use fleet::Fleet;

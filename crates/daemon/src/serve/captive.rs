@@ -1,11 +1,9 @@
 //! The captive command of `--run`: it lives as long as it likes, and we as long as it.
 
-use super::{Listening, Mounting};
-use crate::front::Place;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use stack::{Exit, Failure};
 use std::future::Future;
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -19,29 +17,30 @@ pub struct Captive {
     pub status: u8,
 }
 
-/// Starts the command by the shell, with `uri`, the first volume's address, and where there is one `unixsocket` and
-/// `file` in its environment.
-pub(crate) fn start(
-    command: &str,
-    uri: &str,
-    listeners: &[Listening],
-    mounts: &[Mounting],
-) -> Result<Child, Failure> {
+/// What the command finds in its environment.
+pub(crate) struct Environment {
+    /// `uri`: the first volume's address; of a block device, its path.
+    pub(crate) uri: String,
+    /// `unixsocket`: where NBD listens, if that is a socket of this kind.
+    pub(crate) socket: PathBuf,
+    /// `file`: the first volume as a file, where it is one.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Starts the command by the shell.
+pub(crate) fn start(command: &str, environment: &Environment) -> Result<Child, Failure> {
+    let Environment { uri, socket, file } = environment;
     let mut shell = Command::new("/bin/sh");
-    let socket = match listeners.first().map(|listening| &listening.place) {
-        Some(Place::Unix(path)) => path.as_path(),
-        _ => Path::new(""),
-    };
     shell.arg("-c").arg(command).env("uri", uri).env("unixsocket", socket);
-    if let Some(mounting) = mounts.first()
-        && let Some(name) = mounting.exports.first()
-    {
-        shell.env("file", mounting.directory.join(name));
+    if let Some(file) = file {
+        shell.env("file", file);
     }
-    uring::unblock_signals_in(&mut shell);
-    shell
-        .spawn()
-        .map_err(|error| Failure::new(Exit::Usage, format!("--run: cannot start a shell: {error}")))
+    uring::make_ordinary(&mut shell);
+    let child = shell.spawn().map_err(|error| {
+        Failure::new(Exit::Usage, format!("--run: cannot start a shell: {error}"))
+    })?;
+    crate::protect::expose(child.id());
+    Ok(child)
 }
 
 /// Waits for the command; a signal to us is passed on to it.

@@ -17,12 +17,14 @@ mod sensor;
 mod served;
 mod site;
 mod sites;
+mod start;
 mod stats;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use crate::control::Control;
+use crate::device::{self, Attaching, Devices};
 use crate::front::{Ending, Fleet, Fuse, Inherited, Nbd, Place, find_inherited};
 use crate::lanes::{Lanes, Setup, broken};
 use crate::runtime::control_socket;
@@ -33,7 +35,8 @@ use export::Budget;
 use lane::Lane;
 use pressure::Threads;
 use stack::{Exit, Failure, Keep, OpenFlags, Volume};
-use std::path::PathBuf;
+use start::Start;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,9 +74,11 @@ pub struct Mounting {
     pub exports: Vec<String>,
     /// What keeps it mounted when this process is killed. None: nothing.
     pub keep: Option<Keep>,
+    /// The block device that stands on the one file of it, in the place of which that is named to users.
+    pub device: Option<PathBuf>,
 }
 
-/// Hears where clients find the volumes once they can connect: their URIs, their files.
+/// Hears where clients find the volumes once they can connect: their URIs, their files, their devices.
 pub type Ready = Box<dyn FnOnce(&[String])>;
 
 /// What a daemon does.
@@ -84,6 +89,8 @@ pub struct DaemonPlan {
     pub listeners: Vec<Listening>,
     /// Where they are files.
     pub mounts: Vec<Mounting>,
+    /// Which of them are block devices.
+    pub attachments: Vec<Attaching>,
     /// A shell command that runs while the volumes are served, with the first one's `uri` in its
     /// environment.
     pub run: Option<String>,
@@ -166,6 +173,11 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     for mounting in &plan.mounts {
         fleet.add(Fuse::bind(&ring, mounting, &mut inherited, &budget)?, &mounting.exports);
     }
+    let devices = Devices::new(&lane, &plan.runtime);
+    for attaching in &plan.attachments {
+        let mounting = mounting_of(attaching, &plan.runtime);
+        fleet.add(Fuse::bind(&ring, &mounting, &mut inherited, &budget)?, &mounting.exports);
+    }
     drop(inherited);
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
         .map_err(|error| Failure::new(Exit::Usage, format!("the control socket: {error}")))?;
@@ -181,21 +193,19 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
         let served = served::Served::new(&name, &volume, &threads, plan.quiet);
-        sites.push(Site::new(&name, &backing, address, volume, served, &ring)?);
+        let site = Site::new(&name, &backing, address, volume, served, &ring)?;
+        if plan.attachments.iter().any(|attaching| attaching.volume == name) {
+            devices.add(&name, site.device_options());
+        }
+        sites.push(site);
     }
     threads.join(ring.polled());
-    let first = sites.first().map_or(String::new(), |site| site.address.clone());
     let lanes = Lanes::start(plan.threads, &setup(&sites, &threads), plan.poll)?;
-    let sites = Sites::new(sites, fleet, lanes.clone(), program);
-    let child = match &plan.run {
-        Some(command) => Some(captive::start(command, &first, &plan.listeners, &plan.mounts)?),
-        None => None,
-    };
-    (plan.ready)(&addresses);
-    let _ = holder::notify_ready();
+    let start = Start::new(plan.run, &sites, &plan.listeners, &plan.mounts, addresses, plan.ready);
+    let sites = Sites::new(sites, fleet, devices, lanes.clone(), program);
     let start_ns = lane.now();
     let scene = Scene { ring: ring.clone(), sites: sites.clone(), control, signals };
-    let captive = ring.block_on(scene.play(child)).map_err(broken)?;
+    let captive = ring.block_on(scene.play(start)).map_err(broken)?;
     let volumes = sites.served();
     if let Some(failure) = sites.failure() {
         return Err(failure);
@@ -203,6 +213,16 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
     let served_ns = lane.now() - start_ns;
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
+}
+
+/// The file that a device stands on, as a front's work.
+fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
+    Mounting {
+        directory: device::directory(runtime, &attaching.volume),
+        exports: vec![attaching.volume.clone()],
+        keep: attaching.keep.clone(),
+        device: Some(device::link(&attaching.volume)),
+    }
 }
 
 /// What each further lane begins with: it serves these volumes, and its thread joins the others.
@@ -225,7 +245,7 @@ struct Scene {
 
 impl Scene {
     /// Serves until the end is asked for, then sees to it.
-    async fn play(self, child: Option<Child>) -> Option<Captive> {
+    async fn play(self, start: Start) -> Option<Captive> {
         let lane = self.ring.lane().clone();
         let fleet = &self.sites.fleet;
         let export = |name: &str| {
@@ -242,9 +262,19 @@ impl Scene {
             Watch::new(&self.ring, &site).start();
             site.served.sense(&lane);
         }
-        let captive = self.wait(child).await;
+        let captive = match self.begin(start).await {
+            Ok(child) => self.wait(child).await,
+            Err(failure) => {
+                self.sites.note_failure(failure);
+                self.sites.end(Ending::Stop);
+                None
+            }
+        };
         // What ends the wait asks for one of the two.
         let ending = self.sites.ending().unwrap_or(Ending::Stop);
+        if ending == Ending::Stop {
+            self.sites.devices.detach_idle().await;
+        }
         fleet.close(ending);
         if ending == Ending::Upgrade {
             self.upgrade().await;
@@ -265,6 +295,14 @@ impl Scene {
         lane.rest().await;
         fleet.release();
         captive
+    }
+
+    /// Makes the devices, now that what they stand on is served, and tells where all of it is.
+    async fn begin(&self, start: Start) -> Result<Option<Child>, Failure> {
+        self.sites.devices.attach().await?;
+        let child = start.begin()?;
+        let _ = holder::notify_ready();
+        Ok(child)
     }
 
     /// Waits for whatever ends the service first.

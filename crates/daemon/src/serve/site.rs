@@ -11,7 +11,7 @@ use stack::{Exit, Failure};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use uring::Ring;
+use uring::{LoopOptions, Ring};
 
 /// Bytes of a block.
 const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
@@ -133,7 +133,16 @@ impl Site {
             uri: self.address.clone(),
             pid: std::process::id(),
             keys: self.volume.keys(),
+            device: String::new(),
+            route: String::new(),
         }
+    }
+
+    /// How a block device of it behaves.
+    pub(crate) fn device_options(&self) -> LoopOptions {
+        let limits = self.attached.stack.limits();
+        let read_only = limits.read_only || self.volume.is_read_only();
+        LoopOptions { block_bytes: limits.block_logical_bytes, read_only }
     }
 
     fn turn(&self) -> Result<Turn<'_>, Failure> {
@@ -311,8 +320,8 @@ impl Site {
         stack
     }
 
-    /// What it is and how it is set, served by so many threads.
-    pub(crate) fn show(&self, threads: usize) -> serde_json::Value {
+    /// What it is and how it is set, with its row of the list, served by so many threads.
+    pub(crate) fn show(&self, row: &Row, threads: usize) -> serde_json::Value {
         let settings = self.shared().map(|shared| {
             let (settings, geometry) = (shared.settings(), shared.geometry());
             serde_json::json!({
@@ -330,7 +339,7 @@ impl Site {
         });
         serde_json::json!({
             "schema": "overdrive.volume/1",
-            "volume": self.row(),
+            "volume": row,
             "stack": self.stack_now(),
             "limits": self.attached.stack.limits(),
             "cache": settings,

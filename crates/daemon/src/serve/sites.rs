@@ -3,6 +3,8 @@
 use super::ServedVolume;
 use super::captive::{Which, either};
 use super::site::Site;
+use crate::control::words::Row;
+use crate::device::Devices;
 use crate::front::{Ending, Fleet};
 use crate::lanes::Lanes;
 use lane::Event;
@@ -25,6 +27,8 @@ pub(crate) struct Sites {
     list: RefCell<Vec<Rc<Site>>>,
     /// How clients reach them.
     pub(crate) fleet: Fleet,
+    /// Which of them are block devices.
+    pub(crate) devices: Devices,
     /// On which threads.
     pub(crate) lanes: Rc<Lanes>,
     ending: Cell<Option<Ending>>,
@@ -40,12 +44,14 @@ impl Sites {
     pub(crate) fn new(
         list: Vec<Rc<Site>>,
         fleet: Fleet,
+        devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
     ) -> Rc<Sites> {
         Rc::new(Sites {
             list: RefCell::new(list),
             fleet,
+            devices,
             lanes,
             ending: Cell::new(None),
             asked: Event::new(),
@@ -69,8 +75,16 @@ impl Sites {
     }
 
     pub(crate) fn rows(&self) -> serde_json::Value {
-        let rows: Vec<_> = self.list.borrow().iter().map(|site| site.row()).collect();
+        let rows: Vec<_> = self.list.borrow().iter().map(|site| self.row(site)).collect();
         serde_json::to_value(rows).expect("plain data")
+    }
+
+    /// A volume in a list, with its device.
+    pub(crate) fn row(&self, site: &Site) -> Row {
+        let node = self.devices.node(&site.name);
+        let route = if node.is_some() { "fuse" } else { "" };
+        let device = node.map_or(String::new(), |node| node.display().to_string());
+        Row { device, route: route.to_owned(), ..site.row() }
     }
 
     /// Why the daemon is to end, once it is.
@@ -114,9 +128,11 @@ impl Sites {
         Ok(())
     }
 
-    /// Ends one volume: its clients, then what is dirty, then its hold on the backing.
+    /// Ends one volume: its device and its clients, then what is dirty, then its hold on the backing. A device that is in
+    /// use is refused, and nothing changes.
     pub(crate) async fn detach(&self, name: &str) -> Result<(), Failure> {
         let site = self.find(name)?;
+        self.devices.detach(name).await?;
         self.fleet.remove(name);
         let result = self.close(&site).await;
         if let Err(failure) = &result {

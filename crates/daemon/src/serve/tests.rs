@@ -177,7 +177,8 @@ fn sites(ring: &Ring, fleet: Fleet, names: &[String], count: usize) -> Rc<Sites>
     threads.join(ring.polled());
     let lanes =
         Lanes::start(count, &setup(&sites, &threads), Polling::Off).expect("threads are to be had");
-    Sites::new(sites, fleet, lanes, Err("a test".to_owned()))
+    let devices = Devices::new(ring.lane(), Path::new("/nowhere"));
+    Sites::new(sites, fleet, devices, lanes, Err("a test".to_owned()))
 }
 
 /// Plays the life of a daemon beside which `acting` acts, and which that ends.
@@ -193,7 +194,7 @@ fn play(ring: &Ring, sites: &Rc<Sites>, acting: impl Future<Output = ()> + 'stat
     };
     let lane = ring.lane().clone();
     let captive = ring.block_on(async move {
-        let playing = scene.play(None);
+        let playing = scene.play(Start::new(None, &[], &[], &[], Vec::new(), Box::new(|_| ())));
         // It comes to its turn when the front is open.
         lane.spawn(acting).expect("a slot is free");
         playing.await

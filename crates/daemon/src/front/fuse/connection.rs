@@ -93,6 +93,13 @@ impl Connection {
         }
     }
 
+    /// It is kept for the next process from now on.
+    pub(super) fn abandon(&self) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.abandon();
+        }
+    }
+
     /// It need not be kept any more.
     pub(super) fn release(&self) {
         if let Some(keeper) = self.keeper.take() {

@@ -23,10 +23,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uring::{File, Ring};
 use wire::Wire;
 
+pub(crate) use mountpoint::{abort, is_mounted};
+
 /// A mount, and what serves it.
 pub(crate) struct Fuse {
     ring: Ring,
     place: Mountpoint,
+    /// The device that stands on its file, if one will.
+    device: Option<PathBuf>,
     connection: Connection,
     budget: Arc<Budget>,
     /// Once it is open.
@@ -77,15 +81,19 @@ impl Fuse {
         inherited: &mut Inherited,
         budget: &Arc<Budget>,
     ) -> Result<Rc<Fuse>, Failure> {
-        let Mounting { directory, exports, keep } = mounting;
+        let Mounting { directory, exports, keep, device } = mounting;
         ::fuse::check_names(exports).map_err(|why| {
             Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
         })?;
+        if device.is_some() {
+            mountpoint::make_private(directory)?;
+        }
         let place = Mountpoint::find(directory)?;
         let connection = Connection::open(&place, keep.as_ref(), inherited)?;
         Ok(Rc::new(Fuse {
             ring: ring.clone(),
             place,
+            device: device.clone(),
             connection,
             budget: budget.clone(),
             mount: OnceCell::new(),
@@ -165,8 +173,27 @@ impl Fuse {
         self.connection.release();
     }
 
-    fn path_of(&self, export: &str) -> PathBuf {
-        self.place.path().join(export)
+    /// It stays mounted, and its holder keeps it for the next process.
+    fn leave(&self) {
+        self.is_detached.set(true);
+        self.connection.abandon();
+    }
+
+    /// Unmounts it, unless it is in use. A directory whose file is in use by a device waits for the next process; of any
+    /// other one the name goes all the same, and its users get errors once this process has gone.
+    fn unmount(&self) {
+        if self.place.unmount().is_err() {
+            if self.device.is_some() {
+                return self.leave();
+            }
+            let path = self.place.path().display();
+            crate::tell!("overdrive: {path} is in use; what uses it gets errors from now on");
+            let _ = self.place.detach();
+        }
+        self.let_go();
+        if self.device.is_some() {
+            self.place.remove();
+        }
     }
 }
 
@@ -182,7 +209,8 @@ impl Drop for Fuse {
 
 impl Front for Fuse {
     fn address(&self, export: &str) -> String {
-        self.path_of(export).display().to_string()
+        let file = || self.place.path().join(export);
+        self.device.clone().unwrap_or_else(file).display().to_string()
     }
 
     fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {
@@ -205,8 +233,10 @@ impl Front for Fuse {
     }
 
     fn remove(&self, export: &str) {
-        if let Some(mount) = self.mount.get() {
-            mount.remove(export);
+        let Some(mount) = self.mount.get() else { return };
+        mount.remove(export);
+        if mount.is_empty() {
+            self.close(Ending::Stop);
         }
     }
 
@@ -215,13 +245,7 @@ impl Front for Fuse {
             mount.close();
         }
         if ending == Ending::Stop && !self.is_detached.get() {
-            // Where it is in use, its name goes all the same, and its users get errors once this process has gone.
-            if self.place.unmount().is_err() {
-                let path = self.place.path().display();
-                crate::tell!("overdrive: {path} is in use; what uses it gets errors from now on");
-                let _ = self.place.detach();
-            }
-            self.let_go();
+            self.unmount();
         }
     }
 

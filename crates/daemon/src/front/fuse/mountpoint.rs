@@ -6,8 +6,10 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use stack::{Exit, Failure};
 use std::ffi::CString;
 use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// What the list of mounts says of ours, and what is before the dot says of any FUSE file system.
@@ -39,18 +41,12 @@ impl Mountpoint {
         &self.0
     }
 
-    /// Whether a file system of ours is mounted there, by the list of mounts: to look there would ask its server.
-    fn is_ours(&self) -> bool {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        mounts.lines().filter_map(|line| kind_at(line, &self.0)).next_back() == Some(KIND)
-    }
-
     /// Mounts there; returns the connection.
     ///
     /// # Errors
     /// There is no FUSE here, it may not be mounted, or there is no such directory: a sentence with the mend.
     pub(super) fn mount(&self) -> Result<OwnedFd, Failure> {
-        if self.is_ours() {
+        if is_mounted(&self.0) {
             // A server has died that no holder kept: all that uses it gets errors already.
             let _ = self.detach();
         }
@@ -119,6 +115,48 @@ impl Mountpoint {
     pub(super) fn detach(&self) -> rustix::io::Result<()> {
         rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
     }
+
+    /// Removes the directory, which is empty.
+    pub(super) fn remove(&self) {
+        // Only a name is left.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Whether a file system of ours is mounted there, by the list of mounts: to look there would ask its server.
+pub(crate) fn is_mounted(path: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts.lines().filter_map(|line| kind_at(line, path)).next_back() == Some(KIND)
+}
+
+/// Unmounts a directory whose server has gone: what waits for an answer gets an error. One where nothing of ours is mounted
+/// is left as it is.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn abort(path: &Path) -> io::Result<()> {
+    if !is_mounted(path) {
+        return Ok(());
+    }
+    // The first ends what waits, and may find the mount in use by that.
+    let _ = rustix::mount::unmount(path, UnmountFlags::NOFOLLOW | UnmountFlags::FORCE);
+    match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH) {
+        // It was gone with the first.
+        Err(Errno::INVAL) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Makes the directories that lead to a place of our own, for this user alone.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn make_private(path: &Path) -> Result<(), Failure> {
+    let above = path.parent().unwrap_or(path);
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
+    made.map_err(|error| {
+        Failure::new(Exit::Io, format!("{}: cannot be made: {error}", above.display()))
+    })
 }
 
 /// The kind of file system in a line of the list of mounts, if it is mounted at this place.

@@ -1,0 +1,32 @@
+//! Work that waits for the kernel, on a thread of its own, so that the lane goes on: the kernel may be waiting for us.
+
+use lane::Event;
+use stack::{Exit, Failure};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Has the work done by another thread. Where this is dropped, it is done all the same.
+///
+/// # Errors
+/// No thread can be had.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let place = Arc::new((Mutex::new(None), Event::new()));
+    let there = place.clone();
+    let working = move || {
+        let done = work();
+        *there.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        there.1.notify();
+    };
+    let started = thread::Builder::new().name("overdrive-device".to_owned()).spawn(working);
+    started.map_err(|error| Failure::new(Exit::Io, format!("a thread cannot be had: {error}")))?;
+    loop {
+        let seen = place.1.seen();
+        let done = place.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(done) = done {
+            return Ok(done);
+        }
+        place.1.after(seen).await;
+    }
+}

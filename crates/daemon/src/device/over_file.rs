@@ -1,0 +1,158 @@
+//! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
+
+use super::place;
+use rustix::fs::{Mode, OFlags};
+use stack::{Exit, Failure};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use uring::{LoopDevice, LoopOptions, device_users};
+
+/// udev looks at each device that is new or was closed, and holds it meanwhile: so often a detach tries again, ...
+const CLAIM_TRIES: u32 = 20;
+/// ... and so long it waits between two tries.
+const CLAIM_PAUSE: Duration = Duration::from_millis(50);
+
+/// A file, and the device that is to stand on it.
+#[derive(Debug)]
+pub(super) struct OverFile {
+    pub(super) file: PathBuf,
+    pub(super) link: PathBuf,
+    pub(super) options: LoopOptions,
+}
+
+fn failure(path: &Path, what: impl fmt::Display, error: &io::Error) -> Failure {
+    let exit = match error.kind() {
+        io::ErrorKind::PermissionDenied => Exit::Permission,
+        io::ErrorKind::Unsupported | io::ErrorKind::NotFound => Exit::Usage,
+        _ => Exit::Io,
+    };
+    Failure::new(exit, format!("{}: {what}: {error}", path.display()))
+}
+
+#[allow(clippy::disallowed_methods, reason = "a thread that has no lane")]
+fn pause() {
+    thread::sleep(CLAIM_PAUSE);
+}
+
+impl OverFile {
+    fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
+        let (link, what) = (self.link.clone(), what.to_owned());
+        move |error| failure(&link, &what, &error)
+    }
+
+    fn open(&self) -> io::Result<OwnedFd> {
+        let access = if self.options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.file, flags, Mode::empty())?)
+    }
+
+    /// The device that stands on the file now.
+    fn found(&self) -> Option<LoopDevice> {
+        LoopDevice::all_over(&self.file).into_iter().next()
+    }
+
+    /// Its node, by what the kernel remembers.
+    pub(super) fn node(&self) -> Option<PathBuf> {
+        self.found().map(|device| device.path())
+    }
+
+    /// Goes on with the device over this very file, or makes one; sets the link.
+    ///
+    /// # Errors
+    /// There can be no device, or none with direct I/O; the name is another device's.
+    pub(super) fn attach(&self) -> Result<(), Failure> {
+        let file = self.open().map_err(self.trouble("its file cannot be opened"))?;
+        let device = match self.adopt(&file)? {
+            Some(device) => device,
+            None => {
+                self.check_link()?;
+                LoopDevice::attach(&file, self.options)
+                    .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))?
+            }
+        };
+        place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
+    }
+
+    /// The device that a process before this one has made, with the size that the file has now. Devices over files of this
+    /// name whose server has gone for good are taken away.
+    fn adopt(&self, file: &OwnedFd) -> Result<Option<LoopDevice>, Failure> {
+        let mut adopted = None;
+        for device in LoopDevice::all_over(&self.file) {
+            if adopted.is_none() && device.is_over(file).unwrap_or(false) {
+                device.resize().map_err(self.trouble("its size cannot be set"))?;
+                adopted = Some(device);
+            } else {
+                // What still uses it gets errors already.
+                device.detach().map_err(self.trouble("what is left of it does not go"))?;
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Another device of this name may be in use.
+    fn check_link(&self) -> Result<(), Failure> {
+        let Ok(node) = fs::read_link(&self.link) else { return Ok(()) };
+        let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
+        let file = name.map(|name| format!("/sys/block/{name}/loop/backing_file"));
+        match file.map(fs::read_to_string) {
+            Some(Ok(file)) if Path::new(file.trim_end()) != self.file => {
+                let link = self.link.display();
+                let message = format!("{link}: is a device of {}; take another name", file.trim());
+                Err(Failure::new(Exit::Busy, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Flushes the device and takes it away, unless something uses it.
+    ///
+    /// # Errors
+    /// Busy, with what uses it; what the system says.
+    pub(super) fn detach(&self) -> Result<(), Failure> {
+        let Some(device) = self.found() else { return Ok(()) };
+        let claimed = self.claim(&device)?;
+        claimed.flush().map_err(self.trouble("it cannot be flushed"))?;
+        claimed.detach().map_err(self.trouble("it does not go"))?;
+        if device.is_attached() {
+            return Err(self.busy(&device));
+        }
+        place::remove_link(&self.link, &device.path());
+        Ok(())
+    }
+
+    /// Makes sure that nothing uses the device, and that nothing will.
+    fn claim(&self, device: &LoopDevice) -> Result<uring::ClaimedLoop, Failure> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match device.claim() {
+                Ok(claimed) if self.users(device).is_empty() => return Ok(claimed),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                Err(error) => return Err(self.trouble("it cannot be opened")(error)),
+            }
+            if tries == CLAIM_TRIES {
+                return Err(self.busy(device));
+            }
+            pause();
+        }
+    }
+
+    fn users(&self, device: &LoopDevice) -> Vec<String> {
+        device.device().map_or(Vec::new(), |number| device_users(number, &device.path()))
+    }
+
+    fn busy(&self, device: &LoopDevice) -> Failure {
+        let users = self.users(device);
+        let users = match &users[..] {
+            [] => "is in use".to_owned(),
+            users => users.join(", and "),
+        };
+        Failure::new(Exit::Busy, format!("{}: {users}", self.link.display()))
+    }
+}

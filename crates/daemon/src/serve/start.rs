@@ -1,0 +1,52 @@
+//! What happens once everything is served: the captive command begins, and the addresses are told.
+
+use super::captive;
+use super::site::Site;
+use super::{Listening, Mounting, Ready};
+use crate::front::Place;
+use stack::Failure;
+use std::path::PathBuf;
+use std::process::Child;
+use std::rc::Rc;
+
+/// It, as it was planned.
+pub(super) struct Start {
+    command: Option<String>,
+    environment: captive::Environment,
+    addresses: Vec<String>,
+    ready: Ready,
+}
+
+impl Start {
+    /// Tells these addresses, and begins this command.
+    pub(super) fn new(
+        command: Option<String>,
+        sites: &[Rc<Site>],
+        listeners: &[Listening],
+        mounts: &[Mounting],
+        addresses: Vec<String>,
+        ready: Ready,
+    ) -> Start {
+        let socket = match listeners.first().map(|listening| &listening.place) {
+            Some(Place::Unix(path)) => path.clone(),
+            _ => PathBuf::new(),
+        };
+        let file = mounts.first().and_then(|mounting| {
+            mounting.exports.first().map(|name| mounting.directory.join(name))
+        });
+        let uri = sites.first().map_or(String::new(), |site| site.address.clone());
+        let environment = captive::Environment { uri, socket, file };
+        Start { command, environment, addresses, ready }
+    }
+
+    /// Does it. Returns the captive command, if there is one.
+    ///
+    /// # Errors
+    /// The command cannot be started.
+    pub(super) fn begin(self) -> Result<Option<Child>, Failure> {
+        let start = |command: &String| captive::start(command, &self.environment);
+        let child = self.command.as_ref().map(start).transpose()?;
+        (self.ready)(&self.addresses);
+        Ok(child)
+    }
+}
