@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod device;
 mod doctor;
 mod drive;
 mod page_file;
@@ -32,6 +33,10 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Box<serve::Arguments>),
+    Attach(Box<device::AttachArguments>),
+    Detach(device::DetachArguments),
+    Mount(Box<device::MountArguments>),
+    Umount(device::UmountArguments),
     Volume(volumes::Arguments),
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
@@ -40,6 +45,8 @@ enum Command {
     Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
+    #[command(hide = true)]
+    Supervise(device::SuperviseArguments),
     /// Keep a volume's memory for its daemon, which starts this itself.
     #[command(hide = true)]
     Hold,
@@ -49,6 +56,11 @@ fn main() -> ExitCode {
     uring::ignore_file_size_signal();
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Attach(arguments) => device::attach(&arguments),
+        Command::Detach(arguments) => device::detach(&arguments),
+        Command::Mount(arguments) => device::mount(&arguments),
+        Command::Umount(arguments) => device::umount(&arguments),
+        Command::Supervise(arguments) => device::supervise(&arguments),
         Command::Volume(arguments) => volumes::run(&arguments),
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),

@@ -67,7 +67,7 @@ impl Children {
         let messages = File::create(&log).map_err(failed)?;
         command.current_dir(&self.directory);
         command.stdin(Stdio::null()).stdout(out).stderr(messages);
-        uring::unblock_signals_in(command);
+        uring::make_ordinary(command);
         let mut child = command.spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);
         match pidfd_open(pid, PidfdFlags::empty()) {

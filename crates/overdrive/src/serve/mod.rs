@@ -1,13 +1,14 @@
-//! `overdrive serve`: volumes over NBD, and as files.
+//! `overdrive serve`: volumes over NBD, as files and as block devices.
 
 mod options;
+
+pub(crate) use options::Options;
 
 use crate::progress::Bytes;
 use block::{Size, Spec, WriteMode};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
-use daemon::{DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
-use options::Options;
+use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
 use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -134,10 +135,8 @@ impl Arguments {
             let message = format!("{}: has no [volume.{wanted}]", path.display());
             return Err(Failure::new(Exit::Negative, message));
         }
-        if config.fuse.is_none()
-            && config.nbd.is_none()
-            && config.volumes.iter().any(|volume| volume.nbd.is_none())
-        {
+        let is_reached = |volume: &ConfigVolume| volume.nbd.is_some() || volume.attach;
+        if config.fuse.is_none() && config.nbd.is_none() && !config.volumes.iter().all(is_reached) {
             let stem = name_of(&path.to_string_lossy());
             config.nbd = Some(Place::Unix(daemon::runtime_directory().join(file_name(&stem))));
         }
@@ -146,7 +145,7 @@ impl Arguments {
 }
 
 /// A volume's name, from its backing's.
-fn name_of(backing: &str) -> String {
+pub(crate) fn name_of(backing: &str) -> String {
     // Of a modelled drive: without what sets it apart from others of its model.
     let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
     let backing = drive.unwrap_or(backing);
@@ -189,7 +188,17 @@ fn mounts(config: &Config) -> Vec<Mounting> {
     let Some(directory) = config.fuse.clone() else { return Vec::new() };
     let exports = config.volumes.iter().map(|volume| volume.name.clone()).collect();
     let keep = config.volumes.iter().any(|volume| volume.holder).then(keep);
-    vec![Mounting { directory, exports, keep }]
+    vec![Mounting { directory, exports, keep, device: None }]
+}
+
+/// Which volumes are block devices.
+fn attachments(config: &Config) -> Vec<Attaching> {
+    let attached = config.volumes.iter().filter(|volume| volume.attach);
+    let attaching = |volume: &ConfigVolume| Attaching {
+        volume: volume.name.clone(),
+        keep: volume.holder.then(keep),
+    };
+    attached.map(attaching).collect()
 }
 
 /// What keeps what this process would leave behind. Whatever becomes of our path, this link leads to the program that runs.
@@ -237,17 +246,38 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
     }
 }
 
+/// How a config is served: what concerns the process.
+#[derive(Default)]
+pub(crate) struct Manner {
+    pub(crate) threads: Option<usize>,
+    pub(crate) poll: Option<Polling>,
+    pub(crate) run: Option<String>,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let config = arguments.config()?;
-    let poll = arguments.poll.or(config.poll).unwrap_or(Polling::Adaptive);
-    let quiet = arguments.quiet;
+    let Arguments { threads, poll, run, json, quiet, .. } = arguments;
+    serve(config, Manner { threads, poll, run, json, quiet })
+}
+
+/// Serves until the end is asked for.
+///
+/// # Errors
+/// Those of opening, and of [`daemon::serve`].
+pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure> {
+    let Manner { threads, poll, run, json, quiet } = manner;
+    let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
-    let threads = arguments.threads.or(config.threads).unwrap_or_else(daemon::threads_default);
+    let attachments = attachments(&config);
+    let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
+    daemon::protect_process();
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout is its own.
-    let (captive, json) = (arguments.run.is_some(), arguments.json);
+    let captive = run.is_some();
     let ready = move |uris: &[String]| match captive {
         false if json && quiet => {}
         false if json => uris.iter().for_each(|uri| daemon::tell!("{uri}")),
@@ -258,7 +288,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         volumes,
         listeners,
         mounts,
-        run: arguments.run,
+        attachments,
+        run,
         runtime: daemon::runtime_directory(),
         threads,
         poll,
@@ -267,7 +298,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         ready: Box::new(ready),
     };
     let served = daemon::serve(plan)?;
-    if arguments.json {
+    if json {
         daemon::say!("{}", json_of(&served));
     } else if !quiet {
         let counted = served.volumes.iter().filter_map(|volume| Some((volume, volume.counters?)));

@@ -7,7 +7,7 @@ use daemon::config::ConfigVolume;
 use daemon::units as sizes;
 
 #[derive(clap::Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     cache: Said<false>,
 
@@ -39,7 +39,7 @@ pub(super) struct Options {
 
 impl Options {
     /// Puts what is said here in the place of what the volume has.
-    pub(super) fn apply(&self, volume: &mut ConfigVolume) {
+    pub(crate) fn apply(&self, volume: &mut ConfigVolume) {
         self.cache.apply(&mut volume.cache);
         volume.delay = self.delay.clone().or(volume.delay.take());
         volume.faults = self.faults.clone().or(volume.faults.take());

@@ -1,7 +1,7 @@
 //! `overdrive volume list`, after lsblk.
 
 use super::meant::silent_holder;
-use super::{no_daemon, roll};
+use super::{mount_points, no_daemon, roll};
 use block::Size;
 use clap::ValueEnum;
 use daemon::control::Silent;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,state,size,memory,dirty,write,clients,pid,backing"
+        default_value = "name,state,size,memory,dirty,write,clients,pid,device,mounted,backing"
     )]
     output: Vec<Column>,
 }
@@ -44,7 +44,18 @@ enum Column {
     Clients,
     Pid,
     Uri,
+    /// The node of its block device.
+    Device,
+    /// By what the kernel reaches it for that.
+    Route,
+    /// Where that device, or a partition of it, is mounted.
+    Mounted,
     Backing,
+}
+
+/// A cell that is not empty, so that columns can be told apart by blanks.
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
 
 impl Column {
@@ -73,6 +84,9 @@ impl Column {
             Column::Clients => row.clients.to_string(),
             Column::Pid => row.pid.to_string(),
             Column::Uri => row.uri.clone(),
+            Column::Device => or_dash(&row.device),
+            Column::Route => or_dash(&row.route),
+            Column::Mounted => or_dash(&mount_points(row).join(",")),
             Column::Backing => row.backing.clone(),
         }
     }
@@ -106,6 +120,8 @@ fn nothing(pid: u32) -> Row {
         uri: String::new(),
         pid,
         keys: Vec::new(),
+        device: String::new(),
+        route: String::new(),
     }
 }
 
@@ -155,13 +171,21 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let (mut rows, failures) = gather(control)?;
     rows.sort_by(|one, two| one.name.cmp(&two.name));
     if options.json {
-        let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": rows });
+        let volumes: Vec<_> = rows.iter().map(as_json).collect();
+        let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": volumes });
         daemon::say!("{all}");
     } else {
         print(&rows, options);
     }
     failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
+}
+
+/// A row, and where its device is mounted.
+fn as_json(row: &Row) -> serde_json::Value {
+    let mut value = serde_json::to_value(row).expect("plain data");
+    value["mounted"] = mount_points(row).into();
+    value
 }
 
 fn print(rows: &[Row], options: &Options) {

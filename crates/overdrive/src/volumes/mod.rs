@@ -13,8 +13,9 @@ use clap::Subcommand;
 use daemon::control::words::{Ask, Row};
 use daemon::control::{Daemon, Roll, call_roll};
 use stack::{Exit, Failure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+pub(crate) use waiting::ask;
 
 /// List, show and steer the volumes that are served.
 ///
@@ -99,9 +100,48 @@ fn no_daemon() -> Failure {
 }
 
 /// A volume and the daemon that serves it.
-struct Target {
+pub(crate) struct Target {
     daemon: Daemon,
-    row: Row,
+    pub(crate) row: Row,
+}
+
+/// What there is of a volume's name.
+pub(crate) enum Named {
+    /// A daemon serves it.
+    Served(Box<Target>),
+    NotServed,
+}
+
+/// The volume of this name, or whose device has this node.
+///
+/// # Errors
+/// A daemon does not answer; several daemons serve one of that name.
+pub(crate) fn find_device(name: &str) -> Result<Named, Failure> {
+    let rows = rows();
+    let named = rows.iter().find(|row| row.name == name || row.device == name);
+    let name = named.map_or(name, |row| &row.name);
+    match find(None, Some(name)) {
+        Ok(target) => Ok(Named::Served(Box::new(target))),
+        Err(failure) if matches!(failure.exit, Exit::NoDaemon | Exit::Negative) => {
+            Ok(Named::NotServed)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// All volumes whose daemons answer.
+pub(crate) fn rows() -> Vec<Row> {
+    let roll = call_roll(&daemon::runtime_directory());
+    roll.answered.into_iter().flat_map(|(_, rows)| rows).collect()
+}
+
+/// Where the device of a volume, or a partition of it, is mounted.
+pub(crate) fn mount_points(row: &Row) -> Vec<String> {
+    let node = Path::new(&row.device);
+    match uring::device_number(node) {
+        Some(device) => uring::mount_points(device, node),
+        None => Vec::new(),
+    }
 }
 
 /// Finds the volume of this name among all daemons. Without a name it must be the only one, which is not

@@ -24,7 +24,7 @@ const LOOKS: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// As [`Daemon::ask`].
-pub(super) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
+pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
     let (name, dirty) = (target.row.name.clone(), target.row.dirty_bytes);
     let beside = target.daemon.beside();
     let (answered, wait) = channel();

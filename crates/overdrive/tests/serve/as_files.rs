@@ -1,6 +1,6 @@
 //! Volumes as files (`--fuse`), read and written by programs that know nothing else, and under a loop device.
 
-use crate::common::{OVERDRIVE, Server, have, image, is_root, place, run};
+use crate::common::{OVERDRIVE, Server, have, image, is_root, no_namespaces, place, run};
 use crate::home::Home;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
 use rustix::io::Errno;
@@ -228,6 +228,7 @@ fn survives(make: &[&str], check: &[&str]) {
     if !have_files() || !have(&tools) {
         return;
     }
+    let _guard = no_namespaces();
     let files = Files::start(512, &[]);
     let (place, path) = (files.directory.with_file_name("mounted"), files.path());
     fs::create_dir(&place).expect("room");

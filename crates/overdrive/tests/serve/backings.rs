@@ -1,8 +1,8 @@
 //! Backings that are missing, wrong, in use, full, or change while they are served.
 
 use crate::common::{
-    OVERDRIVE, Server, captive, have, have_libnbd, have_mounts, image, is_root, place, python, run,
-    serve,
+    OVERDRIVE, Server, captive, have, have_libnbd, have_mounts, image, is_root, no_mounts, place,
+    python, run, serve,
 };
 use std::fs::{self, File};
 use std::process::Command;
@@ -59,6 +59,7 @@ fn a_read_only_file_system_is_refused_unless_that_is_asked_for() {
     if !have_mounts() {
         return;
     }
+    let _alone = no_mounts();
     let prepare = "truncate -s 1M /mnt/disk.img; mount -o remount,ro /mnt";
     let run = |more: &[&str]| -> crate::common::Ended {
         let arguments = [&["-q", "--run", "exit 99"], more].concat();
@@ -91,6 +92,7 @@ fn a_full_disk_under_a_sparse_image_fails_the_flush_and_loses_nothing() {
     if !have_mounts() || !have_libnbd() {
         return;
     }
+    let _alone = no_mounts();
     let options = [
         "--memory",
         "64M",
@@ -121,6 +123,7 @@ fn a_full_disk_that_gets_room_in_time_is_healed() {
     if !have_mounts() || !have_libnbd() {
         return;
     }
+    let _alone = no_mounts();
     let options = ["--memory", "64M", "--write", "back-now", "--dirty-age", "1000s"];
     // The helper makes room, beside the server, while the flush is being tried.
     let prepare = "truncate -s 64M /mnt/disk.img; \

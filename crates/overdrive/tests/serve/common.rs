@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -41,8 +41,22 @@ pub(crate) fn have_libnbd() -> bool {
     imported.is_ok_and(|output| output.status.success()) || skip("python3-libnbd not installed")
 }
 
+/// A mount namespace begins as a copy: what other tests have mounted stays in use by it after they have unmounted it.
+static NAMESPACES: RwLock<()> = RwLock::new(());
+
+/// While this is held, no test has a mount namespace of its own.
+pub(crate) fn no_namespaces() -> RwLockReadGuard<'static, ()> {
+    NAMESPACES.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While this is held, no other test has anything mounted whose unmounting is to be the last.
+pub(crate) fn no_mounts() -> RwLockWriteGuard<'static, ()> {
+    NAMESPACES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether we may mount, in a mount namespace of our own; if not, says that it skips.
 pub(crate) fn have_mounts() -> bool {
+    let _alone = no_mounts();
     let mounted =
         Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     let may = mounted.is_ok_and(|output| output.status.success());

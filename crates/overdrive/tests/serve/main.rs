@@ -11,6 +11,7 @@ mod common;
 mod config;
 mod crowd;
 mod databases;
+mod devices;
 mod dice;
 mod durability;
 mod extents;

@@ -1,0 +1,91 @@
+//! `overdrive detach`: writes a volume out, and takes its device away.
+
+use crate::volumes::{self, Named};
+use daemon::control::words::Ask;
+use stack::{Exit, Failure};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Write a volume out, take its device away, and let go of its backing.
+///
+/// A device that is in use is refused (exit status 5), and what uses it is named: mounts, also of other mount namespaces and
+/// of partitions, what stands on it, programs that have it open.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The volume, or the path of its device.
+    name: String,
+
+    /// Take the device away although its daemon is gone and will not come back: what waits for it gets errors. What a
+    /// holder keeps stays kept.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Arguments {
+    /// Of a volume whose daemon is there.
+    pub(super) fn of(name: String) -> Arguments {
+        Arguments { name, force: false }
+    }
+}
+
+/// The volume that a path of /dev means, or a name.
+fn named(name: &str) -> String {
+    let path = Path::new(name);
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(last)) if parent == Path::new(daemon::DEVICES) => {
+            last.to_string_lossy().into_owned()
+        }
+        _ => name.to_owned(),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let name = named(&arguments.name);
+    match volumes::find_device(&name)? {
+        Named::Served(mut target) => {
+            let name = target.row.name.clone();
+            volumes::ask(&mut target, &Ask::Detach { volume: name.clone() })?;
+            daemon::say!("{name} detached; all of it is on {}", target.row.backing);
+            Ok(ExitCode::SUCCESS)
+        }
+        Named::NotServed => give_up(&name, arguments.force),
+    }
+}
+
+/// A device whose daemon is gone.
+fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
+    let Some(orphan) = daemon::orphan(&daemon::runtime_directory(), name) else {
+        let message = format!("{name}: is no device; see 'overdrive volume list'");
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    if !force {
+        let message = format!(
+            "{name}: its daemon is gone, and what uses the device waits; attach it again, and it goes on; or \
+             detach --force, and what waits gets errors"
+        );
+        return Err(Failure::new(Exit::NoDaemon, message));
+    }
+    orphan.give_up().map_err(|error| {
+        let exit = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Exit::Permission,
+            _ => Exit::Io,
+        };
+        Failure::new(exit, format!("{name}: {error}"))
+    })?;
+    daemon::say!(
+        "{name} detached; what its holder keeps is served again by the next 'overdrive attach'"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_by_its_path_or_its_volume() {
+        assert_eq!(named("/dev/overdrive/db"), "db");
+        assert_eq!(named("db"), "db");
+        assert_eq!(named("/dev/loop3"), "/dev/loop3");
+    }
+}

@@ -1,0 +1,41 @@
+//! Volumes as block devices of this machine: attach, detach, mount, umount.
+//!
+//! ```text
+//!   overdrive attach      starts a supervisor, waits for the device, prints it
+//!     overdrive supervise   starts the daemon again when a signal has ended it
+//!       overdrive attach --foreground   the daemon: serves the volume, makes the device
+//! ```
+
+mod attach;
+mod detach;
+mod mount;
+mod supervise;
+
+pub(crate) use attach::Arguments as AttachArguments;
+pub(crate) use detach::Arguments as DetachArguments;
+pub(crate) use mount::{MountArguments, UmountArguments};
+pub(crate) use supervise::Arguments as SuperviseArguments;
+
+pub(crate) use attach::run as attach;
+pub(crate) use detach::run as detach;
+pub(crate) use mount::{run as mount, umount};
+pub(crate) use supervise::run as supervise;
+
+use stack::{Exit, Failure};
+
+/// Devices and mounts are made by root only.
+fn need_root(what: &str) -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let message = format!(
+        "{what}: only root may make devices; run it by sudo. Without root, programs reach a volume by \
+         'overdrive serve' over NBD"
+    );
+    Err(Failure::new(Exit::Permission, message))
+}
+
+/// A failure of the system around a daemon.
+fn broken(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("{what}: {error}"))
+}

@@ -1,0 +1,125 @@
+//! `overdrive mount` and `overdrive umount`: the commonest case, in one step each way.
+
+use super::attach::Volume;
+use super::{detach, need_root};
+use crate::volumes;
+use daemon::control::words::{Ask, Row};
+use stack::{Exit, Failure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Attach a volume, and mount the file system on it.
+///
+/// Examples:
+///   overdrive mount disk.img /mnt --memory 2G
+///   overdrive mount disk.img /mnt --partition 1 -o noatime
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct MountArguments {
+    #[command(flatten)]
+    volume: Volume,
+
+    /// Where to mount it: a directory that is there.
+    directory: PathBuf,
+
+    /// Mount this partition of it.
+    #[arg(long, value_name = "N")]
+    partition: Option<u32>,
+
+    /// Options for mount(8).
+    #[arg(short, value_name = "OPTIONS")]
+    options_of_mount: Option<String>,
+
+    /// The file system's type; mount(8) finds it out if nothing is said.
+    #[arg(short, value_name = "TYPE")]
+    type_of_file_system: Option<String>,
+
+    /// Serve it in this process; mount nothing.
+    #[arg(long, hide = true)]
+    foreground: bool,
+}
+
+/// Unmount a directory that 'overdrive mount' has mounted, and detach the volume.
+#[derive(clap::Args)]
+pub(crate) struct UmountArguments {
+    /// Where it is mounted.
+    directory: PathBuf,
+}
+
+/// The node of a partition, as the kernel names it: /dev/loop0p1.
+fn partition(device: &Path, number: u32) -> PathBuf {
+    let node = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    PathBuf::from(format!("{}p{number}", node.display()))
+}
+
+impl MountArguments {
+    fn source(&self) -> PathBuf {
+        let device = self.volume.device();
+        self.partition.map_or(device.clone(), |number| partition(&device, number))
+    }
+
+    /// Runs mount(8), which says itself what is wrong.
+    fn mount(&self) -> Result<(), Failure> {
+        let mut command = Command::new("mount");
+        if let Some(options) = &self.options_of_mount {
+            command.arg("-o").arg(options);
+        }
+        if let Some(kind) = &self.type_of_file_system {
+            command.arg("-t").arg(kind);
+        }
+        command.arg("--").arg(self.source()).arg(&self.directory);
+        let failed = |why: String| {
+            let message = format!("{}: is not mounted ({why})", self.directory.display());
+            Failure::new(Exit::Negative, message)
+        };
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(failed(format!("mount: {status}"))),
+            Err(error) => Err(failed(format!("mount: {error}"))),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &MountArguments) -> Result<ExitCode, Failure> {
+    if arguments.foreground {
+        return arguments.volume.serve();
+    }
+    need_root("mount")?;
+    if !arguments.directory.is_dir() {
+        let message = format!("{}: is no directory", arguments.directory.display());
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    arguments.volume.start("mount")?;
+    if let Err(failure) = arguments.mount() {
+        // Nothing is left of it.
+        let name = arguments.volume.name();
+        if let volumes::Named::Served(mut target) = volumes::find_device(&name)? {
+            volumes::ask(&mut target, &Ask::Detach { volume: name })?;
+        }
+        return Err(failure);
+    }
+    daemon::say!("{} on {}", arguments.volume.device().display(), arguments.directory.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether something of this volume's device is mounted there.
+fn is_at(row: &Row, directory: &Path) -> bool {
+    volumes::mount_points(row).iter().any(|place| Path::new(place) == directory)
+}
+
+pub(crate) fn umount(arguments: &UmountArguments) -> Result<ExitCode, Failure> {
+    need_root("umount")?;
+    let given = arguments.directory.display();
+    let directory = fs::canonicalize(&arguments.directory)
+        .map_err(|error| Failure::new(Exit::Negative, format!("{given}: {error}")))?;
+    let Some(row) = volumes::rows().into_iter().find(|row| is_at(row, &directory)) else {
+        let message = format!("{given}: is mounted from no device of Overdrive; use umount");
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    let unmounted = Command::new("umount").arg("--").arg(&directory).status();
+    if !unmounted.is_ok_and(|status| status.success()) {
+        return Err(Failure::new(Exit::Busy, format!("{given}: is not unmounted")));
+    }
+    detach::run(&detach::Arguments::of(row.name))
+}

@@ -1,0 +1,137 @@
+//! A daemon of a device is killed, stopped or upgraded: what uses the device goes on.
+
+use super::{Disk, have_devices, is_alive, text};
+use crate::common::{pause, run, wait_until};
+use rustix::process::{Signal, kill_process};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// fio's load, which verifies what it has written, for so many seconds.
+fn verified_load(directory: &Path, seconds: u32) -> Vec<String> {
+    let load = format!(
+        "--name=t --directory={} --size=64M --rw=randwrite --bs=4k --iodepth=32 --ioengine=libaio --direct=1 \
+         --fsync=64 --time_based --runtime={seconds} --verify=crc32c --verify_backlog=500 --output-format=terse",
+        directory.display()
+    );
+    load.split(' ').map(str::to_owned).collect()
+}
+
+/// A file system that is used by a verifying load while its daemon is killed three times, then checked.
+fn survives(make: &[&str], check: &[&str]) {
+    if !have_devices(&["fio", "fstrim", make[0], check[0]]) {
+        return;
+    }
+    let disk = Disk::new(512);
+    let device = disk.attach();
+    run(make[0], &[&make[1..], &[text(&device)]].concat()).well();
+    let mounted = disk.mount(&device);
+    let load = verified_load(&mounted.0, 6);
+    let fio = std::thread::spawn(move || {
+        run("fio", &load.iter().map(String::as_str).collect::<Vec<_>>())
+    });
+    let mut daemon = disk.daemon();
+    for _ in 0..3 {
+        pause(Duration::from_millis(1300));
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("the supervisor has started another one", || {
+            disk.find_daemon().is_some_and(|found| found != daemon)
+        });
+        daemon = disk.daemon();
+    }
+    fio.join().expect("it ran").well();
+    assert_eq!(disk.log().matches("started again").count(), 3, "{}", disk.log());
+    run("fstrim", &[text(&mounted.0)]).well();
+    mounted.unmount();
+    run(check[0], &[&check[1..], &[text(&device)]].concat()).well();
+    disk.detach().well();
+    // The image alone is as good.
+    run(check[0], &[&check[1..], &[text(&disk.image)]].concat()).well();
+}
+
+#[test]
+fn ext4_survives_killed_daemons() {
+    survives(&["mkfs.ext4", "-q"], &["fsck.ext4", "-fn"]);
+}
+
+#[test]
+fn xfs_survives_killed_daemons() {
+    survives(&["mkfs.xfs", "-q"], &["xfs_repair", "-n"]);
+}
+
+#[test]
+fn a_daemon_that_stops_under_a_mount_is_waited_for() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let device = disk.attach();
+    let mounted = disk.make_and_mount(&device);
+    fs::write(mounted.path("before"), "before").expect("room");
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::TERM).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    assert!(disk.log().contains("is mounted at"), "{}", disk.log());
+    disk.detach().refused(3, &["attach it again"]);
+    let (path, text) = (mounted.path("after"), "x".repeat(1 << 20));
+    let writer = std::thread::spawn(move || {
+        fs::write(&path, text).and_then(|()| fs::File::open(&path)).and_then(|file| file.sync_all())
+    });
+    pause(Duration::from_millis(300));
+    assert!(!writer.is_finished(), "it waits");
+    disk.attach();
+    writer.join().expect("no panic").expect("no error: it has only waited");
+    assert_eq!(fs::read_to_string(mounted.path("before")).expect("it is there"), "before");
+    mounted.unmount();
+    disk.detach().well();
+    run("fsck.ext4", &["-fn", super::text(&disk.image)]).well();
+}
+
+#[test]
+fn a_device_whose_daemon_never_comes_back_is_given_up() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let device = disk.attach();
+    let mounted = disk.make_and_mount(&device);
+    let daemon = disk.daemon();
+    disk.without_supervisor(daemon);
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    let path = mounted.path("file");
+    let writer = std::thread::spawn(move || {
+        let file = fs::File::create(&path)?;
+        file.sync_all()
+    });
+    disk.home.overdrive(&["detach", &disk.name]).refused(3, &["--force"]);
+    disk.home.overdrive(&["detach", &disk.name, "--force"]).well();
+    writer.join().expect("no panic").expect_err("nothing serves it any more");
+    drop(mounted);
+    assert!(!device.is_symlink());
+    // The image is as after a cut, and is attached as ever.
+    let device = disk.attach();
+    run("fsck.ext4", &["-fy", text(&device)]);
+    run("fsck.ext4", &["-fn", text(&device)]).well();
+    disk.detach().well();
+}
+
+#[test]
+fn an_upgrade_is_not_noticed() {
+    if !have_devices(&["mkfs.ext4", "fio"]) {
+        return;
+    }
+    let disk = Disk::new(256);
+    let mounted = disk.make_and_mount(&disk.attach());
+    let load = verified_load(&mounted.0, 3);
+    let fio = std::thread::spawn(move || {
+        run("fio", &load.iter().map(String::as_str).collect::<Vec<_>>())
+    });
+    pause(Duration::from_secs(1));
+    let daemon = disk.daemon();
+    disk.home.overdrive(&["upgrade"]).well();
+    assert_eq!(disk.daemon(), daemon, "the same process");
+    fio.join().expect("it ran").well();
+    mounted.unmount();
+    disk.detach().well();
+}

@@ -1,0 +1,107 @@
+//! What happens to a device in its life: other sizes, configuration, snapshots, layers above and below.
+
+use super::{Disk, MIB, have_devices, is_alive, text};
+use crate::common::{Server, run, wait_until};
+use rustix::process::{Signal, kill_process};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn a_device_grows_with_its_image_at_the_next_start() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let device = disk.attach();
+    let mounted = disk.make_and_mount(&device);
+    let daemon = disk.daemon();
+    let grown = File::options().write(true).open(&disk.image).expect("ours");
+    grown.set_len(128 * MIB).expect("sparse");
+    kill_process(daemon, Signal::TERM).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    disk.attach();
+    assert_eq!(disk.says("size"), (128 * MIB / 512).to_string());
+    fs::write(mounted.path("file"), "there").expect("room");
+    mounted.unmount();
+    disk.detach().well();
+}
+
+#[test]
+fn a_config_file_attaches_its_volumes() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let config = disk.home.path().join("host.toml");
+    let nbd = disk.home.socket();
+    let volume = format!(
+        "[volume.{}]\nbacking = \"{}\"\nmemory = \"16M\"\nattach = true\nnbd = \"unix:{}\"\n",
+        disk.name,
+        disk.image.display(),
+        nbd.display()
+    );
+    fs::write(&config, volume).expect("room");
+    let mut command = Command::new(crate::common::OVERDRIVE);
+    command.arg("serve").arg("--config").arg(&config);
+    let server = Server::run_in(&disk.home, command);
+    let device = Path::new("/dev/overdrive").join(&disk.name);
+    // It was there before the address was told, and both ways lead to one disk.
+    File::options()
+        .write(true)
+        .open(&device)
+        .expect("there")
+        .write_all_at(b"one disk", 0)
+        .expect("room");
+    run("sync", &[text(&device)]).well();
+    let read = run("nbdcopy", &[&server.uri, "-"]);
+    assert!(read.stdout.starts_with("one disk"));
+    server.end().well();
+    assert!(!device.is_symlink(), "an ordinary stop takes it away");
+}
+
+#[test]
+fn a_frozen_volume_is_a_snapshot_of_a_quiet_file_system() {
+    if !have_devices(&["mkfs.ext4", "fsfreeze", "cp"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let mounted = disk.make_and_mount(&disk.attach());
+    fs::write(mounted.path("file"), vec![5; 1 << 20]).expect("room");
+    run("fsfreeze", &["-f", text(&mounted.0)]).well();
+    disk.home.overdrive(&["volume", "freeze"]).well();
+    let copy = disk.home.path().join("snapshot.img");
+    run("cp", &["--sparse=always", text(&disk.image), text(&copy)]).well();
+    disk.home.overdrive(&["volume", "resume"]).well();
+    run("fsfreeze", &["-u", text(&mounted.0)]).well();
+    fs::write(mounted.path("file"), "newer").expect("room");
+    // A frozen file system needs no replay of its journal: the copy is clean as it is.
+    run("fsck.ext4", &["-fn", text(&copy)]).well();
+    let shown = run("debugfs", &["-R", "stat file", text(&copy)]).stdout;
+    assert!(shown.contains("Size: 1048576"), "{shown}");
+    mounted.unmount();
+    disk.detach().well();
+}
+
+#[test]
+fn swap_on_a_device_is_noticed() {
+    if !have_devices(&["mkswap", "swapon"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let device = disk.attach();
+    run("mkswap", &[text(&device)]).well();
+    let swapon = run("swapon", &[text(&device)]);
+    if swapon.status != 0 {
+        println!("skipped: no swap here: {}", swapon.stderr);
+        return disk.detach().well().into_nothing();
+    }
+    disk.detach().refused(5, &["is used as swap"]);
+    run("swapoff", &[text(&device)]).well();
+    disk.detach().well();
+}
+
+impl crate::common::Ended {
+    fn into_nothing(self) {}
+}

@@ -1,0 +1,98 @@
+//! A device that is in use stays, and what uses it is told.
+
+use super::{Disk, have_devices, is_alive, text};
+use crate::common::{is_root, no_mounts, run, wait_until};
+use std::fs::File;
+use std::process::{Child, Command};
+
+/// A program that is ended when the test is over.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_device_that_is_in_use_is_not_detached() {
+    if !have_devices(&["mkfs.ext4", "unshare"]) {
+        return;
+    }
+    let _alone = no_mounts();
+    let disk = Disk::among_namespaces(64);
+    let device = disk.attach();
+    let mounted = disk.make_and_mount(&device);
+    disk.detach().refused(5, &[&format!("is mounted at {}", mounted.0.display())]);
+    // Also where only another mount namespace has it.
+    let place = mounted.0.clone();
+    let other =
+        Command::new("unshare").args(["-m", "--propagation", "private", "sleep", "1000"]).spawn();
+    let other = Running(other.expect("util-linux"));
+    let list = format!("/proc/{}/mountinfo", other.0.id());
+    let is_apart = || {
+        std::fs::read_to_string(&list).is_ok_and(|text| text.contains(" - ext4 /dev/loop"))
+            && std::fs::read_link(format!("/proc/{}/ns/mnt", other.0.id())).ok()
+                != std::fs::read_link("/proc/self/ns/mnt").ok()
+    };
+    wait_until("it has a namespace of its own", is_apart);
+    mounted.unmount();
+    disk.detach().refused(5, &["in the mount namespace of process", "(sleep)", text(&place)]);
+    drop(other);
+    // And where a program has it open.
+    let open = File::open(&device).expect("root may");
+    disk.detach().refused(5, &["is open in process", &std::process::id().to_string()]);
+    drop(open);
+    assert!(is_alive(disk.daemon()), "it serves all the time");
+    disk.detach().well();
+}
+
+#[test]
+fn a_name_or_an_image_is_attached_once() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let (disk, other) = (Disk::new(8), Disk::among_namespaces(8));
+    disk.attach();
+    disk.try_attach(&[]).refused(5, &["is served by process"]);
+    // Another image by that name, by another user's daemon: the name is the machine's.
+    let image = other.image.display().to_string();
+    let taken = other.home.overdrive(&["attach", &image, "--name", &disk.name]);
+    taken.refused(5, &["is a device of", "take another name"]);
+    assert_eq!(other.home.overdrive(&["volume", "list"]).status, 3, "nothing is left of it");
+    for name in ["a/b", "..", ".hidden"] {
+        let refused = disk.home.overdrive(&["attach", &image, "--name", name]);
+        refused.refused(2, &["give it another name"]);
+    }
+    disk.detach().well();
+}
+
+#[test]
+fn what_cannot_be_attached_leaves_nothing() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    let missing = disk.home.overdrive(&["attach", "/no/such/image", "--name", &disk.name]);
+    missing.refused(1, &["/no/such/image"]);
+    disk.home.overdrive(&["detach", &disk.name]).refused(1, &["is no device"]);
+    disk.home.overdrive(&["detach", &disk.name, "--force"]).refused(1, &["is no device"]);
+    disk.home.overdrive(&["umount", text(disk.home.path())]).refused(1, &["use umount"]);
+}
+
+#[test]
+fn only_root_attaches() {
+    if !is_root() || !crate::common::have(&["setpriv"]) {
+        return println!("skipped: not root");
+    }
+    let program = crate::common::OVERDRIVE;
+    // Where others cannot even enter the build's directory, they cannot try.
+    let tried = run("setpriv", &["--reuid=65534", "--clear-groups", program, "--version"]);
+    if tried.status != 0 {
+        return println!("skipped: the program is not to be reached by others");
+    }
+    let refused =
+        run("setpriv", &["--reuid=65534", "--clear-groups", program, "attach", "/etc/hostname"]);
+    refused.refused(4, &["only root", "sudo"]);
+}
