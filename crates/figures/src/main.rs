@@ -8,6 +8,7 @@ mod adaptive;
 mod client;
 mod contestant;
 mod copy;
+mod device;
 mod engine;
 mod fio;
 mod guard;
@@ -85,6 +86,9 @@ enum Figure {
     /// Copying files on ext4 in a volume over a file, against the same server without a cache and
     /// against the page cache.
     Copy(copy::Arguments),
+    /// A volume as a block device: hits against other servers of files under loop devices, verified writes, and what attach,
+    /// kill and detach take.
+    Device(device::Arguments),
     /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
     /// takes, modelled requests a second.
     Suites(suites::Arguments),
@@ -117,6 +121,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Slow(arguments) => slow::run(&arguments),
         Figure::Saturate(arguments) => saturate::run(&arguments),
         Figure::Copy(arguments) => copy::run(&arguments),
+        Figure::Device(arguments) => device::run(&arguments),
         Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Sim(arguments) => sim::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),

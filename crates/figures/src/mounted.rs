@@ -43,10 +43,14 @@ pub(crate) fn can_mount() -> Result<()> {
 }
 
 /// A loop device.
-struct Loop(String);
+pub(crate) struct Loop(String);
 
 impl Loop {
-    fn over(file: &Path, direct: bool) -> Result<Loop> {
+    /// Over a file, with direct I/O or without.
+    ///
+    /// # Errors
+    /// It cannot be had, or only otherwise.
+    pub(crate) fn over(file: &Path, direct: bool) -> Result<Loop> {
         let direct = if direct { "on" } else { "off" };
         let file = file.display().to_string();
         let option = format!("--direct-io={direct}");
@@ -58,6 +62,11 @@ impl Loop {
         ensure!(is_direct == direct, "{file}: a loop device here has direct I/O {is_direct}");
         Ok(device)
     }
+
+    /// Its node.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(&self.0)
+    }
 }
 
 impl Drop for Loop {
@@ -68,13 +77,17 @@ impl Drop for Loop {
 }
 
 /// nbdfuse: an export as a file.
-struct Fuse {
+pub(crate) struct Fuse {
     child: Child,
     directory: PathBuf,
 }
 
 impl Fuse {
-    fn over(uri: &str, directory: PathBuf) -> Result<Fuse> {
+    /// Over an export, in a directory that is made.
+    ///
+    /// # Errors
+    /// nbdfuse does not start, or shows no file.
+    pub(crate) fn over(uri: &str, directory: PathBuf) -> Result<Fuse> {
         fs::create_dir_all(&directory)?;
         let child = Command::new("nbdfuse").arg(directory.join("disk")).arg(uri).spawn();
         let child = child.context("cannot start nbdfuse (apt-get install libnbd-bin)")?;
@@ -87,7 +100,8 @@ impl Fuse {
         Ok(fuse)
     }
 
-    fn file(&self) -> PathBuf {
+    /// Where the file is.
+    pub(crate) fn file(&self) -> PathBuf {
         self.directory.join("disk")
     }
 }

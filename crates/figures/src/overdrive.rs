@@ -68,15 +68,22 @@ impl Overdrive {
         Program::start(command, &socket)
     }
 
-    fn volume(&self, arguments: &[&str]) -> Result<String> {
+    /// A command that must succeed; returns what it printed.
+    ///
+    /// # Errors
+    /// With what it said.
+    pub(crate) fn well(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(&self.program)
-            .arg("volume")
             .args(arguments)
             .env("XDG_RUNTIME_DIR", self.directory())
             .output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "overdrive volume {}: {said}", arguments.join(" "));
+        ensure!(output.status.success(), "overdrive {}: {said}", arguments.join(" "));
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn volume(&self, arguments: &[&str]) -> Result<String> {
+        self.well(&[&["volume"], arguments].concat())
     }
 
     /// What the only volume that is served has counted. The question costs the server little, but

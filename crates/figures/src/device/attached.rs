@@ -1,0 +1,62 @@
+//! A volume that `overdrive attach` has made a device.
+
+use crate::overdrive::Overdrive;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// A device, until it is dropped.
+pub(crate) struct Attached<'a> {
+    overdrive: &'a Overdrive,
+    name: String,
+    is_attached: bool,
+}
+
+impl<'a> Attached<'a> {
+    /// Attaches an image with these further arguments.
+    ///
+    /// # Errors
+    /// What the command says.
+    pub(crate) fn new(
+        overdrive: &'a Overdrive,
+        image: &Path,
+        more: &[&str],
+    ) -> Result<Attached<'a>> {
+        let name = format!("figures-{}", std::process::id());
+        let image = image.to_str().context("a path that is text")?;
+        let fixed = ["attach", image, "--name", &name];
+        overdrive.well(&[&fixed, more].concat())?;
+        Ok(Attached { overdrive, name, is_attached: true })
+    }
+
+    /// Its node.
+    pub(crate) fn node(&self) -> PathBuf {
+        Path::new("/dev/overdrive").join(&self.name)
+    }
+
+    /// The process of its daemon.
+    ///
+    /// # Errors
+    /// None serves it.
+    pub(crate) fn daemon(&self) -> Result<u32> {
+        let said = self.overdrive.well(&["volume", "list", "-n", "-o", "state,pid"])?;
+        let pid = said.lines().find_map(|line| line.strip_prefix("serving"));
+        Ok(pid.context("no daemon serves it")?.trim().parse()?)
+    }
+
+    /// Detaches it; returns when all of it is on the image.
+    ///
+    /// # Errors
+    /// What the command says.
+    pub(crate) fn detach(mut self) -> Result<()> {
+        self.is_attached = false;
+        self.overdrive.well(&["detach", &self.name]).map(|_| ())
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        if self.is_attached {
+            let _ = self.overdrive.well(&["detach", &self.name]);
+        }
+    }
+}

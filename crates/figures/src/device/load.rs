@@ -1,0 +1,57 @@
+//! fio on a block device.
+
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::process::Command;
+
+/// What fio does: 4 KiB requests past the page cache, or larger ones in one pass.
+pub(super) struct Load(Vec<String>);
+
+impl Load {
+    fn new(kind: &str, depth: u32, more: &[&str]) -> Load {
+        let fixed = [format!("--rw={kind}"), format!("--iodepth={depth}")];
+        Load(fixed.into_iter().chain(more.iter().map(|&word| word.to_owned())).collect())
+    }
+
+    /// Every block once, in order.
+    pub(super) fn pass(kind: &str, depth: u32) -> Load {
+        Load::new(kind, depth, &["--bs=64k"])
+    }
+
+    /// Blocks at random for so many seconds.
+    pub(super) fn timed(kind: &str, depth: u32, seconds: u32) -> Load {
+        let time = format!("--runtime={seconds}");
+        Load::new(kind, depth, &["--bs=4k", "--norandommap", "--time_based", &time])
+    }
+
+    /// Writes at random for so many seconds, read again and compared.
+    pub(super) fn verified(depth: u32, seconds: u32) -> Load {
+        let time = format!("--runtime={seconds}");
+        let verified =
+            ["--bs=4k", "--verify=crc32c", "--verify_backlog=512", "--verify_state_save=0"];
+        Load::new("randwrite", depth, &[&verified[..], &["--time_based", &time]].concat())
+    }
+}
+
+/// Runs it; returns requests a second.
+///
+/// # Errors
+/// fio is not installed, or something was not as it was written.
+pub(super) fn fio(device: &Path, load: &Load) -> Result<f64> {
+    let output = Command::new("fio")
+        .args(["--name=figures", "--ioengine=libaio", "--direct=1", "--randrepeat=0"])
+        .args(["--output-format=json", "--thread=1"])
+        .arg(format!("--filename={}", device.display()))
+        .args(&load.0)
+        .output()
+        .context("cannot start fio (apt-get install fio)")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "fio: {said}");
+    // It may say something before its report.
+    let start = output.stdout.iter().position(|&byte| byte == b'{').unwrap_or(0);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout[start..])?;
+    let rate = |side: &str| report["jobs"][0][side]["iops"].as_f64().unwrap_or(0.0);
+    let rates = rate("read") + rate("write");
+    ensure!(rates > 0.0, "fio was answered nothing");
+    Ok(rates)
+}

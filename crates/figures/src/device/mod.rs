@@ -1,0 +1,127 @@
+//! A volume as a block device: against other servers of a file under a loop device, and what its life takes.
+
+mod attached;
+mod life;
+mod load;
+mod peers;
+
+use crate::mounted::can_mount;
+use crate::overdrive::Overdrive;
+use crate::program::{Passing, Site, fill};
+use crate::sides::Pairs;
+use anyhow::{Result, ensure};
+use load::{Load, fio};
+
+pub(crate) use attached::Attached;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: Site,
+    /// Which rows: `reads` (4 KiB hits against other servers), `verify` (verified writes), `life` (attach, kill, detach).
+    #[arg(long, value_delimiter = ',', default_value = "reads,verify,life")]
+    rows: Vec<String>,
+    /// Size of the image that is read, in MiB; all of it is in memory.
+    #[arg(long, default_value_t = 256)]
+    image_mib: u64,
+    /// What is dirty when the device is detached, in MiB.
+    #[arg(long, default_value_t = 1024)]
+    dirty_mib: u64,
+    /// Rounds; each side is run once in a round.
+    #[arg(long, default_value_t = 6)]
+    rounds: usize,
+    /// Seconds of a run.
+    #[arg(long, default_value_t = 2)]
+    seconds: u32,
+}
+
+/// How many times the reads of qemu-storage-daemon's FUSE export, ...
+const OF_QEMU_MIN: f64 = 1.2;
+/// ... and of nbdfuse over nbdkit.
+const OF_NBDFUSE_MIN: f64 = 3.0;
+/// Requests at a time.
+const DEPTH: u32 = 32;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    can_mount()?;
+    let known = ["reads", "verify", "life"];
+    for row in &arguments.rows {
+        ensure!(known.contains(&row.as_str()), "--rows {row}: known are {}", known.join(", "));
+    }
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let asked = |row: &str| arguments.rows.iter().any(|asked| asked == row);
+    if asked("reads") {
+        reads(&overdrive, arguments)?;
+    }
+    if asked("verify") {
+        verify(&overdrive, arguments)?;
+    }
+    if asked("life") {
+        life::run(&overdrive, &arguments.site, arguments.dirty_mib, arguments.rounds)?;
+    }
+    Ok(())
+}
+
+/// An image whose every block the disk holds.
+fn image(arguments: &Arguments, name: &str) -> Result<Passing> {
+    let image = arguments.site.file(name);
+    fill(image.path(), arguments.image_mib << 20)?;
+    Ok(image)
+}
+
+/// 4 KiB reads, all of them hits, of three devices that are there at the same time and are read in turns.
+fn reads(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
+    let images = ["device", "device-qemu", "device-nbdfuse"].map(|name| image(arguments, name));
+    let [ours, qemu, nbdkit] = images;
+    let (ours, qemu, nbdkit) = (ours?, qemu?, nbdkit?);
+    let memory = format!("{}M", arguments.image_mib * 2);
+    // The guard does not keep a first pass over a fast file, and hits are what is measured.
+    let ours = Attached::new(overdrive, ours.path(), &["--memory", &memory, "--guard", "off"])?;
+    let qemu = peers::qemu(qemu.path())?;
+    let nbdfuse = peers::nbdfuse(nbdkit.path())?;
+    let devices = [ours.node(), qemu.node(), nbdfuse.node()];
+    for device in &devices {
+        fio(device, &Load::pass("read", DEPTH))?;
+    }
+    for depth in [DEPTH, 1] {
+        let load = Load::timed("randread", depth, arguments.seconds);
+        let mut found: [Vec<f64>; 3] = Default::default();
+        for round in 0..arguments.rounds {
+            let order = if round % 2 == 0 { [0, 1, 2] } else { [2, 1, 0] };
+            for side in order {
+                found[side].push(fio(&devices[side], &load)?);
+            }
+        }
+        tell_reads(depth, &found);
+    }
+    Ok(())
+}
+
+fn tell_reads(depth: u32, found: &[Vec<f64>; 3]) {
+    let peers = [("qemu-storage-daemon", OF_QEMU_MIN), ("nbdfuse over nbdkit", OF_NBDFUSE_MIN)];
+    for ((name, least), rates) in peers.into_iter().zip(&found[1..]) {
+        // The period of a request, since pairs are of times.
+        let both: Vec<(f64, f64)> =
+            found[0].iter().zip(rates).map(|(ours, other)| (1e9 / ours, 1e9 / other)).collect();
+        let pairs = Pairs::of(&both, |time| *time);
+        let goal = match depth {
+            DEPTH => format!("  target {least}: {}", pairs.level(least)),
+            _ => String::new(),
+        };
+        println!(
+            "4 KiB hits at depth {depth}: {:.1} K/s, {name} {:.1} K/s: {} x{goal}",
+            1e6 / pairs.a(),
+            1e6 / pairs.b(),
+            pairs.speed_words(),
+        );
+    }
+}
+
+/// Writes at depth 32 that are read again and compared.
+fn verify(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
+    let image = image(arguments, "device-verified")?;
+    let device = Attached::new(overdrive, image.path(), &["--memory", "128M"])?;
+    let rate = fio(&device.node(), &Load::verified(DEPTH, arguments.seconds))?;
+    println!("verified 4 KiB writes at depth {DEPTH}: {:.1} K/s, no error", rate / 1e3);
+    device.detach()
+}
