@@ -6,10 +6,13 @@
 //! - served without one (`--memory 0`);
 //! - the page cache's way: the image mounted itself, by a loop device;
 //! - served without a cache, but over the host's page cache (`--memory 0 --buffered`): the page
-//!   cache at the same distance as ours.
+//!   cache at the same distance as ours;
+//! - attached with a cache (`overdrive attach`), the others of these by nbdfuse;
+//! - attached without one, over the host's page cache.
 //!
 //! Before each run the file system is mounted anew, and the host forgets what it has of the image.
 
+use crate::device::Attached;
 use crate::mounted::{Mounted, can_mount, well};
 use crate::overdrive::Overdrive;
 use crate::program::{Passing, Program, Site};
@@ -45,6 +48,8 @@ pub(crate) struct Arguments {
 const SPEED_MIN: f64 = 1.0;
 /// ... and in at most this of the page cache's time.
 const OF_PAGE_CACHE_MAX: f64 = 1.1;
+/// An attached device against the same volume by nbdfuse.
+const OF_NBDFUSE_MIN: f64 = 1.4;
 /// Small files in a directory.
 const SMALL_IN_ONE: u32 = 200;
 
@@ -55,9 +60,30 @@ enum Way {
     Uncached,
     Image,
     Buffered,
+    Attached,
+    AttachedBuffered,
 }
 
-const WAYS: [Way; 4] = [Way::Cached, Way::Uncached, Way::Image, Way::Buffered];
+const WAYS: [Way; 6] =
+    [Way::Cached, Way::Uncached, Way::Image, Way::Buffered, Way::Attached, Way::AttachedBuffered];
+
+impl Way {
+    /// What the server is told.
+    fn options(self, memory: &str) -> Vec<&str> {
+        match self {
+            Way::Cached | Way::Attached => vec!["--memory", memory],
+            Way::Uncached | Way::Image => vec!["--memory", "0"],
+            Way::Buffered | Way::AttachedBuffered => vec!["--memory", "0", "--buffered"],
+        }
+    }
+
+    fn is_attached(self) -> bool {
+        matches!(self, Way::Attached | Way::AttachedBuffered)
+    }
+}
+
+/// The times of every way, in the order of [`WAYS`].
+type Times = [Vec<f64>; WAYS.len()];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     can_mount()?;
@@ -73,10 +99,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         image.path().display(),
         arguments.memory
     );
-    println!("with a cache, without, the image itself, without over the page cache:");
-    let mut found: [Vec<f64>; 4] = Default::default();
+    println!(
+        "with a cache, without, the image itself, without over the page cache; attached, attached without over the \
+         page cache:"
+    );
+    let mut found = Times::default();
     for round in 0..arguments.rounds {
-        let order: [usize; 4] = if round % 2 == 0 { [0, 1, 2, 3] } else { [3, 2, 1, 0] };
+        let mut order: Vec<usize> = (0..WAYS.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
         for way in order {
             found[way].push(once(&overdrive, &image, WAYS[way], arguments)?);
         }
@@ -87,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn tell(found: &[Vec<f64>; 4]) {
+fn tell(found: &Times) {
     let seconds = |way: usize| median(found[way].clone()) / 1e9;
     println!(
         "with a cache {:.2} s, without {:.2} s, by the page cache {:.2} s, by the page cache behind \
@@ -97,22 +129,30 @@ fn tell(found: &[Vec<f64>; 4]) {
         seconds(2),
         seconds(3)
     );
-    let against = |way: usize| {
-        let both = found[0].iter().zip(&found[way]);
+    println!("attached {:.2} s, attached over the page cache {:.2} s", seconds(4), seconds(5));
+    let against = |way: usize, other: usize| {
+        let both = found[way].iter().zip(&found[other]);
         let both: Vec<(f64, f64)> = both.map(|(ours, other)| (*ours, *other)).collect();
         Pairs::of(&both, |time| *time)
     };
-    let speed = against(1);
-    println!(
-        "speed against no cache {}, upper {:.2}  target at least {SPEED_MIN:.1} within the spread: {}",
-        speed.speed_words(),
-        speed.speed_upper_95(),
-        speed.level(SPEED_MIN)
-    );
-    for (way, what) in
-        [(2, "the page cache's time"), (3, "the page cache's behind the same server")]
-    {
-        let pairs = against(way);
+    for (way, other, what, least) in [
+        (0, 1, "speed against no cache", SPEED_MIN),
+        (4, 0, "speed attached against by nbdfuse", OF_NBDFUSE_MIN),
+    ] {
+        let speed = against(way, other);
+        println!(
+            "{what} {}, upper {:.2}  target at least {least:.1} within the spread: {}",
+            speed.speed_words(),
+            speed.speed_upper_95(),
+            speed.level(least)
+        );
+    }
+    for (way, other, what) in [
+        (0, 2, "the page cache's time"),
+        (0, 3, "the page cache's behind the same server"),
+        (4, 5, "the page cache's behind the same device, attached"),
+    ] {
+        let pairs = against(way, other);
         println!(
             "of {what} {}  target at most {OF_PAGE_CACHE_MAX}: {}",
             pairs.cost_words(),
@@ -124,10 +164,11 @@ fn tell(found: &[Vec<f64>; 4]) {
 /// One copy; nanoseconds.
 fn once(overdrive: &Overdrive, image: &Passing, way: Way, arguments: &Arguments) -> Result<f64> {
     forget(image.path())?;
+    if way.is_attached() {
+        return attached(overdrive, image, way, arguments);
+    }
     let path = image.path().display().to_string();
-    let memory = if way == Way::Cached { arguments.memory.as_str() } else { "0" };
-    let mut options = vec!["--no-holder", "--memory", memory];
-    options.extend((way == Way::Buffered).then_some("--buffered"));
+    let options = [&["--no-holder"], &way.options(&arguments.memory)[..]].concat();
     let server = match way {
         Way::Image => None,
         _ => Some(overdrive.serve_anywhere("copy", &path, &options)?),
@@ -136,15 +177,36 @@ fn once(overdrive: &Overdrive, image: &Passing, way: Way, arguments: &Arguments)
         Some(server) => Mounted::over_export(&server.uri())?,
         None => Mounted::over_image(image.path())?,
     };
-    let (from, to) = (mounted.point().join("from"), mounted.point().join("to"));
-    let start = wall_ns();
-    well("cp", &[Path::new("-a"), &from, &to])?;
-    rustix::fs::syncfs(File::open(mounted.point())?)?;
-    let took = wall_ns() - start;
-    fs::remove_dir_all(&to)?;
-    rustix::fs::syncfs(File::open(mounted.point())?)?;
+    let took = copy(mounted.point())?;
     drop(mounted);
     server.map(Program::stop).transpose()?;
+    Ok(took)
+}
+
+/// One copy on an attached device.
+fn attached(
+    overdrive: &Overdrive,
+    image: &Passing,
+    way: Way,
+    arguments: &Arguments,
+) -> Result<f64> {
+    let device = Attached::new(overdrive, image.path(), &way.options(&arguments.memory))?;
+    let mounted = Mounted::on(&device.node())?;
+    let took = copy(mounted.point())?;
+    drop(mounted);
+    device.detach()?;
+    Ok(took)
+}
+
+/// Copies the files of a mounted file system within it, and removes the copy; nanoseconds of the first.
+fn copy(point: &Path) -> Result<f64> {
+    let (from, to) = (point.join("from"), point.join("to"));
+    let start = wall_ns();
+    well("cp", &[Path::new("-a"), &from, &to])?;
+    rustix::fs::syncfs(File::open(point)?)?;
+    let took = wall_ns() - start;
+    fs::remove_dir_all(&to)?;
+    rustix::fs::syncfs(File::open(point)?)?;
     Ok(took as f64)
 }
 

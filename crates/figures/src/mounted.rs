@@ -129,7 +129,7 @@ impl Drop for Fuse {
 pub(crate) struct Mounted {
     point: PathBuf,
     is_mounted: bool,
-    device: Loop,
+    _device: Option<Loop>,
     _fuse: Option<Fuse>,
     _directory: Passing,
 }
@@ -156,12 +156,31 @@ impl Mounted {
         Mounted::mount(directory, device, None)
     }
 
+    /// On a device that is there.
+    ///
+    /// # Errors
+    /// What mount says.
+    pub(crate) fn on(device: &Path) -> Result<Mounted> {
+        Mounted::of(Passing::directory("mounted")?, device, None, None)
+    }
+
     fn mount(directory: Passing, device: Loop, fuse: Option<Fuse>) -> Result<Mounted> {
+        let node = device.path();
+        Mounted::of(directory, &node, Some(device), fuse)
+    }
+
+    fn of(
+        directory: Passing,
+        node: &Path,
+        device: Option<Loop>,
+        fuse: Option<Fuse>,
+    ) -> Result<Mounted> {
         let point = directory.path().join("mount");
         fs::create_dir_all(&point)?;
         let is_mounted = false;
-        let mut mounted = Mounted { point, is_mounted, device, _fuse: fuse, _directory: directory };
-        well("mount", &[&mounted.device.0, &mounted.point.display().to_string()])?;
+        let mut mounted =
+            Mounted { point, is_mounted, _device: device, _fuse: fuse, _directory: directory };
+        well("mount", &[node, &mounted.point])?;
         mounted.is_mounted = true;
         Ok(mounted)
     }

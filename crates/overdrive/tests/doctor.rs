@@ -24,7 +24,16 @@ fn doctor_says_that_serve_works_where_these_tests_do() {
     assert_eq!(value["serve"], true);
     assert_eq!(output.status.code(), Some(0));
     let checks = value["checks"].as_array().expect("a list");
-    for name in ["kernel", "io_uring", "memory", "direct I/O", "image locks", "fio", "nbdcopy"] {
+    for name in [
+        "kernel",
+        "io_uring",
+        "memory",
+        "direct I/O",
+        "image locks",
+        "short memory",
+        "fio",
+        "nbdcopy",
+    ] {
         let found: Vec<_> = checks.iter().filter(|check| check["name"] == name).collect();
         assert_eq!(found.len(), 1, "{name}");
         assert!(!found[0]["found"].as_str().expect("words").is_empty(), "{name}");

@@ -21,7 +21,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// `6.12.3-amd64` as (6, 12).
-fn parse(release: &str) -> Option<(u32, u32)> {
+pub(super) fn parse(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }

@@ -1,5 +1,6 @@
 //! `overdrive doctor`: what this machine supports, and what is missing for the rest.
 
+mod devices;
 mod kernel;
 mod memory;
 mod place;
@@ -46,6 +47,7 @@ impl State {
 enum Group {
     /// Without it (missing, not just limited) `serve` does not work.
     Serve,
+    Attach,
     Demo,
     Tests,
     /// Nothing in this version.
@@ -53,11 +55,12 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Group; 4] = [Group::Serve, Group::Demo, Group::Tests, Group::Also];
+    const ALL: [Group; 5] = [Group::Serve, Group::Attach, Group::Demo, Group::Tests, Group::Also];
 
     fn name(self) -> &'static str {
         match self {
             Group::Serve => "serve",
+            Group::Attach => "attach",
             Group::Demo => "demo",
             Group::Tests => "tests",
             Group::Also => "also",
@@ -67,6 +70,7 @@ impl Group {
     fn heading(self) -> &'static str {
         match self {
             Group::Serve => "overdrive serve",
+            Group::Attach => "overdrive attach",
             Group::Demo => "overdrive demo",
             Group::Tests => "the project's tests",
             Group::Also => "the machine also has",
@@ -113,6 +117,7 @@ fn look() -> Vec<Check> {
     let mut checks = kernel::checks();
     checks.extend(memory::checks());
     checks.extend(place::checks());
+    checks.extend(devices::checks());
     checks.extend(TOOLS.iter().map(|tool| tool_check(tool, tools::find(tool.name).is_some())));
     checks
 }
