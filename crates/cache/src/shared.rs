@@ -20,6 +20,7 @@ use crate::planted::{Bug, planted};
 use crate::recovery;
 use crate::sampling::{CurveReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
+use crate::shard::Checked;
 use crate::shard::shards::Shards;
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Histograms;
@@ -316,14 +317,21 @@ impl Shared {
     /// # Panics
     /// If one does not hold.
     pub fn check(&self) {
-        let mut sums = (0, 0, 0);
+        let mut all = Checked::default();
         for entry in self.shards.iter() {
-            let found = entry.shard.peek(|shard| shard.check(&self.gauges));
-            sums = (sums.0 + found.0, sums.1 + found.1, sums.2 + found.2);
+            let one = entry.shard.peek(|shard| shard.check(&self.gauges));
+            all.dirty += one.dirty;
+            all.open += one.open;
+            all.under_way += one.under_way;
+            all.unread += one.unread;
         }
-        assert_eq!(sums.0, self.gauges.dirty.load(Ordering::SeqCst), "dirty blocks");
-        assert_eq!(sums.1, self.gauges.open.load(Ordering::SeqCst), "open blocks");
-        assert_eq!(sums.2, self.gauges.under_way.load(Ordering::SeqCst), "blocks under way");
+        let counted = Checked {
+            dirty: self.gauges.dirty.load(Ordering::SeqCst),
+            open: self.gauges.open.load(Ordering::SeqCst),
+            under_way: self.gauges.under_way.load(Ordering::SeqCst),
+            unread: self.streams.unread(),
+        };
+        assert_eq!(all, counted, "what the shards have, and what the volume counts");
         assert!(self.gauges.remaining.load(Ordering::SeqCst) >= 0);
     }
 }

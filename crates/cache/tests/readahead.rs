@@ -73,7 +73,11 @@ fn scene(settings: Settings) -> Scene {
 
 /// The same over a cache of another geometry.
 fn scene_of(settings: Settings, geometry: Geometry) -> Scene {
-    let mut world = World::timed(Prices::default());
+    scene_in(World::timed(Prices::default()), settings, geometry)
+}
+
+/// The same in another world.
+fn scene_in(mut world: World, settings: Settings, geometry: Geometry) -> Scene {
     let lane = world.lane();
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
@@ -319,6 +323,36 @@ fn a_change_overtakes_what_is_fetched_ahead() {
         }
         assert!(scene.counters().readahead_issued > 0);
     }
+}
+
+/// A piece that is longer than a slice becomes unread slice by slice, or fails as a whole: what the volume counts as unread
+/// is at every step what its shards have, and those that look for room count no block twice.
+#[test]
+fn what_is_unread_is_counted_at_every_step() {
+    let small =
+        Geometry { slots: 1024, shards: 1, fills: 16, run_blocks: 64, ..Geometry::SMALLEST };
+    let settings = Settings { stream_blocks_max: 256, fill_cost_ns: 0, ..settings() };
+    let mut scene = scene_in(World::chosen(3), settings, small);
+    scene.fails.set(Some(48 * 20));
+    let (stack, done) = (scene.stack.clone(), Rc::new(Cell::new(false)));
+    let ended = done.clone();
+    let client = async move {
+        for number in 0..60 {
+            stack.run(read(number * 48, 48)).await.expect("a read can be answered");
+            let at = Extent::new((number + 3) * 48 * 8, 8);
+            let change = Request::Write { at, from: Buf::new(8, GRAIN), fua: number % 2 == 0 };
+            stack.run(change).await.expect("RAM does not fail");
+        }
+        ended.set(true);
+    };
+    scene.lane.spawn(client).expect("a lane has room");
+    let shared = scene.shared.clone();
+    assert!(scene.world.run_until(|| {
+        shared.check();
+        done.get()
+    }));
+    let counters = scene.counters();
+    assert!(counters.readahead_used > 256, "{counters:?}");
 }
 
 /// What was fetched ahead and never read is given up when others need its place.

@@ -130,18 +130,17 @@ impl Handle {
                 entry.shard.with(|shard| {
                     shard.keep_readahead(gauges, fetch, from, slice.clone(), passing);
                     if slice.end == first + u64::from(blocks) {
-                        shard.end_readahead(gauges, fetch);
+                        shard.end_fetch(gauges, fetch);
                     }
                 });
             }
             self.lane.charge(Cost::Fill, blocks);
         } else {
-            self.shared.streams.not_unread(blocks);
             self.lane.turn().await;
             if planted(Bug::AnswerReadaheadError) {
                 self.shared.streams.plant_failed(first);
             }
-            entry.shard.with(|shard| shard.end_readahead(gauges, fetch));
+            entry.shard.with(|shard| shard.fail_readahead(gauges, fetch));
         }
         entry.changed.notify();
     }

@@ -61,6 +61,19 @@ pub(crate) use write_through::WriteThroughEnd;
 pub(crate) use writeback::{Load, Next, Run};
 pub(crate) use zero_writeback::ZeroRun;
 
+/// What a shard has of what its volume counts over all shards, in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Checked {
+    /// Dirty ones.
+    pub(crate) dirty: u32,
+    /// Those of them that belong to the open epoch.
+    pub(crate) open: u32,
+    /// Those that are being written out early.
+    pub(crate) under_way: u32,
+    /// Fetched ahead, or being so, and not read yet.
+    pub(crate) unread: u32,
+}
+
 /// A shard of the cache.
 pub(crate) struct Shard {
     arena: Arena,
@@ -376,7 +389,7 @@ impl Shard {
     ///
     /// # Panics
     /// If one does not hold.
-    pub(crate) fn check(&self, gauges: &Gauges) -> (u32, u32, u32) {
+    pub(crate) fn check(&self, gauges: &Gauges) -> Checked {
         let walk = |list: &List, is_it: &dyn Fn(&Header) -> bool| {
             let mut slot = list.head;
             let mut length = 0;
@@ -438,7 +451,8 @@ impl Shard {
             assert_eq!(found, [1, 1], "{header:?} is held twice, or not named");
         }
         assert!(gauges.dirty.load(Ordering::Relaxed) >= self.dirty);
-        (self.dirty, self.open.length, self.early.writing)
+        let unread = self.ahead.unread_or_coming();
+        Checked { dirty: self.dirty, open: self.open.length, under_way: self.early.writing, unread }
     }
 }
 

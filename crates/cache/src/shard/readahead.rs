@@ -96,6 +96,11 @@ impl Ahead {
         self.unread.length + self.passed.length
     }
 
+    /// Blocks that were fetched ahead, or are being, and were not read yet.
+    pub(super) fn unread_or_coming(&self) -> u32 {
+        self.unread.length + self.coming
+    }
+
     /// The shard has evicted a block.
     pub(super) fn evicted(&mut self) {
         self.clock += 1;
@@ -151,7 +156,7 @@ impl Shard {
     /// Whether so many blocks more may be fetched ahead: others that have waited for too long make room.
     fn make_room(&mut self, blocks: u32) -> bool {
         let most = (self.slots / SLOTS_ONE_IN).max(blocks);
-        while self.ahead.unread.length + self.ahead.coming + blocks > most {
+        while self.ahead.unread_or_coming() + blocks > most {
             match self.take_unread_older_than(OLD * u64::from(most)) {
                 Some(slot) => self.give_slot(slot),
                 None => return false,
@@ -168,13 +173,16 @@ impl Shard {
         }
     }
 
-    /// A fetch of a piece is over, with its blocks or without.
-    pub(crate) fn end_readahead(&mut self, gauges: &Gauges, fetch: &Fetch) {
-        self.ahead.coming -= blocks_of(&fetch.at).1;
+    /// A fetch of a piece has failed: nothing of it comes.
+    pub(crate) fn fail_readahead(&mut self, gauges: &Gauges, fetch: &Fetch) {
+        let (_, blocks) = blocks_of(&fetch.at);
+        self.ahead.coming -= blocks;
+        self.streams.not_unread(blocks);
         self.end_fetch(gauges, fetch);
     }
 
-    /// Keeps what has come of these blocks of a fetch, where no change has touched it.
+    /// Keeps what has come of these blocks of a fetch, where no change has touched it. From here on they are no longer
+    /// coming: they are unread, or not there.
     pub(crate) fn keep_readahead(
         &mut self,
         gauges: &Gauges,
@@ -185,6 +193,7 @@ impl Shard {
     ) {
         let first = blocks_of(&fetch.at).0;
         let mut lost = 0;
+        self.ahead.coming -= (blocks.end - blocks.start) as u32;
         for block in blocks {
             let is_changed =
                 self.fills.mark(fetch.id, block, 0xff) != 0 || !self.fills.keeps(fetch.id);

@@ -226,6 +226,11 @@ impl Streams {
         self.unread.fetch_sub(blocks, Ordering::Relaxed);
     }
 
+    /// Blocks that were fetched ahead, or are being, and were not read yet.
+    pub(crate) fn unread(&self) -> u32 {
+        self.unread.load(Ordering::Relaxed)
+    }
+
     /// Whether a stream may want a piece.
     #[inline]
     pub(crate) fn has_wants(&self) -> bool {
@@ -240,7 +245,7 @@ impl Streams {
     }
 
     fn may_begin(&self, reads: u32) -> bool {
-        self.depth.has_room(reads) && self.unread.load(Ordering::Relaxed) < self.unread_max
+        self.depth.has_room(reads) && self.unread() < self.unread_max
     }
 
     /// The next piece to be fetched, if there is one, beside so many reads of clients. It must be ended with
