@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lane::Lock;
-use policy::{Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler};
+use policy::{Access, Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler};
 
 /// Smaller caches have no curve: of 64 slots it would tell nothing.
 const CURVE_SLOTS_MIN: u32 = 64 * 64;
@@ -69,13 +69,6 @@ pub struct CurveReport {
     pub answer: Answer,
     /// How long the window is that this is about, in nanoseconds.
     pub window_ns: u64,
-}
-
-/// What was done to a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    Read,
-    Write,
 }
 
 /// What a shard has counted.
@@ -143,14 +136,14 @@ impl Sampling {
         {
             self.set_window_share(share);
         }
-        let is_read = access == Access::Read;
         if self.samplers.expectation.takes(hash) {
-            self.expectation.peek(|expectation| expectation.access(hash, is_read));
+            self.expectation.peek(|expectation| expectation.access(hash, access));
         }
         if self.samplers.curve.takes(hash) {
             let before = core::mem::replace(told, now);
             let accesses = now.accesses - before.accesses;
             let misses = now.misses - before.misses;
+            let is_read = access == Access::Read;
             self.in_window(|window| window.access(hash, is_read, accesses, misses));
         }
     }

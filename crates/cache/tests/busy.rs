@@ -19,6 +19,19 @@ const DEPTH: u64 = 4;
 const WINDOW_NS: u64 = 50_000_000;
 const END_NS: u64 = 4_000_000_000;
 const BUSY: Pressure = Pressure { waited: 700, wanted: 900 };
+/// What clients do with the blocks that they draw.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Reads,
+    Writes,
+    /// Each block is read, then written past the cache.
+    Updates,
+    /// For two seconds blocks are read; then each is written past the cache, and read once.
+    ReadBack,
+}
+
+const SCAN_NS: u64 = 2_000_000_000;
+
 const FREE: Pressure = Pressure { waited: 0, wanted: 200 };
 
 /// RAM that takes so long, and where processors are busy, one answer in four waits 4 ms more for one.
@@ -44,10 +57,13 @@ impl Block for Slow {
     }
 }
 
-fn shared(ram: &Ram, limits: &Limits) -> Arc<Shared> {
+fn shared(ram: &Ram, limits: &Limits, load: Load) -> Arc<Shared> {
     let geometry = Geometry { slots: SLOTS, region_blocks: 64, ..Geometry::default() };
     let settings = Settings {
-        write: WriteMode::BackNow,
+        write: match load {
+            Load::Reads | Load::Writes => WriteMode::BackNow,
+            Load::Updates | Load::ReadBack => WriteMode::Through,
+        },
         durability: Durability::Flush,
         dirty_blocks_max: SLOTS / 8,
         dirty_age_ns: 5_000_000_000,
@@ -64,9 +80,9 @@ fn shared(ram: &Ram, limits: &Limits) -> Arc<Shared> {
 
 /// Four clients ask for some of these blocks at random for four seconds, with every processor busy from the
 /// first moment on. Returns how many were answered, and what the cache has counted.
-fn play(latency_ns: u64, blocks: u64, writes: bool, guard: bool) -> (u64, Counters) {
+fn play(latency_ns: u64, blocks: u64, load: Load, guard: bool) -> (u64, Counters) {
     let draw = move |_: u64, random: &mut Random| random.below(blocks);
-    let (answered, counted) = play_as(latency_ns, BUSY, draw, writes, guard);
+    let (answered, counted) = play_as(latency_ns, BUSY, draw, load, guard);
     (answered, *counted.last().expect("four seconds have passed"))
 }
 
@@ -76,14 +92,14 @@ fn play_as(
     latency_ns: u64,
     pressure: Pressure,
     draw: impl Fn(u64, &mut Random) -> u64 + Copy + 'static,
-    writes: bool,
+    load: Load,
     guard: bool,
 ) -> (u64, Vec<Counters>) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let ram = Ram::new(VOLUME * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
-    let shared = shared(&ram, &limits);
+    let shared = shared(&ram, &limits, load);
     shared.set_guard(guard, 0);
     let random = RefCell::new(Random::new(1));
     let busy = pressure == BUSY;
@@ -93,7 +109,7 @@ fn play_as(
     for number in 0..DEPTH {
         let mut random = Random::new(number);
         let draw = move |now: u64| draw(now, &mut random);
-        let client = client(stack.clone(), draw, writes, answered.clone());
+        let client = client(stack.clone(), draw, load, answered.clone());
         lane.spawn(client).expect("a slot is free");
     }
     let (sensed, over) = (shared.clone(), Rc::new(Cell::new(false)));
@@ -118,7 +134,7 @@ fn play_as(
 async fn client(
     stack: Stack,
     mut draw: impl FnMut(u64) -> u64,
-    writes: bool,
+    load: Load,
     answered: Rc<Cell<u64>>,
 ) {
     let lane = stack.lane().clone();
@@ -127,13 +143,20 @@ async fn client(
         // A client takes some time to ask again.
         lane.sleep_until(lane.now() + 200_000).await;
         let at = Extent::new(draw(lane.now()) * 8, 8);
-        let request = match writes {
-            true => Request::Write { at, from: buffer.clone(), fua: false },
-            false => Request::Read { at, into: buffer.clone() },
+        let read = Request::Read { at, into: buffer.clone() };
+        let write = Request::Write { at, from: buffer.clone(), fua: false };
+        let requests = match load {
+            Load::Reads => [Some(read), None],
+            Load::Writes => [Some(write), None],
+            Load::Updates => [Some(read), Some(write)],
+            Load::ReadBack if lane.now() < SCAN_NS => [Some(read), None],
+            Load::ReadBack => [Some(write), Some(read)],
         };
-        if stack.try_now(&request).is_none() {
-            lane.turn().await;
-            stack.run(request).await.expect("RAM does not fail");
+        for request in requests.into_iter().flatten() {
+            if stack.try_now(&request).is_none() {
+                lane.turn().await;
+                stack.run(request).await.expect("RAM does not fail");
+            }
         }
         answered.set(answered.get() + 1);
     }
@@ -142,12 +165,15 @@ async fn client(
 #[test]
 fn a_cold_cache_over_a_slow_backing_warms_up_as_without_the_guard() {
     for latency_ns in [100_000, 500_000] {
-        for writes in [false, true] {
-            let (with, counters) = play(latency_ns, FITS, writes, true);
-            let (without, _) = play(latency_ns, FITS, writes, false);
+        for load in [Load::Reads, Load::Writes] {
+            let (with, counters) = play(latency_ns, FITS, load, true);
+            let (without, _) = play(latency_ns, FITS, load, false);
             assert!(with * 100 >= without * 95, "{latency_ns}: {with} answered, {without} without");
             assert_eq!((counters.bypasses, counters.bypass_ns), (0, 0), "{counters:?}");
-            let kept = if writes { counters.blocks_absorbed } else { counters.blocks_filled };
+            let kept = match load {
+                Load::Writes => counters.blocks_absorbed,
+                _ => counters.blocks_filled,
+            };
             assert!(kept > FITS / 2, "{counters:?}");
         }
     }
@@ -155,7 +181,7 @@ fn a_cold_cache_over_a_slow_backing_warms_up_as_without_the_guard() {
 
 #[test]
 fn over_a_fast_backing_it_steps_aside_although_answers_wait_for_a_processor() {
-    let (_, counters) = play(2_000, VOLUME, false, true);
+    let (_, counters) = play(2_000, VOLUME, Load::Reads, true);
     assert!(counters.backing_read_ns > 100_000, "the mean is of waits: {counters:?}");
     assert!(counters.bypasses > 0 && counters.bypass_guard > 0, "{counters:?}");
 }
@@ -174,7 +200,6 @@ fn kept(counted: &[Counters]) -> Vec<f64> {
 
 #[test]
 fn what_is_not_read_again_is_kept_until_the_memory_is_full_and_what_begins_to_fit_is_kept_again() {
-    const SCAN_NS: u64 = 2_000_000_000;
     // Clients are fast enough to fill the memory in half a second. In the third second the load becomes one that fits.
     let draw = |now: u64, random: &mut Random| match now < SCAN_NS {
         true => random.below(VOLUME),
@@ -182,7 +207,7 @@ fn what_is_not_read_again_is_kept_until_the_memory_is_full_and_what_begins_to_fi
     };
     // One miss in sixteen is hit later: that pays where a read takes 20 us, and does not where it takes 5.
     for (latency_ns, pays) in [(5_000, false), (20_000, true)] {
-        let (_, counted) = play_as(latency_ns, FREE, draw, false, true);
+        let (_, counted) = play_as(latency_ns, FREE, draw, Load::Reads, true);
         let kept = kept(&counted);
         assert!(kept[0] > 0.4, "a cold cache keeps: {kept:?}");
         assert_eq!(kept[1] > 0.9, pays, "{latency_ns} ns: {kept:?}");
@@ -195,8 +220,30 @@ fn what_is_not_read_again_is_kept_until_the_memory_is_full_and_what_begins_to_fi
 #[test]
 fn over_a_backing_as_fast_as_memory_hardly_anything_is_kept() {
     let draw = |_: u64, random: &mut Random| random.below(FITS);
-    let (_, counted) = play_as(100, FREE, draw, false, true);
+    let (_, counted) = play_as(100, FREE, draw, Load::Reads, true);
     let kept = kept(&counted);
     assert!(kept[1..].iter().all(|kept| *kept == 0.0), "{kept:?}");
     assert!(counted[3].bypasses == 1 && counted[3].bypass_guard > 1000, "{:?}", counted[3]);
+}
+
+/// A write that passes leaves the copy that a read has brought as good as it was.
+#[test]
+fn what_fits_is_kept_although_each_block_that_is_read_is_written_next() {
+    for latency_ns in [20_000, 100_000] {
+        let (_, with) = play(latency_ns, FITS / 2, Load::Updates, true);
+        let (_, without) = play(latency_ns, FITS / 2, Load::Updates, false);
+        assert!(with.read_hits * 100 >= without.read_hits * 95, "{with:?}, without {without:?}");
+        assert_eq!((with.bypasses, with.bypass_ns), (0, 0), "{with:?}");
+    }
+}
+
+/// What passes is seen by the shadow whether a copy of it is kept or not.
+#[test]
+fn what_is_written_past_the_cache_and_read_once_is_kept_again() {
+    let draw = |_: u64, random: &mut Random| random.below(VOLUME);
+    let (_, counted) = play_as(5_000, FREE, draw, Load::ReadBack, true);
+    assert!(counted[1].bypass_guard > 1000, "what is not read again is not kept: {:?}", counted[1]);
+    let hits = counted[3].read_hits - counted[2].read_hits;
+    let misses = counted[3].read_misses - counted[2].read_misses;
+    assert!(hits > misses * 20, "{hits} hits, {misses} misses: {:?}", counted[3]);
 }

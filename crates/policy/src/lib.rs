@@ -47,7 +47,7 @@ mod window;
 
 pub use arbiter::Arbiter;
 pub use curve::{Answer, Curve, POINTS, PRESENT};
-pub use expectation::Expectation;
+pub use expectation::{Access, Expectation};
 pub use hash::Hash;
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};

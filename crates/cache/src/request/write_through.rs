@@ -39,9 +39,10 @@ impl Handle {
         self.shared.writeback.estimator.foreground_wrote(self.lane.now());
         let blocks = blocks_of(&change.at).1;
         let small = blocks <= self.shared.settings.absorb_blocks_max();
-        let keep = cache_copy
-            && small
-            && self.shared.bypass.keeps(self.shared.settings.write()) == Keeps::Yes;
+        let keeps = match cache_copy && small {
+            true => self.shared.bypass.keeps(self.shared.settings.write()),
+            false => Keeps::No,
+        };
         self.lane.turn().await;
         // Before the pass ends: a flush that comes after it must find this.
         self.shared.backing.health.note_written();
@@ -54,7 +55,7 @@ impl Handle {
         if !change.fua && !self.shared.backing.health.has_kept(failures) {
             result = result.and(Err(TAKEN));
         }
-        let end = WriteThroughEnd { good: result.is_ok(), keep };
+        let end = WriteThroughEnd { good: result.is_ok(), keeps };
         let drained =
             entry.shard.with(|shard| shard.write_through_done(&self.shared.gauges, change, end));
         entry.changed.notify();

@@ -38,7 +38,7 @@ use crate::arena::{Arena, Clean, Header, State};
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{self, CHAIN_MAX};
 use crate::geometry::Geometry;
-use crate::sampling::{Access, Counted, Samplers, Sampling};
+use crate::sampling::{Counted, Samplers, Sampling};
 use crate::shard::fetches::Fills;
 use crate::shard::write_through_queue::WriteThroughQueue;
 use crate::shard::zero_ranges::Zeroes;
@@ -50,7 +50,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use early_writeback::Early;
 use lane::atomic::Ordering;
-use policy::{Cause, Hash, Held, Kind, Links, List, NIL, Policy};
+use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 
 pub(crate) use read::{Fetch, Glance, Keeps, Look, Reader};

@@ -5,7 +5,6 @@ use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use crate::sampling::Access;
 use crate::shard::fetches::{FillId, Joined};
 use crate::streams::Heard;
 use block::{Buf, Extent};
@@ -72,7 +71,7 @@ pub(crate) struct Fetch {
     /// Where it stands in the request, in sectors.
     pub(crate) skip: u32,
 }
-use policy::{Cause, Hash, Held, Verdict};
+use policy::{Access, Cause, Hash, Held, Verdict};
 
 /// What of these sectors lies in the blocks from `from` to `to`.
 fn within(at: &Extent, from: u64, to: u64) -> Extent {

@@ -8,7 +8,6 @@ use crate::dirty::gauges::Gauges;
 use crate::dirty::level::Level;
 use crate::dirty::limits;
 use crate::planted::{self, Admitted, Bug, planted};
-use crate::sampling::Access;
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
 use lane::atomic::Ordering;
@@ -52,7 +51,7 @@ pub(crate) struct Change<'a> {
     /// It has waited for what is under way of its blocks.
     pub(crate) lined_up: bool,
 }
-use policy::{Hash, Held};
+use policy::{Access, Hash, Held};
 
 /// What becomes of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -381,7 +380,7 @@ impl Shard {
         // What was held keeps its place, however long the stream is.
         let passes = passes && !self.is_kept(block);
         if !passes {
-            self.accessed(block, 1, u32::from(!is_held), Access::Write);
+            self.accessed(block, 1, u32::from(!is_held), Access::Absorb);
         }
         // Taking a slot may evict a clean copy of this very block: look for it afterwards.
         let slot = self.take_slot(block).expect("room was asked for");

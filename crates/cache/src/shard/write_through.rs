@@ -1,23 +1,22 @@
 //! Changes on their way past the cache: what they drop when they begin, and what they leave.
 
-use super::{Change, Shard, Source};
+use super::{Change, Keeps, Shard, Source};
 use crate::BLOCK_SECTORS;
 use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
-use crate::sampling::Access;
 use block::{Buf, Extent};
 use lane::atomic::Ordering;
-use policy::{Cause, Hash, Held};
+use policy::{Access, Cause, Hash, Held};
 
 /// How a passing change ended.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteThroughEnd {
     /// It succeeded.
     pub(crate) good: bool,
-    /// A copy may be kept for reading.
-    pub(crate) keep: bool,
+    /// Whether a copy may be kept for reading.
+    pub(crate) keeps: Keeps,
 }
 
 /// What the planted bugs do that send changes past what they should wait for, or join: true with them.
@@ -62,14 +61,20 @@ impl Shard {
     ) -> bool {
         let before = gauges.remaining.load(Ordering::SeqCst);
         let (first, blocks) = blocks_of(&change.at);
-        let passes = end.keep && self.passes_write(&change.at);
+        // What would have been kept, if the cache did not step aside, is seen all the same.
+        let tells = matches!(end.keeps, Keeps::Bypass | Keeps::BypassAll)
+            && matches!(change.source, Source::Data(_));
+        let passes = end.keeps != Keeps::No && self.passes_write(&change.at);
         for block in first..first + u64::from(blocks) {
             let (sector, sectors, _) = share(&change.at, block);
             self.fills.suspect(block, bits(sector, sectors));
             if end.good {
                 // What was held keeps its place, however long the stream is.
-                let keep = end.keep && (!passes || self.is_kept(block));
+                let keep = end.keeps == Keeps::Yes && (!passes || self.is_kept(block));
                 self.overtake(gauges, change, block, keep);
+                if tells && !passes {
+                    self.accessed(block, 1, 1, Access::Pass);
+                }
             } else {
                 self.doubt(gauges, block);
             }
@@ -138,7 +143,7 @@ impl Shard {
         sectors: u32,
     ) {
         let is_held = self.current(block).is_some();
-        self.accessed(block, 1, u32::from(!is_held), Access::Write);
+        self.accessed(block, 1, u32::from(!is_held), Access::Pass);
         let Some(slot) = self.take_slot(block) else {
             // A copy from before would be stale; it is clean, so that its own slot could have been had.
             return assert!(self.current(block).is_none(), "a stale copy stays");

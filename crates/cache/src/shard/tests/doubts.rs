@@ -67,7 +67,7 @@ impl Scene {
     /// A write goes past the cache, and fails.
     fn fail_to_pass(&self, block: u64) {
         let gauges = &self.shared.gauges;
-        let end = WriteThroughEnd { good: false, keep: true };
+        let end = WriteThroughEnd { good: false, keeps: Keeps::Yes };
         self.ask(block, Some(Reason::Large), |shard, change| {
             _ = shard.write_through_done(gauges, change, end)
         });
