@@ -417,3 +417,22 @@ fn a_stream_is_read_ahead_of_although_what_is_read_is_not_kept() {
     scene.time((0..1000).map(|read| (read * 16, 16)));
     assert_eq!(scene.counters().readahead_issued, 0);
 }
+
+/// While reads are left out nothing is evicted: what was fetched ahead in vain grows old by what is read all the same.
+#[test]
+fn streams_that_end_early_are_in_the_way_of_no_later_one_while_reads_are_left_out() {
+    let mut scene = scene(settings());
+    let mut draw = random();
+    scene.time((0..2 * SLOTS).map(|_| (40_000 + draw(20_000), 1)));
+    scene.shared.force_bypass(true, false, 0);
+    for stream in 0..24 {
+        scene.time((0..40).map(|read| (stream * 1024 + read * 16, 16)));
+        scene.rest();
+    }
+    scene.time((0..6 * SLOTS).map(|_| (40_000 + draw(20_000), 1)));
+    let before = scene.counters();
+    let took = scene.time((0..64).map(|read| (32_768 + read * 16, 16)));
+    let counters = scene.counters();
+    assert!(counters.readahead_used > before.readahead_used + 512, "{counters:?}");
+    assert!(took < 64 * READ_NS / 2, "{took} ns");
+}

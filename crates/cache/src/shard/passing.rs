@@ -9,8 +9,8 @@ use block::Extent;
 use policy::{Hash, Held};
 
 impl Shard {
-    /// A stream that is not kept has read so many blocks. It evicts nothing, so it is here that what is too old ceases to
-    /// count as unread: else nothing would be fetched ahead any more once so much is unread as may be.
+    /// So many blocks were read that are not kept. That evicts nothing, so it is here that what is too old ceases to count
+    /// as unread: else nothing would be fetched ahead any more once so much is unread as may be.
     pub(super) fn goes_past(&mut self, blocks: u32) {
         self.ahead.clock += u64::from(blocks);
         for _ in 0..blocks {

@@ -157,9 +157,8 @@ impl Shard {
     /// A miss of one block that is not kept: a policy and the streams may learn from it all the same.
     fn announce(&mut self, at: &Extent, block: u64) {
         let heard = self.streams.read(at, 0, true);
-        if heard.passes {
-            self.goes_past(1);
-        } else {
+        self.goes_past(1);
+        if !heard.passes {
             let _ = self.policy.miss(Hash::of(block));
             self.accessed(block, 1, 1, Access::Read);
         }
@@ -249,9 +248,12 @@ impl Shard {
         // Streams that are not kept are no business of policies either. What is free is no other's place.
         let passes = heard.passes && self.free.length == 0;
         let wanted = !passes && self.policy_wants(from..=to);
-        match passes {
-            false => self.accessed(first, blocks, missed + found.kept, Access::Read),
-            true => self.goes_past(missed + found.blocks),
+        let kept = keeps == Keeps::Yes && wanted;
+        if !passes {
+            self.accessed(first, blocks, missed + found.kept, Access::Read);
+        }
+        if !kept {
+            self.goes_past(missed + if passes { found.blocks } else { 0 });
         }
         self.note_long(at, heard, passes);
         self.counters.read_misses += 1;
@@ -259,7 +261,7 @@ impl Shard {
         self.counters.bypass_guard += u64::from(aside);
         self.counters.bypass_sequential += u64::from(passes && !aside);
         self.counters.bypass_not_admitted += u64::from(!(passes || aside || wanted));
-        let keep = keeps == Keeps::Yes && wanted && !self.write_through.meet(from, span);
+        let keep = kept && !self.write_through.meet(from, span);
         let fetch = self.begin_fetch(at, from, to, keep);
         if present {
             for block in from..=to {

@@ -49,8 +49,8 @@ pub(super) struct Ahead {
     pub(super) passed: List,
     /// Blocks that are being fetched.
     coming: u32,
-    /// Blocks that were evicted, asked for ahead whether there was room or not, or read by streams that are not kept: what
-    /// is unread grows old by it.
+    /// Blocks that were evicted, asked for ahead whether there was room or not, or read and not kept: what is unread grows
+    /// old by it.
     pub(super) clock: u64,
     /// The dirty slots of streams of writes that are too long to be kept.
     passing: Bits,
