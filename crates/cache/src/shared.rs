@@ -187,7 +187,7 @@ impl Shared {
     pub fn guard(&self, now_ns: u64, pressure: Pressure) -> bool {
         let costs = Costs {
             pressure,
-            backing_write_ns: self.writeback.estimator.least_of(1).unwrap_or(0),
+            backing_write_ns: self.writeback.estimator.block_ns().unwrap_or(0),
             copy_ns: self.settings.fill_cost_ns,
             expected_hits: self.expected_hits(),
         };

@@ -303,6 +303,16 @@ impl Estimator {
         }
     }
 
+    /// How long the backing takes for a block, as far as is known: for one by itself or, as long as none was sent so, its
+    /// share of the shortest run that was.
+    pub(crate) fn block_ns(&self) -> Option<u64> {
+        let share = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some((ns >> class).max(1)),
+        };
+        (0..CLASSES).find_map(share)
+    }
+
     /// The shortest run, in blocks, that the backing takes nearly as efficiently as any: what is longer
     /// only makes others wait longer. Where readers would, and there is room, it may be less efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {

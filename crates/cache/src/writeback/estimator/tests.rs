@@ -362,6 +362,14 @@ fn what_is_not_known_of_a_size_follows_from_its_neighbours() {
 }
 
 #[test]
+fn what_a_block_takes_is_told_by_the_shortest_runs_that_were_sent() {
+    assert_eq!(Estimator::default().block_ns(), None);
+    assert_eq!(knowing(&[(4, 1000), (8, 1400)]).block_ns(), Some(250));
+    assert_eq!(knowing(&[(2048, 1000)]).block_ns(), Some(1), "it is known");
+    assert_eq!(knowing(&[(1, 700), (8, 1400)]).block_ns(), Some(700));
+}
+
+#[test]
 fn a_run_is_the_shortest_that_is_nearly_as_efficient_as_any() {
     let read = Foreground { reads: 1, ..QUIET };
     let length = |two_ns, foreground| {
