@@ -6,6 +6,7 @@ use block::{
 };
 use cache::{Arena, Cache, Counters, Geometry, Pressure, Settings, Shared};
 use lane::{Lane, Prices, Random, World};
+use policy::Hash;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,12 +35,15 @@ const SCAN_NS: u64 = 2_000_000_000;
 
 const FREE: Pressure = Pressure { waited: 0, wanted: 200 };
 
+/// What a request takes that begins at each moment, in nanoseconds.
+type Latency = Rc<dyn Fn(u64) -> u64>;
+
 /// RAM that takes so long, and where processors are busy, one answer in four waits 4 ms more for one.
 struct Slow {
     ram: Ram,
     lane: Lane,
     limits: Limits,
-    latency_ns: u64,
+    latency: Latency,
     busy: bool,
     random: RefCell<Random>,
 }
@@ -51,7 +55,7 @@ impl Block for Slow {
 
     async fn run(&self, request: Request) -> Result {
         let waits = self.busy && self.random.borrow_mut().one_in(4);
-        let took_ns = self.latency_ns + if waits { 4_000_000 } else { 0 };
+        let took_ns = (self.latency)(self.lane.now()) + if waits { 4_000_000 } else { 0 };
         self.lane.sleep_until(self.lane.now() + took_ns).await;
         self.ram.run(request).await
     }
@@ -95,51 +99,71 @@ fn play_as(
     load: Load,
     guard: bool,
 ) -> (u64, Vec<Counters>) {
-    let mut world = World::timed(Prices::default());
-    let lane = world.lane();
-    let ram = Ram::new(VOLUME * 8, GRAIN);
-    let limits = Limits { flush_needed: true, ..ram.limits().clone() };
-    let shared = shared(&ram, &limits, load);
-    shared.set_guard(guard, 0);
-    let random = RefCell::new(Random::new(1));
-    let busy = pressure == BUSY;
-    let slow = Slow { ram, lane: lane.clone(), limits, latency_ns, busy, random };
-    let stack = Stack::new(&lane, Cache::attach(&shared, &lane, Stack::new(&lane, slow)));
-    let answered = Rc::new(Cell::new(0));
-    for number in 0..DEPTH {
-        let mut random = Random::new(number);
-        let draw = move |now: u64| draw(now, &mut random);
-        let client = client(stack.clone(), draw, load, answered.clone());
-        lane.spawn(client).expect("a slot is free");
-    }
-    let (sensed, over) = (shared.clone(), Rc::new(Cell::new(false)));
-    let (sensing, ended) = (lane.clone(), over.clone());
-    let counted = Rc::new(RefCell::new(Vec::new()));
-    let counting = counted.clone();
-    let sense = async move {
-        while sensing.now() < END_NS {
-            sensing.sleep_until(sensing.now() + WINDOW_NS).await;
-            sensed.guard(sensing.now(), pressure);
-            if sensing.now().is_multiple_of(1_000_000_000) {
-                counting.borrow_mut().push(sensed.counters(sensing.now()));
-            }
+    let latency = Rc::new(move |_| latency_ns);
+    Play { latency, pressure, load, guard, depth: DEPTH, end_ns: END_NS }.run(draw)
+}
+
+/// What is played.
+struct Play {
+    latency: Latency,
+    pressure: Pressure,
+    load: Load,
+    guard: bool,
+    /// Clients.
+    depth: u64,
+    end_ns: u64,
+}
+
+impl Play {
+    fn run(self, draw: impl Fn(u64, &mut Random) -> u64 + Copy + 'static) -> (u64, Vec<Counters>) {
+        let Play { latency, pressure, load, guard, depth, end_ns } = self;
+        let mut world = World::timed(Prices::default());
+        let lane = world.lane();
+        let ram = Ram::new(VOLUME * 8, GRAIN);
+        let limits = Limits { flush_needed: true, ..ram.limits().clone() };
+        let shared = shared(&ram, &limits, load);
+        shared.set_guard(guard, 0);
+        let random = RefCell::new(Random::new(1));
+        let busy = pressure == BUSY;
+        let slow = Slow { ram, lane: lane.clone(), limits, latency, busy, random };
+        let stack = Stack::new(&lane, Cache::attach(&shared, &lane, Stack::new(&lane, slow)));
+        let answered = Rc::new(Cell::new(0));
+        for number in 0..depth {
+            let mut random = Random::new(number);
+            let draw = move |now: u64| draw(now, &mut random);
+            let client = client(stack.clone(), draw, load, end_ns, answered.clone());
+            lane.spawn(client).expect("a slot is free");
         }
-        ended.set(true);
-    };
-    lane.spawn(sense).expect("a slot is free");
-    assert!(world.run_until(|| over.get()), "the clients hang");
-    (answered.get(), counted.take())
+        let (sensed, over) = (shared.clone(), Rc::new(Cell::new(false)));
+        let (sensing, ended) = (lane.clone(), over.clone());
+        let counted = Rc::new(RefCell::new(Vec::new()));
+        let counting = counted.clone();
+        let sense = async move {
+            while sensing.now() < end_ns {
+                sensing.sleep_until(sensing.now() + WINDOW_NS).await;
+                sensed.guard(sensing.now(), pressure);
+                if sensing.now().is_multiple_of(1_000_000_000) {
+                    counting.borrow_mut().push(sensed.counters(sensing.now()));
+                }
+            }
+            ended.set(true);
+        };
+        lane.spawn(sense).expect("a slot is free");
+        assert!(world.run_until(|| over.get()), "the clients hang");
+        (answered.get(), counted.take())
+    }
 }
 
 async fn client(
     stack: Stack,
     mut draw: impl FnMut(u64) -> u64,
     load: Load,
+    end_ns: u64,
     answered: Rc<Cell<u64>>,
 ) {
     let lane = stack.lane().clone();
     let buffer = Buf::new(8, GRAIN);
-    while lane.now() < END_NS {
+    while lane.now() < end_ns {
         // A client takes some time to ask again.
         lane.sleep_until(lane.now() + 200_000).await;
         let at = Extent::new(draw(lane.now()) * 8, 8);
@@ -246,4 +270,33 @@ fn what_is_written_past_the_cache_and_read_once_is_kept_again() {
     let hits = counted[3].read_hits - counted[2].read_hits;
     let misses = counted[3].read_misses - counted[2].read_misses;
     assert!(hits > misses * 20, "{hits} hits, {misses} misses: {:?}", counted[3]);
+}
+
+/// Half a second over a backing as fast as memory, and then over one that takes a millisecond: writes are absorbed again,
+/// wherever they lie and however many there are at a time.
+#[test]
+fn a_backing_that_becomes_slow_is_noticed_by_writes_that_pass() {
+    const FAST_NS: u64 = 500_000_000;
+    let anywhere = |_: u64, random: &mut Random| random.below(FITS);
+    // No block of the part of the volume that is tried.
+    let beside = |_: u64, random: &mut Random| {
+        let mut blocks = core::iter::repeat_with(|| random.below(FITS));
+        blocks.find(|block| !Hash::of(!(block >> 6)).is_sampled()).expect("most of them")
+    };
+    for depth in [1, 32] {
+        let play = || Play {
+            latency: Rc::new(|now| if now < FAST_NS { 100 } else { 1_000_000 }),
+            pressure: FREE,
+            load: Load::Writes,
+            guard: true,
+            depth,
+            end_ns: 8_000_000_000,
+        };
+        for counted in [play().run(anywhere).1, play().run(beside).1] {
+            let last = counted[7];
+            assert!(last.bypasses > 0, "at first absorbing costs more: {last:?}");
+            let out_ns = last.bypass_ns - counted[1].bypass_ns;
+            assert!(out_ns < 1_000_000_000, "{depth} at a time: {out_ns} ns of 6 s, {last:?}");
+        }
+    }
 }

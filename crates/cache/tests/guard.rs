@@ -227,3 +227,27 @@ fn absorbed_writes_over_a_slow_backing_are_judged_by_the_requests_that_they_spar
     let mut guard = Guard::default();
     (0..20).for_each(|_| assert_eq!(guard.decide(&window).writes, None));
 }
+
+#[test]
+fn a_backing_that_becomes_slow_is_told_of_by_writes_that_pass_until_write_outs_know() {
+    let out = |aside: &Aside| aside.writes.is_some();
+    let back = |aside: &Aside| aside.writes.is_none();
+    let fast = |passed_write_ns| Window {
+        backing_write_ns: 250,
+        passed_write_ns,
+        copy_ns: COPY_NS,
+        pressure: CALM,
+        ..Window::default()
+    };
+    let absorbed = Window { backing_write_ns: 250, ..writing(900, 100, CALM) };
+    let mut guard = Guard::default();
+    windows_until(&mut guard, &absorbed, out);
+    (0..100).for_each(|_| assert!(out(&guard.decide(&fast(0)))));
+    // Twenty copies are no slow backing, nor is a slow one worth anything while processors are busy.
+    (0..100).for_each(|_| assert!(out(&guard.decide(&fast(20 * COPY_NS)))));
+    (0..100).for_each(|_| assert!(out(&guard.decide(&Window { pressure: BUSY, ..fast(SLOW_NS) }))));
+    assert!(windows_until(&mut guard, &fast(SLOW_NS), back) <= 12);
+    // For a second at least write-outs may go on to say what they have known.
+    (0..20).for_each(|window| assert!(back(&guard.decide(&absorbed)), "window {window}"));
+    assert!(windows_until(&mut guard, &absorbed, out) < 100, "it is not believed for ever");
+}

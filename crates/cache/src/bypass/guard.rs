@@ -9,7 +9,7 @@
 //! that is kept or not, so reads need no trial. What absorbing spares is only seen where it is done: while writes are left
 //! out, one part in sixteen of the volume is treated as before, for a second in five only. What is absorbed there must
 //! be flushed when its time has come, and a flush makes the backing write all that has passed as well, which
-//! no client has asked for.
+//! no client has asked for. That a backing has become slow, the writes tell that pass.
 
 use crate::bypass::balance::{Balance, Pressure, Reads, Writes, absorbing, is_slow, keeping};
 use core::fmt;
@@ -39,6 +39,8 @@ pub struct Window {
     pub backing_read_median_ns: u64,
     /// What the backing takes to write a block when nothing stands before it, in nanoseconds; 0: not known.
     pub backing_write_ns: u64,
+    /// What a block took at least that was written past the cache while that stepped aside, in nanoseconds; 0: not known.
+    pub passed_write_ns: u64,
     /// What a hit takes, in nanoseconds.
     pub hit_ns: u64,
     /// What keeping or absorbing a block costs, in nanoseconds of a processor.
@@ -124,6 +126,9 @@ const AGAIN: u32 = 40;
 /// Windows for which writes to the probe are absorbed, of so many: a second in five.
 const PROBE: u32 = 20;
 const PROBE_EVERY: u32 = 100;
+/// What writes that passed have told is forgotten by one part in so many in each window: within some seconds.
+const PASSED_FORGETS: u64 = 16;
+
 /// Whether a block belongs to the part that is treated as ever.
 #[inline]
 pub(crate) fn is_probe(block: u64) -> bool {
@@ -237,6 +242,9 @@ pub struct Guard {
     sure: Side,
     writes: Side,
     buffered: Buffered,
+    /// What the backing takes for a block by the writes that have passed, in nanoseconds. Write-outs tell better; but what
+    /// they told holds while there are none, and the first ones after it are too few to change it.
+    passed_ns: u64,
     is_busy: bool,
     times: u64,
 }
@@ -309,7 +317,11 @@ impl Guard {
         if window.absorbed + window.written > 0 {
             self.buffered.add(window);
         }
-        let is_slow = is_slow(window.backing_write_ns, window.copy_ns);
+        self.passed_ns -= self.passed_ns.div_ceil(PASSED_FORGETS);
+        if window.passed_write_ns > 0 {
+            self.passed_ns = window.passed_write_ns;
+        }
+        let is_slow = is_slow(window.backing_write_ns.max(self.passed_ns), window.copy_ns);
         // A copy is little beside a request to a slow backing, and clients do not wait for that.
         if !self.is_busy && (is_slow || window.backing_write_ns == 0) {
             return Says::Good;

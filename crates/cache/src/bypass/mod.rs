@@ -45,7 +45,38 @@ pub(crate) struct Bypass {
     backing_read_median_ns: AtomicU64,
     /// About the median of what keeping a block takes, in nanoseconds; 0: not measured yet.
     keep_median_ns: AtomicU64,
+    passed: Passed,
     view: Lock<View>,
+}
+
+/// What writes have taken lately that passed because the cache steps aside.
+#[derive(Debug, Default)]
+struct Passed {
+    writes: AtomicU64,
+    /// What the quickest of them took, in nanoseconds, plus one; 0: there was none.
+    least_ns: AtomicU64,
+}
+
+/// So many of them tell something.
+const PASSED_ENOUGH: u64 = 4;
+
+impl Passed {
+    fn took(&self, ns: u64) {
+        let (ns, before) = (ns.saturating_add(1), self.least_ns.load(Ordering::Relaxed));
+        if before == 0 || ns < before {
+            self.least_ns.store(ns, Ordering::Relaxed);
+        }
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a block took at least since this told something last; None: too few have passed.
+    fn take(&self) -> Option<u64> {
+        if self.writes.load(Ordering::Relaxed) < PASSED_ENOUGH {
+            return None;
+        }
+        self.writes.store(0, Ordering::Relaxed);
+        Some(self.least_ns.swap(0, Ordering::Relaxed).saturating_sub(1))
+    }
 }
 
 /// What the guard has seen.
@@ -142,6 +173,16 @@ impl Bypass {
         self.backing_read_median_ns.store(toward_median(before, ns), Ordering::Relaxed);
     }
 
+    /// A write of so many blocks has passed, beside so many other changes, and took so long. Where the cache steps aside
+    /// with writes, that tells what the backing takes. Each of them waits for the others, at a backing that is fast:
+    /// there only their share of the time is the backing's.
+    #[inline]
+    pub(crate) fn passed_write_took(&self, ns: u64, blocks: u32, others: u32) {
+        if self.out.load(Ordering::Relaxed) & WRITES != 0 {
+            self.passed.took(ns / u64::from(blocks.max(1)) / (u64::from(others) + 1));
+        }
+    }
+
     /// Adds how it stands.
     pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
         let standing = self.view.peek(|view| view.standing(true, now_ns));
@@ -176,6 +217,7 @@ impl Bypass {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
                 backing_write_ns: costs.backing_write_ns,
+                passed_write_ns: self.passed.take().unwrap_or(0),
                 copy_ns,
                 pressure: costs.pressure,
                 ..view.window(counted)
@@ -269,6 +311,22 @@ mod tests {
         assert!(bypass.copy_ns(false, 400) < 500);
         (0..400).for_each(|_| _ = bypass.copy_ns(false, 400));
         assert_eq!(bypass.copy_ns(false, 400), 400);
+    }
+
+    #[test]
+    fn the_quickest_of_some_writes_that_pass_tells_what_the_backing_takes() {
+        let bypass = Bypass::default();
+        (0..8).for_each(|_| bypass.passed_write_took(5000, 1, 0));
+        assert_eq!(bypass.passed.take(), None, "it does not step aside");
+        bypass.force(false, true, 0);
+        (0..3).for_each(|_| bypass.passed_write_took(5000, 1, 0));
+        assert_eq!(bypass.passed.take(), None, "too few");
+        // One of eight blocks, and one beside thirty-one others that were quick.
+        bypass.passed_write_took(32_000, 8, 0);
+        assert_eq!(bypass.passed.take(), Some(4000));
+        (0..4).for_each(|_| bypass.passed_write_took(32_000, 1, 31));
+        assert_eq!(bypass.passed.take(), Some(1000));
+        assert_eq!(bypass.passed.take(), None, "each tells once");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Changes on their way past the cache.
 
+use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
 use crate::request::Handle;
@@ -35,9 +36,14 @@ impl Handle {
             self.shared.backing.health.note_unkept();
         }
         let failures = self.shared.backing.health.flush_failures();
+        let (blocks, begun) = (blocks_of(&change.at).1, self.lane.now());
+        let others = self.shared.backing.in_flight.waiting(RequestKind::Change);
         let mut result = self.send(change).await;
-        self.shared.writeback.estimator.foreground_wrote(self.lane.now());
-        let blocks = blocks_of(&change.at).1;
+        let now = self.lane.now();
+        self.shared.writeback.estimator.foreground_wrote(now);
+        if result.is_ok() && !change.fua && matches!(change.source, Source::Data(_)) {
+            self.shared.bypass.passed_write_took(now - begun, blocks, others);
+        }
         let small = blocks <= self.shared.settings.absorb_blocks_max();
         let keeps = match cache_copy && small {
             true => self.shared.bypass.keeps(self.shared.settings.write()),
