@@ -17,7 +17,7 @@ const WRITES: u8 = 2;
 const UNPROBED: u8 = 4;
 const SURE: u8 = 8;
 
-/// While nothing is kept, one part in so many of what keeping has cost beyond the usual is forgotten in each window: most
+/// While keeping is not measured, one part in so many of what keeping has cost beyond the usual is forgotten in each window: most
 /// of it in two seconds.
 const FORGETS: u64 = 32;
 
@@ -45,6 +45,8 @@ pub(crate) struct Bypass {
     backing_read_median_ns: AtomicU64,
     /// About the median of what keeping a block takes, in nanoseconds; 0: not measured yet.
     keep_median_ns: AtomicU64,
+    /// That was measured since the guard has looked last.
+    keep_measured: AtomicBool,
     passed: Passed,
     view: Lock<View>,
 }
@@ -164,6 +166,7 @@ impl Bypass {
         if let Some(each_ns @ 1..) = ns.checked_div(blocks) {
             let before = self.keep_median_ns.load(Ordering::Relaxed);
             self.keep_median_ns.store(toward_median(before, each_ns), Ordering::Relaxed);
+            self.keep_measured.store(true, Ordering::Relaxed);
         }
     }
 
@@ -211,8 +214,7 @@ impl Bypass {
     /// with more or less than before.
     pub(crate) fn judge(&self, counted: &Counters, costs: Costs, now_ns: u64) -> bool {
         self.view.peek(|view| {
-            let copy_ns =
-                self.copy_ns(counted.blocks_filled > view.counted.blocks_filled, costs.copy_ns);
+            let copy_ns = self.copy_ns(costs.copy_ns);
             let window = Window {
                 expected_hits: costs.expected_hits,
                 backing_read_median_ns: self.backing_read_median_ns.load(Ordering::Relaxed),
@@ -232,11 +234,12 @@ impl Bypass {
     }
 
     /// What keeping a block costs, in nanoseconds. What was measured while processors were busy must not hold for ever:
-    /// while nothing is kept, and so nothing measured, it is believed less and less.
-    fn copy_ns(&self, has_kept: bool, usual_ns: u64) -> u64 {
+    /// while nothing is kept, or no clock can tell, it is believed less and less.
+    fn copy_ns(&self, usual_ns: u64) -> u64 {
+        let is_fresh = self.keep_measured.swap(false, Ordering::Relaxed);
         match self.keep_median_ns.load(Ordering::Relaxed) {
             0 => usual_ns,
-            measured if has_kept || measured <= usual_ns => measured,
+            measured if is_fresh || measured <= usual_ns => measured,
             measured => {
                 let believed = measured - (measured - usual_ns).div_ceil(FORGETS);
                 self.keep_median_ns.store(believed, Ordering::Relaxed);
@@ -303,14 +306,21 @@ mod tests {
     }
 
     #[test]
-    fn what_keeping_took_on_a_busy_machine_is_forgotten_while_nothing_is_kept() {
+    fn what_keeping_took_on_a_busy_machine_is_forgotten_while_it_is_not_measured() {
         let bypass = Bypass::default();
         (0..400).for_each(|_| bypass.keeping_took(50_000, 1));
-        assert!((0..100).all(|_| bypass.copy_ns(true, 400) > 40_000), "it is measured");
-        (0..200).for_each(|_| _ = bypass.copy_ns(false, 400));
-        assert!(bypass.copy_ns(false, 400) < 500);
-        (0..400).for_each(|_| _ = bypass.copy_ns(false, 400));
-        assert_eq!(bypass.copy_ns(false, 400), 400);
+        for _ in 0..100 {
+            bypass.keeping_took(50_000, 1);
+            assert!(bypass.copy_ns(400) > 40_000, "it is measured");
+        }
+        // What is kept and not timed tells nothing.
+        (0..200).for_each(|_| {
+            bypass.keeping_took(0, 4);
+            bypass.copy_ns(400);
+        });
+        assert!(bypass.copy_ns(400) < 500);
+        (0..400).for_each(|_| _ = bypass.copy_ns(400));
+        assert_eq!(bypass.copy_ns(400), 400);
     }
 
     #[test]

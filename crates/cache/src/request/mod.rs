@@ -89,9 +89,7 @@ impl Block for Cache {
                     }
                     Glance::Bypass => {
                         self.0.wake_reader();
-                        let answer = self.0.below.try_now(request);
-                        self.0.at_once.set(answer.is_some());
-                        answer
+                        self.0.bypass_now(request, first)
                     }
                     Glance::Unknown => None,
                 }

@@ -6,11 +6,11 @@ use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
 use crate::request::{Handle, SLICE};
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Fetch, Keeps, Look, Reader};
+use crate::shard::{Fetch, Keeps, Look, Reader, Shard};
 use block::{Buf, Error, Extent, Kind, Request, Result};
 use core::ops::Range;
-use lane::Cost;
 use lane::atomic::Ordering;
+use lane::{Cost, Lane};
 
 /// A range of blocks in slices of at most [`SLICE`].
 pub(super) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
@@ -19,6 +19,30 @@ pub(super) fn slices(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     blocks.step_by(SLICE as usize).map(move |first| first..end.min(first + slice))
 }
 use policy::Hash;
+
+/// What keeping the blocks of a fetch takes, where that is timed.
+struct Keeping {
+    is_timed: bool,
+    took_ns: u64,
+    kept: u64,
+}
+
+impl Keeping {
+    fn new(is_timed: bool) -> Keeping {
+        Keeping { is_timed, took_ns: 0, kept: 0 }
+    }
+
+    /// Keeps some of them, and tells how many those were.
+    fn time(&mut self, lane: &Lane, keep: impl FnOnce() -> u64) {
+        if !self.is_timed {
+            keep();
+            return;
+        }
+        let begun = lane.stopwatch_ns();
+        self.kept += keep();
+        self.took_ns += lane.stopwatch_ns().saturating_sub(begun);
+    }
+}
 
 impl Handle {
     /// Cuts a read where one decision must end, and serves the parts.
@@ -96,31 +120,33 @@ impl Handle {
         if result.is_err() {
             self.lane.turn().await;
             entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
-        } else if blocks <= SLICE {
-            self.lane.turn().await;
-            // A sixteenth is timed, as misses are.
-            let begun = Hash::of(first).is_sampled().then(|| self.lane.stopwatch_ns());
-            let kept = entry.shard.with(|shard| {
-                complete = shard.overlay(fetch, into, all.clone());
-                let kept = shard.keep(gauges, fetch, into, all);
-                shard.end_fetch(gauges, fetch);
-                kept
-            });
-            if let Some(begun) = begun {
-                let took = self.lane.stopwatch_ns().saturating_sub(begun);
-                self.shared.bypass.keeping_took(took, kept);
-            }
         } else {
-            for slice in slices(all.clone()) {
+            // A sixteenth is timed, as misses are.
+            let mut keeping = Keeping::new(Hash::of(first).is_sampled());
+            if blocks <= SLICE {
                 self.lane.turn().await;
-                complete &= entry.shard.with(|shard| shard.overlay(fetch, into, slice));
-            }
-            for slice in slices(all) {
+                keeping.time(&self.lane, || {
+                    entry.shard.with(|shard| {
+                        complete = shard.overlay(fetch, into, all.clone());
+                        let kept = shard.keep(gauges, fetch, into, all);
+                        shard.end_fetch(gauges, fetch);
+                        kept
+                    })
+                });
+            } else {
+                for slice in slices(all.clone()) {
+                    self.lane.turn().await;
+                    complete &= entry.shard.with(|shard| shard.overlay(fetch, into, slice));
+                }
+                for slice in slices(all) {
+                    self.lane.turn().await;
+                    let keep = |shard: &mut Shard| shard.keep(gauges, fetch, into, slice);
+                    keeping.time(&self.lane, || entry.shard.with(keep));
+                }
                 self.lane.turn().await;
-                entry.shard.with(|shard| shard.keep(gauges, fetch, into, slice));
+                entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
             }
-            self.lane.turn().await;
-            entry.shard.with(|shard| shard.end_fetch(gauges, fetch));
+            self.shared.bypass.keeping_took(keeping.took_ns, keeping.kept);
         }
         self.lane.charge(Cost::Fill, blocks);
         entry.changed.notify();
@@ -133,7 +159,9 @@ impl Handle {
         let start = self.lane.now();
         let request = Request::Read { at, into };
         self.lane.turn().await;
-        let result = match self.below.try_now(&request) {
+        let now = self.below.try_now(&request);
+        self.at_once.set(now.is_some());
+        let result = match now {
             Some(result) => result,
             None if self.shared.backing.stall.is_on() => {
                 return Err(self.shared.backing.stall.error());
@@ -150,17 +178,33 @@ impl Handle {
         if let Some(begun) = timed
             && result.is_ok()
         {
-            // 0 would mean that nothing was measured.
-            let took = self.lane.stopwatch_ns().saturating_sub(begun).max(1);
-            let measured = &self.shared.gauges.backing_read_ns;
-            let before = measured.load(Ordering::Relaxed);
-            let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
-            measured.store(now, Ordering::Relaxed);
-            self.shared.bypass.backing_read_took(took);
+            self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
         }
         if result.is_err() {
             self.shared.backing.health.count_error(Operation::Read);
         }
         result
+    }
+
+    /// Asks the backing for a read that is no business of the cache, if it answers at once.
+    pub(super) fn bypass_now(&self, request: &Request, block: u64) -> Option<Result> {
+        let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
+        let answer = self.below.try_now(request);
+        self.at_once.set(answer.is_some());
+        if let (Some(begun), Some(Ok(()))) = (timed, &answer) {
+            self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
+        }
+        answer
+    }
+
+    /// A read of the backing has taken so long.
+    fn backing_read_took(&self, ns: u64) {
+        // 0 would mean that nothing was measured.
+        let took = ns.max(1);
+        let measured = &self.shared.gauges.backing_read_ns;
+        let before = measured.load(Ordering::Relaxed);
+        let now = if before == u64::MAX { took } else { before - before / 8 + took / 8 };
+        measured.store(now, Ordering::Relaxed);
+        self.shared.bypass.backing_read_took(took);
     }
 }
