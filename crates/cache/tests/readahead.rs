@@ -210,7 +210,8 @@ fn requests_shorter_than_blocks_and_several_at_a_time_are_read_ahead_of() {
         let of = |client| (0..4000 / clients).map(|turn| read(turn * clients + client)).collect();
         scene.send((0..clients).map(of).collect()).0 as f64
     };
-    for (clients, sectors, least) in [(1, 1, 6.0), (1, 3, 6.0), (2, 8, 3.0), (4, 8, 2.0)] {
+    let cases = [(1, 1, 6.0), (1, 3, 6.0), (2, 8, 8.0), (4, 8, 8.0), (4, 64, 5.0), (4, 128, 3.0)];
+    for (clients, sectors, least) in cases.into_iter().chain([(8, 8, 8.0), (8, 64, 2.0)]) {
         let gain = took(false, clients, sectors) / took(true, clients, sectors);
         assert!(gain > least, "{clients} clients, {sectors} sectors: {gain}");
     }
@@ -435,4 +436,18 @@ fn streams_that_end_early_are_in_the_way_of_no_later_one_while_reads_are_left_ou
     let counters = scene.counters();
     assert!(counters.readahead_used > before.readahead_used + 512, "{counters:?}");
     assert!(took < 64 * READ_NS / 2, "{took} ns");
+}
+
+/// Clients that read streams of their own ask for much by themselves; the backing works on more at once.
+#[test]
+fn streams_of_several_clients_are_read_ahead_of() {
+    let took = |readahead, clients: u64| {
+        let mut scene = scene(Settings { readahead, ..settings() });
+        let of = |client: u64| (0..200).map(|turn| read(client * 8000 + turn * 16, 16)).collect();
+        scene.send((0..clients).map(of).collect()).0 as f64
+    };
+    for (clients, least) in [(4, 3.0), (6, 2.0), (8, 1.5)] {
+        let gain = took(false, clients) / took(true, clients);
+        assert!(gain > least, "{clients} clients: {gain}");
+    }
 }

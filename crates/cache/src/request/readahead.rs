@@ -83,7 +83,7 @@ impl Handle {
             first = if result.is_ok() { fetch.at.end() } else { end };
         }
         match came {
-            true => shared.streams.end(piece, self.lane.now(), self.reads() == 0),
+            true => shared.streams.end(piece, self.lane.now()),
             // What was not asked for as a whole tells nothing.
             false => shared.streams.skip(),
         }

@@ -4,8 +4,11 @@
 //! works on all of them at once. Where it takes longer, pieces stand in line, and so would a client's own reads. Now
 //! and then only half as many are asked for, to see how long that takes. (The idea of TCP Vegas, Brakmo and Peterson,
 //! SIGCOMM 1994; with means, because the least time of a drive says little of its usual one.)
+//!
+//! What clients read of the backing stands among the pieces, and is counted with them. Where clients alone ask for more
+//! than half of what may be asked for, there is no half to try: then a few pieces are sent among twice as many.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use lane::Lock;
 
 /// The most pieces at a time.
@@ -20,7 +23,7 @@ const AS_LONG: u64 = 17;
 const LONGER: u64 = 20;
 /// Pieces at the full depth that tell whether it is right.
 const JUDGED: u64 = 4;
-/// Pieces at the full depth after which half is tried, and at half that are enough.
+/// Pieces at the full depth after which another is tried, and at half that are enough.
 const TRIED: u32 = 256;
 const TRIAL: u32 = 4;
 /// How much the depth grows, as a part of it, as long as none was too much.
@@ -28,14 +31,19 @@ const STEP_ONE_IN: u32 = 4;
 /// Size classes of pieces: 8, 16, 32 ... sectors.
 const CLASSES: usize = 10;
 
+/// No other depth is tried at the moment; half of it is; twice as much is.
+const NONE: u8 = 0;
+const HALF: u8 = 1;
+const DOUBLE: u8 = 2;
+
 /// How many pieces may be under way, and what tells.
 #[derive(Debug)]
 pub(super) struct Depth {
     limit: AtomicU32,
     under_way: AtomicU32,
-    /// Only half as many may be, for a trial.
-    halved: AtomicBool,
-    /// Since when this has been the limit: what began before tells nothing of it.
+    /// Which depth is tried.
+    trial: AtomicU8,
+    /// Since when this has been the limit, or is tried: what began before tells nothing of it.
     since_ns: AtomicU64,
     measured: Lock<Measured>,
 }
@@ -45,26 +53,74 @@ pub(super) struct Depth {
 struct Measured {
     /// Among half as many as may be under way, by size; 0: not measured yet. In nanoseconds.
     among_half: [u64; CLASSES],
-    /// Among all, since the limit was judged: of one size, the sum and how many.
-    class: usize,
-    sum_ns: u64,
-    pieces: u64,
-    /// Since half was tried, and while that lasts.
+    /// Among all, since the limit was judged.
+    all: Sum,
+    /// Among twice as many, while that is tried.
+    double: Sum,
+    /// Among all, when that began.
+    before_ns: u64,
+    /// Pieces since another depth was tried, and while half is.
     tried: u32,
     trial: u32,
     /// A depth was too much once: from then on it grows by one at a time.
     is_settled: bool,
 }
 
+/// What pieces of one size have taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    class: usize,
+    ns: u64,
+    pieces: u64,
+}
+
+impl Sum {
+    fn add(&mut self, class: usize, ns: u64) {
+        if self.class != class {
+            *self = Sum { class, ..Sum::default() };
+        }
+        self.ns += ns;
+        self.pieces += 1;
+    }
+
+    /// The mean, if it is of enough pieces.
+    fn mean(&self) -> Option<u64> {
+        (self.pieces >= JUDGED).then(|| (self.ns / self.pieces).max(1))
+    }
+}
+
 /// A piece under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
+    /// Pieces and reads of clients that were under way, with it, and the place that is left free beside those.
     among: u32,
+    /// Reads of clients, with that place.
+    reads: u32,
     at_ns: u64,
+}
+
+/// What is to be done when a piece has told something.
+enum Next {
+    /// This is the limit.
+    Limit(u32),
+    /// Half of it is to be tried.
+    Half,
+    /// Twice as much is.
+    Double,
 }
 
 fn class_of(sectors: u32) -> usize {
     (sectors.max(8).ilog2() as usize - 3).min(CLASSES - 1)
+}
+
+/// Reads of clients, with a place that is left free for the next one.
+fn places(reads: u32) -> u32 {
+    if reads == 0 { 0 } else { reads + 1 }
+}
+
+/// The depth of which twice as much is tried, where clients take so many places.
+fn base(limit: u32, places: u32) -> u32 {
+    limit.max(places + 1)
 }
 
 impl Measured {
@@ -76,26 +132,29 @@ impl Measured {
         self.trial > 0
     }
 
-    /// A piece took so long among as many as may be under way. The next limit, if that is known; None: half of it is to
-    /// be tried.
-    fn all(&mut self, class: usize, ns: u64, limit: u32) -> Option<u32> {
-        if self.class != class {
-            (self.class, self.sum_ns, self.pieces) = (class, 0, 0);
-        }
-        self.sum_ns += ns;
-        self.pieces += 1;
+    /// A piece took so long among as many as may be under way, of which clients take so many places.
+    fn all(&mut self, class: usize, ns: u64, limit: u32, places: u32) -> Next {
+        self.all.add(class, ns);
         self.tried += 1;
+        let mean = self.all.mean();
+        if places + 1 > limit / 2 {
+            return match mean {
+                Some(mean) if self.before_ns == 0 || self.tried >= TRIED => {
+                    (self.before_ns, self.tried) = (mean, 0);
+                    (self.all, self.double) = (Sum::default(), Sum::default());
+                    Next::Double
+                }
+                _ => Next::Limit(limit),
+            };
+        }
         let half = self.among_half[class];
         if half == 0 || self.tried >= TRIED {
             (self.tried, self.trial) = (0, TRIAL);
-            return None;
+            return Next::Half;
         }
-        if self.pieces < JUDGED {
-            return Some(limit);
-        }
-        let mean = (self.sum_ns / self.pieces).max(1);
-        (self.sum_ns, self.pieces) = (0, 0);
-        Some(match mean.saturating_mul(16) {
+        let Some(mean) = mean else { return Next::Limit(limit) };
+        self.all = Sum::default();
+        Next::Limit(match mean.saturating_mul(16) {
             // Those that stand in line are too many (J. Little, "A Proof for the Queuing Formula", 1961).
             taken if taken > half.saturating_mul(LONGER) => {
                 self.is_settled = true;
@@ -106,6 +165,15 @@ impl Measured {
             _ => limit + (limit / STEP_ONE_IN).max(1),
         })
     }
+
+    /// A piece took so long among twice as many as `base`. The limit, once that is known.
+    fn double(&mut self, class: usize, ns: u64, limit: u32, base: u32) -> Option<u32> {
+        self.double.add(class, ns);
+        let mean = self.double.mean()?;
+        let is_as_long = mean.saturating_mul(16) <= self.before_ns.saturating_mul(AS_LONG);
+        self.is_settled |= !is_as_long;
+        Some(if is_as_long { base * 2 } else { limit })
+    }
 }
 
 impl Depth {
@@ -113,13 +181,13 @@ impl Depth {
         Depth {
             limit: AtomicU32::new(DEPTH_FIRST),
             under_way: AtomicU32::new(0),
-            halved: AtomicBool::new(false),
+            trial: AtomicU8::new(NONE),
             since_ns: AtomicU64::new(0),
             measured: Lock::new(Measured {
                 among_half: [0; CLASSES],
-                class: 0,
-                sum_ns: 0,
-                pieces: 0,
+                all: Sum::default(),
+                double: Sum::default(),
+                before_ns: 0,
                 tried: 0,
                 trial: 0,
                 is_settled: false,
@@ -130,9 +198,13 @@ impl Depth {
     /// Pieces that may be under way beside so many reads of clients: with them, and one more, no more than what the
     /// backing works on at once.
     fn room(&self, reads: u32) -> u32 {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let limit = if self.halved.load(Ordering::Relaxed) { limit / 2 } else { limit };
-        if reads == 0 { limit } else { limit.saturating_sub(reads + 1).max(1) }
+        let (limit, places) = (self.limit.load(Ordering::Relaxed), places(reads));
+        let limit = match self.trial.load(Ordering::Relaxed) {
+            HALF => limit / 2,
+            DOUBLE => (base(limit, places) * 2).min(DEPTH_MAX),
+            _ => limit,
+        };
+        limit.saturating_sub(places).max(1)
     }
 
     /// Whether a piece may begin.
@@ -146,7 +218,8 @@ impl Depth {
         let next = |pieces| (pieces < room).then_some(pieces + 1);
         let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
         let before = self.under_way.fetch_update(done, failed, next).ok()?;
-        Some(Begun { among: before + 1, at_ns: now_ns })
+        let reads = places(reads);
+        Some(Begun { among: before + 1 + reads, reads, at_ns: now_ns })
     }
 
     /// A piece that was begun was not asked for, or has failed.
@@ -154,28 +227,47 @@ impl Depth {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A piece of so many sectors has come. `is_alone`: no client's read is under way.
-    pub(super) fn end(&self, begun: Begun, now_ns: u64, sectors: u32, is_alone: bool) {
+    /// A piece of so many sectors has come.
+    pub(super) fn end(&self, begun: Begun, now_ns: u64, sectors: u32) {
         self.cancel();
-        let limit = self.limit.load(Ordering::Relaxed);
-        let is_of_now = begun.at_ns >= self.since_ns.load(Ordering::Relaxed);
-        if !is_alone || !is_of_now || begun.among > limit / 2 && begun.among < limit {
+        if begun.at_ns < self.since_ns.load(Ordering::Relaxed) {
             return;
         }
         let (class, took_ns) = (class_of(sectors), now_ns.saturating_sub(begun.at_ns).max(1));
-        self.measured.peek(|measured| {
-            if begun.among <= limit / 2 {
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.measured.peek(|measured| match self.trial.load(Ordering::Relaxed) {
+            DOUBLE => {
+                let base = base(limit, begun.reads);
+                if begun.among * 2 > base * 3
+                    && let Some(next) = measured.double(class, took_ns, limit, base)
+                {
+                    self.try_depth(NONE, now_ns);
+                    self.set(next, limit, now_ns);
+                }
+            }
+            trial if begun.among <= limit / 2 => {
                 let goes_on = measured.half(class, took_ns);
-                return self.halved.store(goes_on, Ordering::Relaxed);
+                self.trial.store(if goes_on { trial } else { NONE }, Ordering::Relaxed);
             }
-            match measured.all(class, took_ns, limit) {
-                None => self.halved.store(true, Ordering::Relaxed),
-                Some(next) => self.set(next.clamp(DEPTH_MIN, DEPTH_MAX), limit, now_ns),
-            }
+            // Clients ask for more than half by now.
+            HALF => self.try_depth(NONE, now_ns),
+            _ if begun.among < limit => {}
+            _ => match measured.all(class, took_ns, limit, begun.reads) {
+                Next::Half => self.try_depth(HALF, now_ns),
+                Next::Double => self.try_depth(DOUBLE, now_ns),
+                Next::Limit(next) => self.set(next, limit, now_ns),
+            },
         });
     }
 
+    /// From now on this depth is tried.
+    fn try_depth(&self, trial: u8, now_ns: u64) {
+        self.since_ns.store(now_ns, Ordering::Relaxed);
+        self.trial.store(trial, Ordering::Relaxed);
+    }
+
     fn set(&self, next: u32, limit: u32, now_ns: u64) {
+        let next = next.clamp(DEPTH_MIN, DEPTH_MAX);
         if next != limit {
             self.since_ns.store(now_ns, Ordering::Relaxed);
             self.limit.store(next, Ordering::Relaxed);
@@ -188,35 +280,62 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
 
-    /// The mean depth in the end over a backing of so many servers, each of which takes `ns` for a piece, with as many
-    /// pieces as may be.
-    fn settled(servers: usize, ns: u64) -> u32 {
+    /// The mean number of pieces and reads under way, in the end, over a backing of so many servers, each of which takes
+    /// `ns` for a request, with as many pieces as may be beside so many reads of clients.
+    fn settled(servers: usize, reads: u32, ns: u64) -> u32 {
         let depth = Depth::new();
         let (mut free, mut pieces) = (alloc::vec![0; servers], VecDeque::new());
-        let (mut now, mut sum) = (0, 0);
-        for piece in 0..20_000 {
-            while let Some(begun) = depth.begin(now, 0) {
-                let server = free.iter_mut().min().expect("one server at least");
-                *server = now.max(*server) + ns + piece % 7 * ns / 50;
-                pieces.push_back((*server, begun));
-            }
-            let (end, begun) = pieces.pop_front().expect("one may always begin");
-            now = now.max(end);
-            depth.end(begun, now, 256, true);
-            sum += if piece >= 10_000 { depth.limit.load(Ordering::Relaxed) } else { 0 };
+        let (mut now, mut sum, mut judged) = (0, 0, 0);
+        let mut serve = |number: u64, now: u64| {
+            let server = free.iter_mut().min().expect("one server at least");
+            *server = now.max(*server) + ns + number % 7 * ns / 50;
+            *server
+        };
+        for _ in 0..reads {
+            pieces.push_back((serve(0, 0), None));
         }
-        sum / 10_000
+        for number in 0..20_000 {
+            while let Some(begun) = depth.begin(now, reads) {
+                pieces.push_back((serve(number, now), Some(begun)));
+            }
+            let next = (0..pieces.len()).min_by_key(|place| pieces[*place].0);
+            let (end, begun) = next.and_then(|place| pieces.remove(place)).expect("one may begin");
+            now = now.max(end);
+            match begun {
+                Some(begun) => depth.end(begun, now, 256),
+                None => pieces.push_back((serve(number, now), None)),
+            }
+            if number >= 10_000 {
+                (sum, judged) = (sum + pieces.len() as u32, judged + 1);
+            }
+        }
+        sum / judged
     }
 
     #[test]
     fn as_many_pieces_as_the_backing_works_on_at_once_are_asked_for() {
         for servers in [2, 4, 8, 16, 32] {
-            let depth = settled(servers, 1_000_000);
+            let depth = settled(servers, 0, 1_000_000);
             let servers = servers as u32;
-            let around = servers - servers / 8..=servers + servers / 4 + 2;
+            let around = servers - servers / 8 - 1..=servers + servers / 4 + 2;
             assert!(around.contains(&depth), "{servers} servers: {depth}");
         }
-        assert!(settled(1, 1_000_000) <= 3);
+        assert!(settled(1, 0, 1_000_000) <= 3);
+    }
+
+    #[test]
+    fn so_it_is_beside_clients_that_never_stop_to_read() {
+        for (servers, reads) in [(8, 1), (16, 2), (16, 4), (16, 6), (32, 8), (32, 12)] {
+            let depth = settled(servers, reads, 1_000_000);
+            let servers = servers as u32;
+            let around = servers - servers / 4 - 1..=servers + servers / 4 + 2;
+            assert!(around.contains(&depth), "{servers} servers, {reads} reads: {depth}");
+        }
+        // Where clients keep the backing busy by themselves, hardly more than a piece at a time is sent.
+        for (servers, reads) in [(1, 1), (1, 4), (2, 4), (4, 8), (8, 16)] {
+            let depth = settled(servers, reads, 1_000_000);
+            assert!(depth <= reads + reads / 8 + 2, "{servers} servers, {reads} reads: {depth}");
+        }
     }
 
     #[test]

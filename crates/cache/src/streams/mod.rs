@@ -274,9 +274,9 @@ impl Streams {
         }
     }
 
-    /// A piece has come. `is_alone`: no client's read is under way.
-    pub(crate) fn end(&self, piece: &Piece, now_ns: u64, is_alone: bool) {
-        self.depth.end(piece.begun, now_ns, piece.at.count, is_alone);
+    /// A piece has come.
+    pub(crate) fn end(&self, piece: &Piece, now_ns: u64) {
+        self.depth.end(piece.begun, now_ns, piece.at.count);
     }
 
     /// For a planted bug: the piece that begins with this block has failed.
@@ -302,6 +302,8 @@ impl Followed {
         let (place, was_asked) = match found {
             Found::Alone => return None,
             Found::Begins(place) => {
+                // The one that had this place may have wanted a piece; it ends here.
+                self.wants &= !(1 << place);
                 self.windows[place] = Window::of(self.detector.stream(place));
                 (place, false)
             }
@@ -367,5 +369,33 @@ impl Followed {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_stream_wants_nothing_because_another_did_that_had_its_place() {
+        let geometry = Geometry { slots: 1 << 16, ..Geometry::default() };
+        let streams = Streams::new(1 << 30, &geometry, 1 << 12);
+        let read = |stream: u64, number: u64| {
+            streams.read(&Extent::new((stream << 20) + number * 8, 8), 0, true);
+        };
+        // As many as there are places, all of which want a piece, and one more that begins.
+        for stream in 0..STREAMS as u64 {
+            (0..8).for_each(|number| read(stream, number));
+        }
+        let last = STREAMS as u64;
+        (0..2).for_each(|number| read(last, number));
+        for _ in 0..4 * STREAMS {
+            let Some(piece) = streams.next(0, 0) else { break };
+            assert!(piece.at.first < last << 20, "{piece:?} is of a stream of two requests");
+            streams.skip();
+        }
+        (2..8).for_each(|number| read(last, number));
+        let pieces = core::iter::from_fn(|| streams.next(0, 0).inspect(|_| streams.skip()));
+        assert!(pieces.take(4 * STREAMS).any(|piece| piece.at.first >= last << 20));
     }
 }
