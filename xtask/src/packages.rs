@@ -45,7 +45,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 23] = [
+pub(crate) const NEEDS: [Need; 24] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -62,6 +62,7 @@ pub(crate) const NEEDS: [Need; 23] = [
     Need { package: "python3-libnbd", probe: Probe::Package, purpose: Purpose::Tests },
     Need { package: "python3-venv", probe: Probe::Package, purpose: Purpose::Tests },
     program("fuse3", "fusermount3", Purpose::Tests),
+    program("fdisk", "sfdisk", Purpose::Tests),
     program("mount", "losetup", Purpose::Tests),
     program("util-linux", "fstrim", Purpose::Tests),
     program("util-linux", "setpriv", Purpose::Tests),

@@ -140,6 +140,14 @@ impl LoopDevice {
         found.collect()
     }
 
+    /// The device of this node, and the path of its file as the kernel remembers it. None: it is no loop device, or has no
+    /// file.
+    pub fn at(node: &Path) -> Option<(LoopDevice, PathBuf)> {
+        let device = LoopDevice { number: number_of(node.file_name()?.to_str()?)? };
+        let file = device.says("loop/backing_file")?;
+        Some((device, PathBuf::from(file)))
+    }
+
     /// Makes a device of an open file, with direct I/O, and has its partitions found.
     ///
     /// # Errors

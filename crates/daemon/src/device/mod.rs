@@ -131,7 +131,9 @@ impl Devices {
     pub(crate) async fn detach_idle(&self) {
         for volume in self.volumes() {
             if let Err(failure) = self.detach(&volume).await {
-                crate::tell!("overdrive: {failure}; it waits there for the next 'overdrive'");
+                crate::tell!(
+                    "overdrive: {failure}; the device stays, and waits for the next 'overdrive attach' or 'serve'"
+                );
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::place;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use stack::{Exit, Failure};
 use std::fmt;
 use std::fs;
@@ -32,6 +33,12 @@ fn failure(path: &Path, what: impl fmt::Display, error: &io::Error) -> Failure {
         _ => Exit::Io,
     };
     Failure::new(exit, format!("{}: {what}: {error}", path.display()))
+}
+
+/// Whether the kernel has ended the connection to the server of a FUSE file system.
+fn is_server_gone(error: &io::Error) -> bool {
+    let gone = [Errno::NOTCONN, Errno::CONNABORTED];
+    gone.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 #[allow(clippy::disallowed_methods, reason = "a thread that has no lane")]
@@ -70,7 +77,7 @@ impl OverFile {
         let device = match self.adopt(&file)? {
             Some(device) => device,
             None => {
-                self.check_link()?;
+                self.check_link(&file)?;
                 LoopDevice::attach(&file, self.options)
                     .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))?
             }
@@ -83,7 +90,7 @@ impl OverFile {
     fn adopt(&self, file: &OwnedFd) -> Result<Option<LoopDevice>, Failure> {
         let mut adopted = None;
         for device in LoopDevice::all_over(&self.file) {
-            if adopted.is_none() && device.is_over(file).unwrap_or(false) {
+            if self.is_over(&device, file)? && adopted.is_none() {
                 device.resize().map_err(self.trouble("its size cannot be set"))?;
                 adopted = Some(device);
             } else {
@@ -94,19 +101,30 @@ impl OverFile {
         Ok(adopted)
     }
 
-    /// Another device of this name may be in use.
-    fn check_link(&self) -> Result<(), Failure> {
-        let Ok(node) = fs::read_link(&self.link) else { return Ok(()) };
-        let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
-        let file = name.map(|name| format!("/sys/block/{name}/loop/backing_file"));
-        match file.map(fs::read_to_string) {
-            Some(Ok(file)) if Path::new(file.trim_end()) != self.file => {
-                let link = self.link.display();
-                let message = format!("{link}: is a device of {}; take another name", file.trim());
-                Err(Failure::new(Exit::Busy, message))
-            }
-            _ => Ok(()),
+    /// Whether a device stands over the file that is served now. Where that cannot be told it is no other one's: a second
+    /// device over the same file would be a second face of the same disk.
+    fn is_over(&self, device: &LoopDevice, file: &OwnedFd) -> Result<bool, Failure> {
+        match device.is_over(file) {
+            Err(error) if is_server_gone(&error) => Ok(false),
+            told => told.map_err(self.trouble("its device does not tell its file")),
         }
+    }
+
+    /// Another device of this name may be in use. One whose server has gone for good is not: what still uses it gets errors,
+    /// and with that it goes.
+    fn check_link(&self, file: &OwnedFd) -> Result<(), Failure> {
+        let linked = fs::read_link(&self.link).ok().and_then(|node| LoopDevice::at(&node));
+        let Some((device, its_file)) = linked else { return Ok(()) };
+        if device.is_over(file).is_err_and(|error| is_server_gone(&error)) {
+            return device.detach().map_err(self.trouble("what is left of it does not go"));
+        }
+        if !place::is_of_device(&its_file) {
+            // The number has been another's since.
+            return Ok(());
+        }
+        let (link, its_file) = (self.link.display(), its_file.display());
+        let message = format!("{link}: is a device of {its_file}; take another name");
+        Err(Failure::new(Exit::Busy, message))
     }
 
     /// Flushes the device and takes it away, unless something uses it.

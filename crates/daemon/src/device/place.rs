@@ -13,6 +13,12 @@ pub(crate) fn directory(runtime: &Path, volume: &str) -> PathBuf {
     runtime.join("devices").join(volume)
 }
 
+/// Whether this is the path of a file that a device of ours stands on, of whatever daemon: RUNTIME/devices/NAME/NAME.
+pub(super) fn is_of_device(file: &Path) -> bool {
+    let mut above = file.ancestors().skip(1).filter_map(Path::file_name);
+    above.next() == file.file_name() && above.next().is_some_and(|name| name == "devices")
+}
+
 /// The link to a volume's device.
 pub(crate) fn link(volume: &str) -> PathBuf {
     Path::new(DEVICES).join(volume)
@@ -89,6 +95,14 @@ impl Orphan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_a_device_is_known_by_its_path() {
+        assert!(is_of_device(&directory(Path::new("/run/overdrive"), "db").join("db")));
+        for other in ["/srv/db", "/run/devices/db/other", "/", "/db/db"] {
+            assert!(!is_of_device(Path::new(other)), "{other}");
+        }
+    }
 
     #[test]
     fn a_link_leads_to_the_last_node_it_was_set_to() {

@@ -1,6 +1,6 @@
 //! What a device is, and what of it reaches the volume.
 
-use super::{Disk, MIB, have_devices, text};
+use super::{Disk, MIB, have_devices, kernel_knows_tables, text};
 use crate::common::run;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -56,7 +56,7 @@ fn what_was_never_synced_is_on_the_image_after_a_detach() {
 
 #[test]
 fn a_table_of_partitions_is_found() {
-    if !have_devices(&["sfdisk", "mkfs.ext4"]) {
+    if !have_devices(&["sfdisk", "partx", "mkfs.ext4"]) {
         return;
     }
     let disk = Disk::new(64);
@@ -65,7 +65,10 @@ fn a_table_of_partitions_is_found() {
         disk.image.display()
     );
     run("sh", &["-c", &table]).well();
-    disk.attach();
+    let device = disk.attach();
+    if !kernel_knows_tables() {
+        run("partx", &["--add", text(&fs::canonicalize(&device).expect("a link"))]).well();
+    }
     let second = format!("{}p2", disk.row()["device"].as_str().expect("text"));
     let mounted = disk.make_and_mount(Path::new(&second));
     fs::write(mounted.path("file"), "on a partition").expect("room");
@@ -99,4 +102,18 @@ fn a_trim_of_a_file_system_frees_the_image() {
     mounted.unmount();
     disk.detach().well();
     assert!(used() < 60 * MIB, "{}", used());
+}
+
+#[test]
+fn a_volume_that_is_only_read_is_a_device_that_is() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let device = disk.attach_with(&["--read-only"]);
+    assert_eq!(disk.says("ro"), "1");
+    let refused =
+        File::options().write(true).open(&device).and_then(|file| file.write_at(&[1; 512], 0));
+    refused.expect_err("it is read only");
+    disk.detach().well();
 }

@@ -135,3 +135,25 @@ fn an_upgrade_is_not_noticed() {
     mounted.unmount();
     disk.detach().well();
 }
+
+#[test]
+fn a_device_that_nothing_keeps_is_made_anew() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let device = disk.attach_with(&["--no-holder"]);
+    let mounted = disk.make_and_mount(&device);
+    run("sync", &["-f", text(&mounted.0)]).well();
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
+    // What was mounted is gone as when a disk is unplugged, and cannot be taken for the new device.
+    fs::write(mounted.path("file"), vec![1; 1 << 20])
+        .and_then(|()| fs::File::open(mounted.path("file"))?.sync_all())
+        .expect_err("its device is gone");
+    drop(mounted);
+    run("fsck.ext4", &["-fy", text(&device)]);
+    run("fsck.ext4", &["-fn", text(&device)]).well();
+    disk.detach().well();
+}

@@ -39,6 +39,18 @@ struct Disk {
     _alone: Option<RwLockReadGuard<'static, ()>>,
 }
 
+/// Whether this kernel was built to find partitions: those of an image under an ordinary loop device.
+fn kernel_knows_tables() -> bool {
+    let place = place();
+    let image = image(&place, 8);
+    run("sh", &["-c", &format!("echo 'start=2048' | sfdisk -q {}", image.display())]).well();
+    let device = run("losetup", &["--find", "--show", "--partscan", text(&image)]).well().stdout;
+    let device = device.trim();
+    let is_found = Path::new(&format!("{device}p1")).exists();
+    run("losetup", &["--detach", device]).well();
+    is_found
+}
+
 /// Whether something is mounted there.
 fn is_mounted(place: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("Linux");
