@@ -1,6 +1,8 @@
 //! Volumes as files (`--fuse`), read and written by programs that know nothing else, and under a loop device.
 
-use crate::common::{OVERDRIVE, Server, have, image, is_root, no_namespaces, place, run};
+use crate::common::{
+    OVERDRIVE, Server, have, image, is_root, no_mounts, no_namespaces, place, run,
+};
 use crate::home::Home;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
 use rustix::io::Errno;
@@ -181,6 +183,37 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     let mount = place.path().join("files").display().to_string();
     let refused = crate::common::serve(&image, &["--fuse", &mount, "--name", "a/b"]);
     refused.refused(2, &["has a '/' in it"]);
+}
+
+/// In a mount namespace in which all users may open /dev/fuse, as on an ordinary machine; then as a user who is not root:
+/// serves an image as a file, writes that, reads it again.
+const AS_USER: &str = r#"
+set -e
+mknod -m 666 "$1/fuse-device" c 10 229
+mount --bind "$1/fuse-device" /dev/fuse
+cp "$2" "$1/overdrive"
+chmod -R a+rwX "$1"
+cd "$1"
+exec setpriv --reuid=65534 --regid=65534 --clear-groups env XDG_RUNTIME_DIR="$1/run" HOME="$1" \
+  ./overdrive serve disk.img --name disk --memory 16M --fuse files --run '
+    set -e
+    grep -q "files fuse.overdrive .*user_id=65534" /proc/self/mounts
+    printf "of a user" | dd of="$file" conv=notrunc,fsync status=none
+    head -c 9 "$file"'
+"#;
+
+#[test]
+fn a_user_who_is_not_root_mounts_by_fusermount3() {
+    if !have_files() || !have(&["fusermount3", "setpriv", "unshare"]) {
+        return;
+    }
+    let _alone = no_mounts();
+    let place = tempfile::Builder::new().prefix("od").tempdir_in("/tmp").expect("room");
+    let disk = image(&place, 8);
+    let directory = place.path().display().to_string();
+    let ended = run("unshare", &["-m", "sh", "-c", AS_USER, "sh", &directory, OVERDRIVE]).well();
+    assert_eq!(ended.stdout, "of a user", "{}", ended.stderr);
+    assert_eq!(&fs::read(disk).expect("it is there")[..9], b"of a user");
 }
 
 /// A loop device over the file, until it is dropped.

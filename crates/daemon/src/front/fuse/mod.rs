@@ -1,6 +1,7 @@
 //! Volumes as files of a directory: a FUSE mount, served by all lanes.
 
 mod connection;
+mod fusermount;
 mod mountpoint;
 mod wire;
 

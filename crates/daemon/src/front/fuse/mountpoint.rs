@@ -1,5 +1,6 @@
 //! The directory that a mount covers.
 
+use super::fusermount;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -65,6 +66,9 @@ impl Mountpoint {
                 "is not empty; what is in it would be hidden; name an empty one",
             ));
         }
+        if !rustix::process::geteuid().is_root() {
+            return self.mount_as_user();
+        }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let device = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|errno| {
             let exit = if errno == Errno::ACCESS { Exit::Permission } else { Exit::Usage };
@@ -73,6 +77,19 @@ impl Mountpoint {
         })?;
         self.attach(&device)?;
         Ok(device)
+    }
+
+    fn mount_as_user(&self) -> Result<OwnedFd, Failure> {
+        fusermount::mount(&self.0).map_err(|error| {
+            let path = self.0.display();
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "only root may mount, or fusermount3 (apt-get install fuse3)".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            Failure::new(Exit::Permission, format!("--fuse {path}: {why}; or serve by --nbd"))
+        })
     }
 
     fn attach(&self, device: &OwnedFd) -> Result<(), Failure> {
@@ -107,13 +124,20 @@ impl Mountpoint {
     ///
     /// # Errors
     /// It is in use, or something else is mounted there.
-    pub(super) fn unmount(&self) -> rustix::io::Result<()> {
-        rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW)
+    pub(super) fn unmount(&self) -> io::Result<()> {
+        self.unmount_by(UnmountFlags::empty(), false)
     }
 
     /// Takes its name away. What has something of it open keeps that, and gets errors once its server has gone.
-    pub(super) fn detach(&self) -> rustix::io::Result<()> {
-        rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)
+    pub(super) fn detach(&self) -> io::Result<()> {
+        self.unmount_by(UnmountFlags::DETACH, true)
+    }
+
+    fn unmount_by(&self, flags: UnmountFlags, lazily: bool) -> io::Result<()> {
+        match rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW | flags) {
+            Err(Errno::PERM) => fusermount::unmount(&self.0, lazily),
+            done => Ok(done?),
+        }
     }
 
     /// Removes the directory, which is empty.
