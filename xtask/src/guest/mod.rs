@@ -28,7 +28,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use wire::{Message, Request};
@@ -63,6 +63,9 @@ pub(crate) struct Options {
     /// Build this package before, optimised; its programs are found by their names.
     #[arg(long = "build", value_name = "PACKAGE")]
     builds: Vec<String>,
+    /// Build this target of a package's tests before, and run it; the command is its arguments then: 'overdrive:serve'.
+    #[arg(long, value_name = "PACKAGE:TARGET")]
+    test: Option<String>,
     /// Where a guest cannot be had (no kernel 6.12 in apt's lists): say so and end well, but not under CI.
     #[arg(long)]
     if_possible: bool,
@@ -98,7 +101,8 @@ fn prepare(options: &Options) -> anyhow::Result<ExitCode> {
         }
     };
     build(&options.builds)?;
-    let request = request(options, &kernel)?;
+    let test = options.test.as_deref().map(build_test).transpose()?;
+    let request = request(options, test, &kernel)?;
     let program = std::env::current_exe().context("this program has no path")?;
     let initramfs = Initramfs::new(&kernel, &program)?;
     let parts = Parts {
@@ -133,8 +137,29 @@ fn build(packages: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command with this process's environment and directory.
-fn request(options: &Options, kernel: &Kernel) -> anyhow::Result<Request> {
+/// Builds a target of a package's tests; its program.
+fn build_test(name: &str) -> anyhow::Result<PathBuf> {
+    let (package, target) = name.split_once(':').context("--test: write PACKAGE:TARGET")?;
+    let arguments = ["test", "--quiet", "--no-run", "--message-format", "json"];
+    let mut cargo = cargo::cargo();
+    cargo.args(arguments).args(["--package", package, "--test", target]);
+    let built = cargo.current_dir(cargo::root()).stderr(Stdio::inherit()).output();
+    let built = built.context("cannot start cargo")?;
+    ensure!(built.status.success(), "--test: see above");
+    let lines = String::from_utf8_lossy(&built.stdout);
+    let program = lines.lines().find_map(|line| program_of(line, target));
+    program.with_context(|| format!("--test {name}: there is no such target"))
+}
+
+/// The program that a message of cargo is about, if it is the one of this target's tests.
+fn program_of(message: &str, target: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let is_meant = message["target"]["name"] == target && message["profile"]["test"] == true;
+    is_meant.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
+}
+
+/// The command with this process's environment and directory; of the test, if there is one.
+fn request(options: &Options, test: Option<PathBuf>, kernel: &Kernel) -> anyhow::Result<Request> {
     let directory = std::env::current_dir().context("there is no current directory")?;
     let write_to = options.write_to.as_ref().map(|place| {
         let found = place.canonicalize().ok().filter(|found| found.is_dir());
@@ -147,7 +172,7 @@ fn request(options: &Options, kernel: &Kernel) -> anyhow::Result<Request> {
     let inherited = std::env::vars_os()
         .filter(|(name, _)| name != "PATH" && !LEFT_OUT.iter().any(|left_out| name == left_out));
     Ok(Request {
-        command: options.command.clone(),
+        command: test.map(OsString::from).into_iter().chain(options.command.clone()).collect(),
         environment: inherited.chain([("PATH".into(), path)]).collect(),
         kept: vec![cargo::root().to_owned(), cargo::target(), directory.clone()],
         directory,
@@ -184,5 +209,20 @@ fn relay(machine: Machine, time: Duration) -> anyhow::Result<u8> {
                 bail!("the guest has failed: {what}\n{said}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_test_is_found_in_what_cargo_says() {
+        let message = r#"{"reason":"compiler-artifact","target":{"name":"serve"},"profile":{"test":true},
+            "executable":"/target/debug/deps/serve-1"}"#;
+        assert_eq!(program_of(message, "serve"), Some(PathBuf::from("/target/debug/deps/serve-1")));
+        assert_eq!(program_of(message, "sim"), None);
+        assert_eq!(program_of(&message.replace("true", "false"), "serve"), None, "a library");
+        assert_eq!(program_of("Compiling ...", "serve"), None);
     }
 }
