@@ -23,6 +23,14 @@ impl Buffer {
         Buffer { whole: Buf::over(memory.clone(), 0, sectors, SECTOR_BYTES as u32), memory, class }
     }
 
+    /// One for at least `bytes` bytes that no client's pool has: for a front whose requests have buffers of their own.
+    ///
+    /// # Panics
+    /// If that is more than 64 MiB.
+    pub fn standing(bytes: usize) -> Buffer {
+        Buffer::new(class_of(bytes))
+    }
+
     /// Its memory, of which it is all.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
@@ -42,7 +50,7 @@ impl Buffer {
     }
 
     /// Whether nothing else holds a window on it any more.
-    fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         // Our own handle, and the one that `keep` has just made.
         Arc::strong_count(&self.whole.keep()) == 2
     }

@@ -63,20 +63,30 @@ pub(crate) struct Hold {
     pub(crate) keep: Keep,
     pub(crate) file: Option<File>,
     pub(crate) vectors: Option<Box<Vectors>>,
+    /// The kernel keeps the operation until the ring goes, and nothing cancels it before.
+    pub(crate) stays: bool,
 }
 
 impl Hold {
     /// Lets go of all of it: the kernel is done.
     pub(crate) fn release(self) {
-        let Hold { keep, file, vectors } = self;
+        let Hold { keep, file, vectors, stays: _ } = self;
         drop((keep, file, vectors));
     }
 }
 
 struct Flight {
-    /// The lane's ticket to complete; None: the entry is free.
-    ticket: Option<u64>,
+    state: State,
     hold: Hold,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    /// The lane's ticket to complete.
+    Awaited(u64),
+    /// Nothing waits for it any more.
+    Left,
 }
 
 /// The operations in flight of one ring, and the pool of scatter lists.
@@ -91,7 +101,7 @@ pub(crate) struct Flights {
 impl Flights {
     /// Notes an operation; its number is what the kernel hands back.
     pub(crate) fn add(&mut self, ticket: u64, hold: Hold) -> u64 {
-        let flight = Flight { ticket: Some(ticket), hold };
+        let flight = Flight { state: State::Awaited(ticket), hold };
         let index = match self.free.pop() {
             Some(index) => {
                 self.table[index as usize] = flight;
@@ -105,16 +115,42 @@ impl Flights {
         u64::from(index)
     }
 
-    /// The operation has ended: its ticket, and what it held, for the caller to release.
-    pub(crate) fn end(&mut self, number: u64) -> (u64, Hold) {
+    /// The operation has ended: its ticket, if that is awaited, and what it held, for the caller to release.
+    pub(crate) fn end(&mut self, number: u64) -> (Option<u64>, Hold) {
         let flight = &mut self.table[number as usize];
-        let ticket = flight.ticket.take().expect("a completion comes once");
+        let ticket = match std::mem::replace(&mut flight.state, State::Free) {
+            State::Awaited(ticket) => Some(ticket),
+            State::Left => None,
+            State::Free => unreachable!("a completion comes once"),
+        };
         let mut hold = std::mem::take(&mut flight.hold);
         if let Some(list) = hold.vectors.take() {
             self.give(list);
         }
         self.free.push(number as u32);
         (ticket, hold)
+    }
+
+    /// Waits no more for those of this file that stay: their tickets.
+    pub(crate) fn leave(&mut self, file: &File) -> Vec<u64> {
+        let is_its = |hold: &Hold| {
+            hold.stays && hold.file.as_ref().is_some_and(|held| std::sync::Arc::ptr_eq(held, file))
+        };
+        let its = self.table.iter_mut().filter(|flight| is_its(&flight.hold));
+        its.filter_map(|flight| match flight.state {
+            State::Awaited(ticket) => {
+                flight.state = State::Left;
+                Some(ticket)
+            }
+            State::Free | State::Left => None,
+        })
+        .collect()
+    }
+
+    /// How many are in flight that end, or can be cancelled.
+    pub(crate) fn passing(&self) -> usize {
+        let is_passing = |flight: &&Flight| flight.state != State::Free && !flight.hold.stays;
+        self.table.iter().filter(is_passing).count()
     }
 
     /// How many are in flight.
@@ -131,5 +167,37 @@ impl Flights {
     pub(crate) fn give(&mut self, mut list: Box<Vectors>) {
         list.clear();
         self.lists.push(list);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> File {
+        Arc::new(std::fs::File::open("/dev/null").expect("it is there").into())
+    }
+
+    fn hold(file: &File, stays: bool) -> Hold {
+        Hold { file: Some(file.clone()), stays, ..Hold::default() }
+    }
+
+    #[test]
+    fn what_stays_of_a_file_is_left_and_ends_unheard() {
+        let (ours, other) = (file(), file());
+        let mut flights = Flights::default();
+        let numbers = [
+            flights.add(1, hold(&ours, true)),
+            flights.add(2, hold(&ours, false)),
+            flights.add(3, hold(&other, true)),
+        ];
+        assert_eq!((flights.count(), flights.passing()), (3, 1));
+        assert_eq!(flights.leave(&ours), [1]);
+        assert!(flights.leave(&ours).is_empty(), "once");
+        let tickets = numbers.map(|number| flights.end(number).0);
+        assert_eq!(tickets, [None, Some(2), Some(3)]);
+        assert_eq!((flights.count(), flights.passing()), (0, 0));
+        assert_eq!(flights.add(4, hold(&ours, true)), numbers[2], "its place is used again");
+        assert_eq!(flights.leave(&ours), [4]);
     }
 }

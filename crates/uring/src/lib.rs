@@ -6,6 +6,7 @@
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
 //! - [`LoopDevice`]: a file as a block device; [`device_users`]: what uses one.
+//! - [`UblkControl`], [`UblkQueue`]: the kernel's driver ublk.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
 //!
 //! All system calls and all kernel `unsafe` of the project live here. The rule that makes it sound:
@@ -48,6 +49,7 @@ mod sockets;
 mod spare;
 mod stretches;
 mod sysfs;
+mod ublk;
 
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{memory_left_in_groups, memory_of_machine};
@@ -68,6 +70,7 @@ pub use ring::Ring;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
 pub use socket::{Listener, Peer, peer, sweep};
 pub use sockets::{finish, shutdown};
+pub use ublk::{UblkControl, UblkQueue};
 
 /// An open file as operations take it: counted, because what is in flight keeps it open.
 pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

@@ -119,7 +119,8 @@ impl Ring {
             By::Lane => entry,
             By::Worker => entry.flags(squeue::Flags::ASYNC),
         };
-        let hold = Hold { keep: Some(buf.keep()), file: Some(file.clone()), vectors: Some(list) };
+        let (keep, file) = (Some(buf.keep() as _), Some(file.clone()));
+        let hold = Hold { keep, file, vectors: Some(list), stays: false };
         // SAFETY: the entry points into the buffer's memory (kept by `keep`) and to the boxed
         // scatter list, both of which `hold` keeps where they are; so it does the file open.
         unsafe { self.launch(entry, hold) }

@@ -379,13 +379,15 @@ impl Inner {
                 let (ticket, hold) = self.flights.borrow_mut().end(number);
                 // Outside the borrow: what is dropped here may be the last of something large.
                 hold.release();
-                self.lane.complete(ticket, i64::from(result));
+                if let Some(ticket) = ticket {
+                    self.lane.complete(ticket, i64::from(result));
+                }
             }
         }
     }
 
     fn outstanding(&self) -> bool {
-        self.bell_armed.get() || self.flights.borrow().count() > 0
+        self.bell_armed.get() || self.flights.borrow().passing() > 0
     }
 }
 
@@ -400,7 +402,7 @@ impl Drop for Inner {
             let soon = now_ns() + 100_000_000;
             broken = self.enter(1, Some(soon)).is_err() || self.reap().is_err();
         }
-        if self.outstanding() {
+        if self.outstanding() || self.flights.borrow().count() > 0 {
             // The kernel may still write there: better lost than used twice.
             std::mem::forget(std::mem::take(&mut *self.flights.borrow_mut()));
             std::mem::forget(self.rung.clone());

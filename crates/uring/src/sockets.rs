@@ -184,7 +184,8 @@ impl Ring {
         let at = memory.address(offset, length);
         let length = length.min(1 << 30) as u32;
         let entry = opcode::Recv::new(fd(socket), at.as_ptr(), length).flags(flags).build();
-        let hold = Hold { keep: Some(memory.clone()), file: Some(socket.clone()), vectors: None };
+        let (keep, file) = (Some(memory.clone() as _), Some(socket.clone()));
+        let hold = Hold { keep, file, ..Hold::default() };
         // SAFETY: the entry points into the memory, which `hold` keeps; so it does the file open.
         unsafe { self.launch(entry, hold) }
     }
@@ -261,7 +262,8 @@ impl Ring {
         // WAITALL: the kernel goes on after a short send by itself.
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
         let entry = opcode::SendMsg::new(types::Fd(fd(socket).0), list.seal()).flags(flags).build();
-        let hold = Hold { keep: None, file: Some(socket.clone()), vectors: Some(list) };
+        let file = Some(socket.clone());
+        let hold = Hold { file, vectors: Some(list), ..Hold::default() };
         // SAFETY: the entry points to the boxed header, it to the list beside it, and that into
         // memories which the list holds; `hold` keeps the box where it is, and the file open.
         unsafe { self.launch(entry, hold) }

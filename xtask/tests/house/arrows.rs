@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 30] = [
+const ALLOWED: [(&str, &[&str]); 31] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
@@ -24,6 +24,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     ("uring", &["lane", "block"]),
     ("export", &["allocations", "lane", "block"]),
     ("fuse", &["lane", "block", "export"]),
+    ("ublk", &["lane", "block", "export"]),
     // Its tests serve parts of blocks, which a layer does.
     ("nbd", &["lane", "block", "layers", "export"]),
     ("holder", &["lane", "block", "cache", "uring"]),

@@ -3,7 +3,7 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates whose every step must follow from the seed.
-const PURE: [&str; 16] = [
+const PURE: [&str; 17] = [
     "lane",
     "histogram",
     "block",
@@ -16,6 +16,7 @@ const PURE: [&str; 16] = [
     "export",
     "fuse",
     "nbd",
+    "ublk",
     "crash",
     "load",
     "suites",

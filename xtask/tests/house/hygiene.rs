@@ -69,6 +69,7 @@ fn the_product_does_not_die_when_nobody_reads_what_it_says() {
         "export",
         "fuse",
         "nbd",
+        "ublk",
         "uring",
         "lane",
     ]) {

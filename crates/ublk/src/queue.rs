@@ -1,0 +1,168 @@
+//! One queue of a device, on its lane.
+
+use crate::codec::{Asked, DESCRIPTOR_BYTES, Descriptor, errno_of};
+use block::{Buf, Error, Extent, Kind, Padding, Request, Result, SECTOR};
+use export::{Bounds, Budget, Buffer, Client, Export, Stop};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Requests of a queue at a time.
+pub const TAGS: u16 = 128;
+/// The largest read or write, in bytes. Each tag has a buffer of this size.
+pub const IO_BYTES_MAX: u32 = 128 << 10;
+
+/// Nothing comes any more: the device or its server stops (ENODEV, ECANCELED).
+fn is_over(result: i64) -> bool {
+    result < 0
+}
+
+/// A queue's way to the driver.
+pub trait Fetch {
+    /// Waits for the first request of this tag, whose data will be in the buffer: 0, or minus an errno.
+    fn fetch(&self, tag: u16, buffer: &Buf) -> impl Future<Output = i64>;
+
+    /// Answers the request of this tag, and waits for the next: the data of a read is taken from the buffer at once.
+    fn answer(&self, tag: u16, result: i32, buffer: &Buf) -> impl Future<Output = i64>;
+
+    /// Answers the request of this tag without waiting for another.
+    fn answer_last(&self, tag: u16, result: i32, buffer: &Buf);
+
+    /// The request of this tag, as the driver describes it.
+    fn descriptor(&self, tag: u16) -> [u8; DESCRIPTOR_BYTES];
+}
+
+/// What a queue serves, and how.
+pub struct QueuePlan<'a> {
+    /// The volume, on the lane of the queue.
+    pub export: &'a Export,
+    /// The largest read or write of the device, in bytes.
+    pub io_bytes_max: u32,
+    /// Requests at a time.
+    pub tags: u16,
+    /// What the clients of all fronts may have under way together.
+    pub budget: &'a Arc<Budget>,
+    /// Ends the front.
+    pub stop: &'a Arc<Stop>,
+}
+
+/// A queue, and what carries its requests out.
+pub struct Queue<F> {
+    driver: F,
+    client: Client,
+    stop: Arc<Stop>,
+    io_bytes_max: u32,
+}
+
+/// A request is left to the next server.
+struct Left;
+
+impl<F: Fetch> Queue<F> {
+    /// A queue of this driver, which nothing serves yet.
+    pub fn new(driver: F, plan: &QueuePlan<'_>) -> Rc<Queue<F>> {
+        let QueuePlan { export, io_bytes_max, tags, budget, stop } = *plan;
+        let bounds = Bounds {
+            in_flight_max: usize::from(tags),
+            // The tags' buffers are no others.
+            in_flight_bytes_max: usize::MAX,
+            budget: budget.clone(),
+        };
+        let client = Client::new(export, export.limits(io_bytes_max), stop, bounds);
+        Rc::new(Queue { driver, client, stop: stop.clone(), io_bytes_max })
+    }
+
+    /// The way to the driver.
+    pub fn driver(&self) -> &F {
+        &self.driver
+    }
+
+    /// Waits until it is to end.
+    pub async fn stopping(&self) {
+        lane::first(self.stop.wait(), self.client.stop().wait()).await;
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.is_asked() || self.client.stop().is_asked()
+    }
+
+    /// Serves one tag until nothing comes any more.
+    pub async fn serve(self: Rc<Self>, tag: u16) {
+        let mut buffer = Buffer::standing(self.io_bytes_max as usize);
+        let mut fetched = self.driver.fetch(tag, &self.window(&buffer)).await;
+        while !is_over(fetched) && !self.is_stopping() {
+            let Ok(result) = self.carry_out(tag, &buffer).await else { return };
+            if !buffer.is_free() {
+                buffer = another(&buffer, self.io_bytes_max as usize);
+            }
+            if self.is_stopping() {
+                return self.driver.answer_last(tag, result, &self.window(&buffer));
+            }
+            fetched = self.driver.answer(tag, result, &self.window(&buffer)).await;
+        }
+    }
+
+    fn window(&self, buffer: &Buffer) -> Buf {
+        buffer.sectors(self.io_bytes_max / SECTOR as u32)
+    }
+
+    /// Carries out the request of a tag: what the driver is to be told.
+    async fn carry_out(&self, tag: u16, buffer: &Buffer) -> std::result::Result<i32, Left> {
+        let bytes = self.driver.descriptor(tag);
+        let Some(asked) = Descriptor::parse(&bytes) else {
+            return Ok(-errno_of(Kind::Unsupported, false));
+        };
+        let done = match self.request_of(&asked, buffer) {
+            Ok(request) => self.run(request, asked.fua).await,
+            Err(error) => Err(error),
+        };
+        if self.client.is_for_next(done) {
+            return Err(Left);
+        }
+        let is_change = !matches!(asked.asked, Asked::Read | Asked::Flush);
+        Ok(match done {
+            Ok(()) => asked.sectors.saturating_mul(SECTOR as u32).min(i32::MAX as u32) as i32,
+            Err(error) => -errno_of(error.kind, is_change),
+        })
+    }
+
+    fn request_of(&self, asked: &Descriptor, buffer: &Buffer) -> Result<Request> {
+        let at = Extent::new(asked.first, asked.sectors);
+        let data = || {
+            let is_inside = at.count <= self.io_bytes_max / SECTOR as u32;
+            let too_large = Error::new(Kind::Invalid, "take a request of this size");
+            is_inside.then(|| buffer.sectors(at.count)).ok_or(too_large)
+        };
+        Ok(match asked.asked {
+            Asked::Read => Request::Read { at, into: data()? },
+            Asked::Write => Request::Write { at, from: data()?, fua: asked.fua },
+            Asked::Flush => Request::Flush,
+            Asked::Discard => Request::Discard { at },
+            Asked::Zero { may_unmap } => Request::Zero { at, fua: asked.fua, may_unmap },
+        })
+    }
+
+    async fn run(&self, request: Request, fua: bool) -> Result {
+        self.client.limits().check(&request)?;
+        let operation = self.client.operation(request, Padding::NONE, fua);
+        self.client.note(&operation).await;
+        if let Some(request) = operation.plain() {
+            self.client.turn().await;
+            if let Some(result) = self.client.ask(request) {
+                return result;
+            }
+        }
+        // Its buffer is the tag's.
+        self.client.admit(0, async || {}).await?;
+        let result = self.client.run(operation).await;
+        self.client.withdraw(None);
+        result
+    }
+}
+
+/// A buffer with the same bytes, in the place of one that a layer still holds: it must not see the next request's data. Only a
+/// request whose backing has stalled leaves such a hold behind.
+fn another(buffer: &Buffer, bytes: usize) -> Buffer {
+    let fresh = Buffer::standing(bytes);
+    buffer.memory().copy(0, fresh.memory(), 0, bytes);
+    fresh
+}

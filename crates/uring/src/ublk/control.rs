@@ -1,0 +1,74 @@
+//! Commands to the driver, for a thread that may wait.
+#![allow(unsafe_code)]
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+const NODE: &str = "/dev/ublk-control";
+
+/// Where a command has the length and the address of what comes with it.
+const LENGTH_AT: usize = 6;
+const ADDRESS_AT: usize = 8;
+
+/// A way to the driver.
+pub struct UblkControl {
+    uring: IoUring<squeue::Entry128, cqueue::Entry>,
+    node: OwnedFd,
+}
+
+impl UblkControl {
+    /// Whether this kernel has the driver.
+    pub fn is_possible() -> bool {
+        Path::new(NODE).exists()
+    }
+
+    /// Opens one.
+    ///
+    /// # Errors
+    /// `NotFound`: the kernel has no driver. What else the system says.
+    pub fn open() -> io::Result<UblkControl> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let node = rustix::fs::open(NODE, flags, Mode::empty())?;
+        let uring = IoUring::<squeue::Entry128, cqueue::Entry>::builder().build(4)?;
+        Ok(UblkControl { uring, node })
+    }
+
+    /// Has the driver do this, with what comes with it, which may come back changed. Waits until it is done. Of `command`
+    /// the length and the address are filled in here.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn ask(&mut self, number: u32, command: [u8; 32], with: &mut [u8]) -> io::Result<u32> {
+        // The kernel has it until the completion has come.
+        let mut room = with.to_vec().into_boxed_slice();
+        let mut bytes = [0; 80];
+        bytes[..32].copy_from_slice(&command);
+        if !room.is_empty() {
+            let (length, address) = (room.len() as u16, room.as_mut_ptr() as u64);
+            bytes[LENGTH_AT..LENGTH_AT + 2].copy_from_slice(&length.to_ne_bytes());
+            bytes[ADDRESS_AT..ADDRESS_AT + 8].copy_from_slice(&address.to_ne_bytes());
+        }
+        let file = types::Fd(self.node.as_raw_fd());
+        let entry = opcode::UringCmd80::new(file, number).cmd(bytes).build();
+        // SAFETY: what the command points to is `room`, which lives until its completion has come, or for ever.
+        unsafe { self.uring.submission().push(&entry) }.map_err(io::Error::other)?;
+        let result = loop {
+            let waited = self.uring.submit_and_wait(1);
+            if let Some(done) = self.uring.completion().next() {
+                break done.result();
+            }
+            match waited.map_err(|error| error.raw_os_error()) {
+                Ok(_) | Err(Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
+                Err(errno) => {
+                    std::mem::forget(room);
+                    return Err(io::Error::from_raw_os_error(errno.unwrap_or(libc::EIO)));
+                }
+            }
+        };
+        with.copy_from_slice(&room);
+        u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+    }
+}

@@ -1,0 +1,10 @@
+//! Devices of the kernel's driver ublk: commands to it, and the queues of a device on a ring. What the bytes mean is with
+//! the crate `ublk`.
+//!
+//! Sources: include/uapi/linux/ublk_cmd.h, Documentation/block/ublk.rst, drivers/block/ublk_drv.c of Linux 6.12.
+
+mod control;
+mod queue;
+
+pub use control::UblkControl;
+pub use queue::UblkQueue;
