@@ -22,7 +22,7 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 12] = [
+pub(crate) const CHANGE: [Step; 13] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -47,6 +47,12 @@ pub(crate) const CHANGE: [Step; 12] = [
         what: "a guest with another kernel boots",
         arguments: "test --package xtask --test guest --no-fail-fast -- --ignored --show-output",
     },
+    Step {
+        what: "block devices by ublk and by the kernel's NBD client, in a guest",
+        arguments: "xtask guest --if-possible --timeout-seconds 300 --memory-mib 3072 --module nbd \
+                    --module ublk_drv --test overdrive:serve -- devices::routes::ublk_is_a \
+                    devices::routes::nbd_is_a --test-threads 1 --show-output",
+    },
     Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
@@ -58,7 +64,7 @@ pub(crate) const CHANGE: [Step; 12] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 9] = [
+pub(crate) const NIGHT: [Step; 10] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -85,6 +91,11 @@ pub(crate) const NIGHT: [Step; 9] = [
         what: "the daemon killed and cut off its power on another kernel, half an hour",
         arguments: "xtask guest --if-possible --timeout-seconds 3000 --build kills --build overdrive \
                     -- kills --seconds 1800 --seed {date} --dirty-bytes default,1M,128K --slower 10",
+    },
+    Step {
+        what: "block devices by ways that this machine's kernel may lack, on another kernel",
+        arguments: "xtask guest --if-possible --timeout-seconds 1800 --memory-mib 3072 \
+                    --module nbd --module ublk_drv --test overdrive:serve -- devices::routes --test-threads 1 --show-output",
     },
     Step { what: "the real clients, an hour", arguments: "xtask soak --hours 1 --seed {date}" },
     Step { what: "the mutants", arguments: "xtask mutants --seconds 3" },

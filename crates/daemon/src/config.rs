@@ -11,6 +11,7 @@
 //! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
+use crate::device::Route;
 use crate::front::Place;
 use crate::settings::SETTINGS;
 use crate::units;
@@ -27,8 +28,8 @@ use uring::Polling;
 /// The keys beside the volumes.
 const TOP: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
 /// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
-const VOLUME: [&str; 8] =
-    ["nbd", "attach", "raw", "read_only", "buffered", "delay", "faults", "holder"];
+const VOLUME: [&str; 9] =
+    ["nbd", "attach", "via", "raw", "read_only", "buffered", "delay", "faults", "holder"];
 
 /// A volume as it is to be served: by a config file, and what the command line says beside that.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,6 +54,8 @@ pub struct ConfigVolume {
     pub nbd: Option<Place>,
     /// Make it a block device of this machine.
     pub attach: bool,
+    /// By what the kernel reaches it for that; None: by the best that the kernel has.
+    pub via: Option<Route>,
     /// Whether a holder keeps its memory.
     pub holder: bool,
 }
@@ -71,6 +74,7 @@ impl ConfigVolume {
             raw: false,
             nbd: None,
             attach: false,
+            via: None,
             holder: true,
         }
     }
@@ -201,6 +205,7 @@ fn volume(
         raw: section.flag("raw")?.unwrap_or(false),
         nbd: section.place("nbd", insecure_tcp)?,
         attach: section.flag("attach")?.unwrap_or(false),
+        via: section.text("via", Route::parse)?,
         holder: section.flag("holder")?.unwrap_or(true),
         ..ConfigVolume::new(name, &backing)
     };
@@ -313,6 +318,7 @@ mod tests {
             memory = 0
             nbd = "unix:/run/scratch.sock"
             attach = true
+            via = "nbd"
             holder = false
         "#;
         let config = parse(text).expect("a good file");
@@ -329,6 +335,7 @@ mod tests {
         assert!(matches!(scratch.spec(), Ok(Spec::Ram { .. })), "memory = 0 is no cache");
         assert!(db.holder && !scratch.holder);
         assert!(!db.attach && scratch.attach);
+        assert_eq!((db.via, scratch.via), (None, Some(Route::Nbd)));
         assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));
     }
 
@@ -343,6 +350,7 @@ mod tests {
         assert!(wrong("[volume.db]\nmemory = \"1G\"").contains("has no backing"));
         assert!(wrong("[volume.db]\nbacking = \"x\"\nmemory = \"1Q\"").contains("not a size"));
         assert!(wrong("[volume.db]\nbacking = \"x\"\nraw = 1").contains("true or false"));
+        assert!(wrong("[volume.db]\nbacking = \"x\"\nvia = \"iscsi\"").contains("ublk, fuse, nbd"));
         assert!(wrong("[volume.db]\nbacking = \"x\"\nwrite = \"fast\"").contains("back-now"));
         assert!(wrong("[volume.db]\nbacking = \"null:1\"").contains("multiple of 512"));
         assert!(

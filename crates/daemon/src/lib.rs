@@ -5,7 +5,7 @@
 //!   config.toml  --config-->  specs  --open-->  volumes (crate `stack`)
 //!
 //!   serve/     volumes on a lane: signals, a captive command, the end
-//!   front/     how clients reach them: the trait, and NBD
+//!   front/     how clients reach them: the trait, NBD, FUSE and ublk
 //!   device/    volumes as block devices of this machine
 //!   control/   what an operator asks it, and the operator's side of that
 //! ```
@@ -30,7 +30,7 @@ mod threads;
 pub mod units;
 
 pub use descriptors::allow_descriptors;
-pub use device::{Attaching, DEVICES, Orphan, check_name, orphan};
+pub use device::{Attaching, DEVICES, Orphan, Route, check_name, orphan};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{Rescued, check_rescue_place, rescue};

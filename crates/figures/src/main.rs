@@ -26,6 +26,7 @@ mod program;
 mod readahead;
 mod restart;
 mod rivals;
+mod routes;
 mod saturate;
 mod server;
 mod sides;
@@ -102,6 +103,8 @@ enum Figure {
     Readahead(readahead::Arguments),
     /// From kill -9 to the first answer of the next server, with much dirty.
     Restart(restart::Arguments),
+    /// Hits through block devices: by ublk against a ublk device that keeps nothing, and against the kernel's NBD client.
+    Routes(routes::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -127,5 +130,6 @@ fn main() -> anyhow::Result<()> {
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
+        Figure::Routes(arguments) => routes::run(&arguments),
     }
 }

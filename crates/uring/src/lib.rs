@@ -5,7 +5,8 @@
 //! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
-//! - [`LoopDevice`]: a file as a block device; [`device_users`]: what uses one.
+//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client; [`device_users`]: what
+//!   uses one.
 //! - [`UblkControl`], [`UblkQueue`]: the kernel's driver ublk.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
 //!
@@ -20,6 +21,7 @@ mod backend;
 mod bell;
 mod below;
 mod busy;
+mod claimed;
 mod clock;
 mod contention;
 mod device_users;
@@ -35,6 +37,8 @@ mod inherit;
 mod locks;
 mod loop_device;
 mod messages;
+mod nbd_device;
+mod netlink;
 mod open_error;
 mod operations;
 mod pages;
@@ -55,13 +59,15 @@ pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
 pub use below::keys_below;
+pub use claimed::ClaimedDevice;
 pub use device_users::{device_number, device_users, mount_points};
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
 pub use inherit::{inherited, set_inherited};
-pub use loop_device::{ClaimedLoop, LoopDevice, LoopOptions};
+pub use loop_device::{LoopDevice, LoopOptions};
 pub use messages::{send_message, take_message};
+pub use nbd_device::{NbdDevice, NbdOptions};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, faults, lock_process, may_lock_all};
 pub use polling::{Polled, Polling};

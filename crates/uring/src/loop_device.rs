@@ -3,6 +3,7 @@
 //! Sources: include/uapi/linux/loop.h, loop(4), Documentation/ABI/stable/sysfs-block.
 #![allow(unsafe_code)]
 
+use crate::claimed::ClaimedDevice;
 use crate::sysfs::number_in;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -237,15 +238,6 @@ impl LoopDevice {
         Ok(unsafe { ioctl(&node, NoArg::<SET_CAPACITY>::new()) }?)
     }
 
-    /// Claims it for this process alone: nothing is mounted from it, and nothing stands on it, while the claim lasts.
-    ///
-    /// # Errors
-    /// `ResourceBusy` where it is in use; what else the system says.
-    pub fn claim(&self) -> io::Result<ClaimedLoop> {
-        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        Ok(ClaimedLoop(rustix::fs::open(self.path(), flags, Mode::empty())?))
-    }
-
     /// Takes its file from it: at once, or once all that has it open has closed it.
     ///
     /// # Errors
@@ -254,31 +246,17 @@ impl LoopDevice {
         clear(&open(&self.path())?)
     }
 
+    /// Takes its file from it, for the one that has claimed it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn detach_claimed(&self, claimed: ClaimedDevice) -> io::Result<()> {
+        clear(&claimed.0)
+    }
+
     /// Whether it has a file.
     pub fn is_attached(&self) -> bool {
         self.says("loop/backing_file").is_some()
-    }
-}
-
-/// A loop device that this process alone uses.
-#[derive(Debug)]
-pub struct ClaimedLoop(OwnedFd);
-
-impl ClaimedLoop {
-    /// Makes durable what was written to the device, also what the kernel still keeps in its page cache.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn flush(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.0)?)
-    }
-
-    /// Takes its file from it.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn detach(self) -> io::Result<()> {
-        clear(&self.0)
     }
 }
 
@@ -334,10 +312,11 @@ mod tests {
         file.set_len(2 << 20).expect("sparse");
         device.resize().expect("it may grow");
         assert_eq!(device.bytes(), Some(2 << 20));
-        let claimed = device.claim().expect("nothing uses it");
-        assert_eq!(device.claim().expect_err("claimed").kind(), io::ErrorKind::ResourceBusy);
+        let claimed = ClaimedDevice::claim(&device.path()).expect("nothing uses it");
+        let again = ClaimedDevice::claim(&device.path()).expect_err("claimed");
+        assert_eq!(again.kind(), io::ErrorKind::ResourceBusy);
         claimed.flush().expect("room");
-        claimed.detach().expect("nothing else uses it");
+        device.detach_claimed(claimed).expect("nothing else uses it");
         assert!(!device.is_attached() && LoopDevice::all_over(&path).is_empty());
         device.detach().expect("it is over already");
     }

@@ -64,6 +64,7 @@ const DAEMON: &[&str] = &[
     "export",
     "fuse",
     "nbd",
+    "ublk",
     "holder",
     "stack",
 ];
@@ -105,6 +106,7 @@ const FIGURES: &[&str] = &[
     "uring",
     "export",
     "nbd",
+    "ublk",
     "holder",
     "crash",
     "stack",

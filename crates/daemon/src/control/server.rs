@@ -118,8 +118,7 @@ impl Control {
             Ask::Freeze { volume } => self.site(&volume)?.freeze().await.map(done),
             Ask::Resume { volume } => self.site(&volume)?.resume().map(done),
             Ask::Set { volume, changes } => {
-                let site = self.site(&volume)?;
-                let notes = site.set(&changes).await?;
+                let notes = self.sites.set(&volume, &changes).await?;
                 Ok(notes.into())
             }
             Ask::ClearError { volume, discard_dirty, failure } => {

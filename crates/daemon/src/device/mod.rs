@@ -1,27 +1,44 @@
 //! Volumes as block devices of this machine.
 //!
 //! ```text
-//!   volume --front/fuse--> RUNTIME/devices/NAME/NAME --loop device--> /dev/loopN <--link-- /dev/overdrive/NAME
+//!   volume --front/ublk--> queues --the kernel's ublk--> /dev/ublkbN <--------------+
+//!   volume --front/fuse--> RUNTIME/devices/NAME/NAME --loop device--> /dev/loopN <--+
+//!   volume --front/nbd/direct--> sockets --the kernel's NBD client--> /dev/nbdN <---+-link-- /dev/overdrive/NAME
 //! ```
 //!
-//! The kernel keeps a device while no process serves it: what is asked of it waits. The next process finds the loop device
-//! over the file that it serves, and goes on with it.
+//! The kernel keeps a device while no process serves it: what is asked of it waits. The next process finds the device again,
+//! a loop device by the file that it serves, the others by what it has told their drivers, and goes on with it.
 
 mod blocking;
+mod orphan;
 mod over_file;
+mod over_nbd;
+mod over_ublk;
 mod place;
+mod route;
+mod using;
 
+use crate::front::{Direct, Ublk};
+use block::{Fua, Limits};
 use blocking::blocking;
 use lane::{Lane, first};
 use over_file::OverFile;
+use over_nbd::{OverNbd, Terms};
+use over_ublk::OverUblk;
 use stack::{Exit, Failure, Keep};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use uring::LoopOptions;
 
-pub use place::{DEVICES, Orphan, orphan};
+pub use orphan::{Orphan, orphan};
+pub use place::DEVICES;
 pub(crate) use place::{directory, link};
+pub use route::Route;
+
+/// Connections of a new device of the kernel's NBD client at most.
+const CONNECTIONS_MAX: usize = 8;
 
 /// How long a device may take to be flushed and to go, in nanoseconds.
 const DETACH_NS: u64 = 60_000_000_000;
@@ -43,14 +60,103 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 pub struct Attaching {
     /// Its name, and its device's.
     pub volume: String,
+    /// By what the kernel is to reach it; None: the best that it has.
+    pub via: Option<Route>,
     /// What keeps the device's file mounted when this process is killed. None: nothing.
     pub keep: Option<Keep>,
+}
+
+/// By what the kernel reaches a volume, with the front that serves it so.
+#[derive(Clone)]
+pub(crate) enum By {
+    /// The file is a front's of its own.
+    Fuse,
+    /// Over connections to this front.
+    Nbd(Rc<Direct>),
+    /// By queues that this front serves.
+    Ublk(Rc<Ublk>),
+}
+
+/// What is to be a device.
+pub(crate) struct Wanted<'a> {
+    pub(crate) volume: &'a str,
+    /// The identities of what it lies on.
+    pub(crate) keys: &'a [String],
+    /// As its clients meet it.
+    pub(crate) limits: &'a Limits,
+    /// For how long changes are tried again, in milliseconds.
+    pub(crate) retry_ms: u64,
+}
+
+/// What a device stands on.
+#[derive(Clone)]
+enum Stand {
+    File(Arc<OverFile>),
+    Nbd(Arc<OverNbd>, Rc<Direct>),
+    Ublk(Arc<OverUblk>, Rc<Ublk>),
+}
+
+impl Stand {
+    fn node(&self) -> Option<PathBuf> {
+        match self {
+            Stand::File(over) => over.node(),
+            Stand::Nbd(over, _) => over.node(),
+            Stand::Ublk(over, _) => over.node(),
+        }
+    }
+
+    fn route(&self) -> Route {
+        match self {
+            Stand::File(_) => Route::Fuse,
+            Stand::Nbd(..) => Route::Nbd,
+            Stand::Ublk(..) => Route::Ublk,
+        }
+    }
+
+    async fn attach(self) -> Result<(), Failure> {
+        match self {
+            Stand::File(over) => blocking(move || over.attach()).await?,
+            Stand::Nbd(over, front) => {
+                let processors = std::thread::available_parallelism().map_or(1, usize::from);
+                let count = over.connections(processors.min(CONNECTIONS_MAX));
+                let sockets: std::io::Result<Vec<_>> =
+                    (0..count).map(|_| front.connect()).collect();
+                let none = |error| Failure::new(Exit::Io, format!("no connection: {error}"));
+                let sockets = sockets.map_err(none)?;
+                blocking(move || over.attach(sockets)).await?
+            }
+            Stand::Ublk(over, front) => attach_ublk(over, &front).await,
+        }
+    }
+
+    async fn detach(self) -> Result<(), Failure> {
+        match self {
+            Stand::File(over) => blocking(move || over.detach()).await?,
+            Stand::Nbd(over, _) => blocking(move || over.detach()).await?,
+            Stand::Ublk(over, _) => blocking(move || over.detach()).await?,
+        }
+    }
+}
+
+/// The driver makes the device, our lanes serve its queues, and only then it can have a disk.
+async fn attach_ublk(over: Arc<OverUblk>, front: &Ublk) -> Result<(), Failure> {
+    let (queues, preparing) = (front.queues(), over.clone());
+    let prepared = blocking(move || preparing.prepare(queues)).await??;
+    let served = front.serve(&prepared.opened).await;
+    let start = move || {
+        let started = served.and_then(|()| over.start(&prepared));
+        if started.is_err() {
+            over.undo(prepared);
+        }
+        started
+    };
+    blocking(start).await?
 }
 
 /// A device of a volume.
 struct Device {
     volume: String,
-    over: Arc<OverFile>,
+    stand: Stand,
     is_attached: bool,
 }
 
@@ -66,19 +172,34 @@ impl Devices {
         Devices { lane: lane.clone(), runtime: runtime.to_owned(), list: RefCell::default() }
     }
 
-    /// Adds one, whose file will be served.
-    ///
-    /// # Errors
-    /// The directory of its file cannot be made.
-    pub(crate) fn add(&self, volume: &str, options: LoopOptions) {
-        let file = place::directory(&self.runtime, volume).join(volume);
-        let over = Arc::new(OverFile { file, link: place::link(volume), options });
-        self.list.borrow_mut().push(Device { volume: volume.to_owned(), over, is_attached: false });
+    /// Adds one, which will be served in this way.
+    pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
+        let Wanted { volume, keys, limits, retry_ms } = *wanted;
+        let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
+        let stand = match by {
+            By::Fuse => {
+                let file = place::directory(&self.runtime, volume).join(volume);
+                let options = LoopOptions { block_bytes, read_only };
+                Stand::File(Arc::new(OverFile { file, link: place::link(volume), options }))
+            }
+            By::Ublk(front) => {
+                let over = OverUblk::new(&self.runtime, volume, keys, limits);
+                Stand::Ublk(Arc::new(over), front.clone())
+            }
+            By::Nbd(front) => {
+                let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
+                let terms = Terms { keys, block_bytes, is_fua_native, retry_ms };
+                let over = OverNbd::new(&self.runtime, volume, &terms);
+                Stand::Nbd(Arc::new(over), front.clone())
+            }
+        };
+        let device = Device { volume: volume.to_owned(), stand, is_attached: false };
+        self.list.borrow_mut().push(device);
     }
 
-    fn find(&self, volume: &str) -> Option<Arc<OverFile>> {
+    fn find(&self, volume: &str) -> Option<Stand> {
         let list = self.list.borrow();
-        list.iter().find(|device| device.volume == volume).map(|device| device.over.clone())
+        list.iter().find(|device| device.volume == volume).map(|device| device.stand.clone())
     }
 
     fn volumes(&self) -> Vec<String> {
@@ -92,24 +213,42 @@ impl Devices {
         }
     }
 
-    /// The node of a volume's device, while it is attached.
-    pub(crate) fn node(&self, volume: &str) -> Option<PathBuf> {
+    /// The node of a volume's device, and by what the kernel reaches it, while it is attached.
+    pub(crate) fn node(&self, volume: &str) -> Option<(PathBuf, Route)> {
         let list = self.list.borrow();
         let device = list.iter().find(|device| device.volume == volume && device.is_attached)?;
-        device.over.node()
+        Some((device.stand.node()?, device.stand.route()))
     }
 
-    /// Makes all of them, or goes on with those that a process before this one has made. Their files are served by then.
+    /// Makes all of them, or goes on with those that a process before this one has made. They are served by then.
     ///
     /// # Errors
     /// One cannot be had; those before it stay.
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
         for volume in self.volumes() {
-            let over = self.find(&volume).expect("listed");
-            blocking(move || over.attach()).await??;
+            self.find(&volume).expect("listed").attach().await?;
             self.note(&volume, true);
         }
         Ok(())
+    }
+
+    /// A volume's changes are tried again for so long from now on, in milliseconds: a device whose requests have a limit
+    /// has a higher one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
+        match self.find(volume) {
+            Some(Stand::Nbd(over, _)) => blocking(move || over.set_retry(retry_ms)).await?,
+            Some(Stand::File(_) | Stand::Ublk(..)) | None => Ok(()),
+        }
+    }
+
+    /// A volume whose device does not outlive an exec: the driver takes its server for alive.
+    pub(crate) fn bound_to_process(&self) -> Option<String> {
+        let list = self.list.borrow();
+        let found = list.iter().find(|device| matches!(device.stand, Stand::Ublk(..)));
+        found.map(|device| device.volume.clone())
     }
 
     /// Flushes a device and takes it away. A volume that is no device, or no more, is done with at once.
@@ -117,12 +256,12 @@ impl Devices {
     /// # Errors
     /// Busy, and by what; it cannot be flushed, or does not go within a minute. Then it stays.
     pub(crate) async fn detach(&self, volume: &str) -> Result<(), Failure> {
-        let Some(over) = self.find(volume) else { return Ok(()) };
+        let Some(stand) = self.find(volume) else { return Ok(()) };
         let mut detached = None;
-        let detaching = async { detached = Some(blocking(move || over.detach()).await) };
+        let detaching = async { detached = Some(stand.detach().await) };
         first(detaching, self.lane.sleep_until(self.lane.now() + DETACH_NS)).await;
         let late = || Failure::new(Exit::Io, format!("{volume}: its device cannot be flushed"));
-        detached.ok_or_else(late)???;
+        detached.ok_or_else(late)??;
         self.list.borrow_mut().retain(|device| device.volume != volume);
         Ok(())
     }

@@ -1,22 +1,14 @@
 //! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
 
-use super::place;
+use super::{place, using};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use stack::{Exit, Failure};
-use std::fmt;
+use stack::Failure;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
-use uring::{LoopDevice, LoopOptions, device_users};
-
-/// udev looks at each device that is new or was closed, and holds it meanwhile: so often a detach tries again, ...
-const CLAIM_TRIES: u32 = 20;
-/// ... and so long it waits between two tries.
-const CLAIM_PAUSE: Duration = Duration::from_millis(50);
+use std::path::PathBuf;
+use uring::{LoopDevice, LoopOptions};
 
 /// A file, and the device that is to stand on it.
 #[derive(Debug)]
@@ -26,30 +18,15 @@ pub(super) struct OverFile {
     pub(super) options: LoopOptions,
 }
 
-fn failure(path: &Path, what: impl fmt::Display, error: &io::Error) -> Failure {
-    let exit = match error.kind() {
-        io::ErrorKind::PermissionDenied => Exit::Permission,
-        io::ErrorKind::Unsupported | io::ErrorKind::NotFound => Exit::Usage,
-        _ => Exit::Io,
-    };
-    Failure::new(exit, format!("{}: {what}: {error}", path.display()))
-}
-
 /// Whether the kernel has ended the connection to the server of a FUSE file system.
 fn is_server_gone(error: &io::Error) -> bool {
     let gone = [Errno::NOTCONN, Errno::CONNABORTED];
     gone.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-#[allow(clippy::disallowed_methods, reason = "a thread that has no lane")]
-fn pause() {
-    thread::sleep(CLAIM_PAUSE);
-}
-
 impl OverFile {
     fn trouble(&self, what: &str) -> impl Fn(io::Error) -> Failure {
-        let (link, what) = (self.link.clone(), what.to_owned());
-        move |error| failure(&link, &what, &error)
+        using::trouble(&self.link, what)
     }
 
     fn open(&self) -> io::Result<OwnedFd> {
@@ -114,17 +91,12 @@ impl OverFile {
     /// and with that it goes.
     fn check_link(&self, file: &OwnedFd) -> Result<(), Failure> {
         let linked = fs::read_link(&self.link).ok().and_then(|node| LoopDevice::at(&node));
-        let Some((device, its_file)) = linked else { return Ok(()) };
-        if device.is_over(file).is_err_and(|error| is_server_gone(&error)) {
+        if let Some((device, _)) = linked
+            && device.is_over(file).is_err_and(|error| is_server_gone(&error))
+        {
             return device.detach().map_err(self.trouble("what is left of it does not go"));
         }
-        if !place::is_of_device(&its_file) {
-            // The number has been another's since.
-            return Ok(());
-        }
-        let (link, its_file) = (self.link.display(), its_file.display());
-        let message = format!("{link}: is a device of {its_file}; take another name");
-        Err(Failure::new(Exit::Busy, message))
+        place::check_link(&self.link)
     }
 
     /// Flushes the device and takes it away, unless something uses it.
@@ -133,44 +105,13 @@ impl OverFile {
     /// Busy, with what uses it; what the system says.
     pub(super) fn detach(&self) -> Result<(), Failure> {
         let Some(device) = self.found() else { return Ok(()) };
-        let claimed = self.claim(&device)?;
+        let claimed = using::claim(&self.link, &device.path())?;
         claimed.flush().map_err(self.trouble("it cannot be flushed"))?;
-        claimed.detach().map_err(self.trouble("it does not go"))?;
+        device.detach_claimed(claimed).map_err(self.trouble("it does not go"))?;
         if device.is_attached() {
-            return Err(self.busy(&device));
+            return Err(using::busy(&self.link, &device.path()));
         }
         place::remove_link(&self.link, &device.path());
         Ok(())
-    }
-
-    /// Makes sure that nothing uses the device, and that nothing will.
-    fn claim(&self, device: &LoopDevice) -> Result<uring::ClaimedLoop, Failure> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match device.claim() {
-                Ok(claimed) if self.users(device).is_empty() => return Ok(claimed),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
-                Err(error) => return Err(self.trouble("it cannot be opened")(error)),
-            }
-            if tries == CLAIM_TRIES {
-                return Err(self.busy(device));
-            }
-            pause();
-        }
-    }
-
-    fn users(&self, device: &LoopDevice) -> Vec<String> {
-        device.device().map_or(Vec::new(), |number| device_users(number, &device.path()))
-    }
-
-    fn busy(&self, device: &LoopDevice) -> Failure {
-        let users = self.users(device);
-        let users = match &users[..] {
-            [] => "is in use".to_owned(),
-            users => users.join(", and "),
-        };
-        Failure::new(Exit::Busy, format!("{}: {users}", self.link.display()))
     }
 }

@@ -1,12 +1,15 @@
 //! Where devices and their files are found by name.
 
+use stack::{Exit, Failure};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use uring::LoopDevice;
 
 /// The directory with a link to each device.
 pub const DEVICES: &str = "/dev/overdrive";
+
+/// What the names begin with by which drivers remember servers of ours.
+pub(super) const OURS: &str = "overdrive:";
 
 /// The directory in which a volume's file is mounted.
 pub(crate) fn directory(runtime: &Path, volume: &str) -> PathBuf {
@@ -49,47 +52,44 @@ pub(super) fn remove_link(link: &Path, node: &Path) {
     }
 }
 
-/// What is left of a device whose daemon has gone.
-#[derive(Debug)]
-pub struct Orphan {
-    volume: String,
-    directory: PathBuf,
-    devices: Vec<LoopDevice>,
+/// Another device may have this name.
+///
+/// # Errors
+/// Busy.
+pub(super) fn check_link(link: &Path) -> Result<(), Failure> {
+    let Ok(node) = fs::read_link(link) else { return Ok(()) };
+    let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
+    let Some(owner) = name.and_then(|name| owner(&name)) else { return Ok(()) };
+    let message = format!("{}: is a device of {owner}; take another name", link.display());
+    Err(Failure::new(Exit::Busy, message))
 }
 
-/// What is left of this volume's device: by what the kernel remembers, without asking what is mounted there.
-pub fn orphan(runtime: &Path, volume: &str) -> Option<Orphan> {
-    let directory = directory(runtime, volume);
-    let devices = LoopDevice::all_over(&directory.join(volume));
-    let is_mounted = crate::front::is_mounted(&directory);
-    (is_mounted || !devices.is_empty()).then(|| Orphan {
-        volume: volume.to_owned(),
-        directory,
-        devices,
+/// What a device of ours is made of, by its name in /dev. None: of nothing any more, or it has been another's since.
+fn owner(name: &str) -> Option<String> {
+    let says = |file: &str| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
+    let file = says("loop/backing_file").map(|file| file.trim_end().to_owned());
+    let file = file.filter(|file| is_of_device(Path::new(file)));
+    let server = || says("backend").filter(|server| server.starts_with(OURS));
+    // Of ublk's, the kernel tells nothing here.
+    let ublk = || (name.starts_with("ublkb") && says("dev").is_some()).then(|| "ublk".to_owned());
+    file.or_else(|| server().map(|server| server.trim_end().to_owned())).or_else(ublk)
+}
+
+/// That a device waits for another backing than it could be given.
+pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
+    let message = format!(
+        "{}: waits for the daemon of another backing; attach that, or give the device up by 'overdrive detach \
+         {volume} --force'",
+        link.display()
+    );
+    Failure::new(Exit::Busy, message)
+}
+
+/// A number that stands for a text, the same in every program that knows it. Source: FNV-1a, 64 bits.
+pub(super) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
-}
-
-impl Orphan {
-    /// The nodes of its devices.
-    pub fn nodes(&self) -> Vec<PathBuf> {
-        self.devices.iter().map(LoopDevice::path).collect()
-    }
-
-    /// Gives it up: what waits for an answer of it, and what will be asked of it, gets an error. What the volume's holder
-    /// keeps stays kept.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn give_up(&self) -> io::Result<()> {
-        crate::front::abort(&self.directory)?;
-        for device in &self.devices {
-            device.detach()?;
-            remove_link(&link(&self.volume), &device.path());
-        }
-        // Only a name is left.
-        let _ = fs::remove_dir(&self.directory);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -102,6 +102,11 @@ mod tests {
         for other in ["/srv/db", "/run/devices/db/other", "/", "/db/db"] {
             assert!(!is_of_device(Path::new(other)), "{other}");
         }
+    }
+
+    #[test]
+    fn a_hash_is_the_same_in_every_program() {
+        assert_eq!((hash(""), hash("a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
     }
 
     #[test]

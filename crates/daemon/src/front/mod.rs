@@ -5,6 +5,7 @@
 //!                        |
 //!   nbd/  sockets        +--> Export, Client (crate `export`) --> a volume's stack
 //!   fuse/ a directory
+//!   ublk/ a block device
 //! ```
 //!
 //! What serves volumes knows fronts by the trait only; a new one is a folder here, and a line where the
@@ -14,6 +15,8 @@ mod fleet;
 mod fuse;
 mod inherited;
 mod nbd;
+mod serving;
+mod ublk;
 
 use crate::lanes::Lanes;
 use export::Export;
@@ -23,8 +26,9 @@ use std::rc::Rc;
 use uring::File;
 
 pub(crate) use self::fuse::{Fuse, abort, is_mounted};
-pub(crate) use self::nbd::Nbd;
 pub use self::nbd::Place;
+pub(crate) use self::nbd::{Direct, Nbd};
+pub(crate) use self::ublk::{Opened, Ublk};
 pub(crate) use fleet::Fleet;
 pub(crate) use inherited::{Inherited, find_inherited};
 

@@ -24,8 +24,8 @@ mod tests;
 mod watch;
 
 use crate::control::Control;
-use crate::device::{self, Attaching, Devices};
-use crate::front::{Ending, Fleet, Fuse, Inherited, Nbd, Place, find_inherited};
+use crate::device::{self, Attaching, By, Devices, Route};
+use crate::front::{Direct, Ending, Fleet, Fuse, Inherited, Nbd, Place, Ublk, find_inherited};
 use crate::lanes::{Lanes, Setup, broken};
 use crate::runtime::control_socket;
 use block::Spec;
@@ -174,9 +174,10 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         fleet.add(Fuse::bind(&ring, mounting, &mut inherited, &budget)?, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
+    let mut ways = Vec::new();
     for attaching in &plan.attachments {
-        let mounting = mounting_of(attaching, &plan.runtime);
-        fleet.add(Fuse::bind(&ring, &mounting, &mut inherited, &budget)?, &mounting.exports);
+        let way = way_of(attaching, &plan.runtime, &fleet, &ring, &mut inherited, &budget)?;
+        ways.push((attaching.volume.clone(), way));
     }
     drop(inherited);
     let control = Listener::bind_private(&control_socket(&plan.runtime, std::process::id()))
@@ -194,8 +195,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses.extend(found);
         let served = served::Served::new(&name, &volume, &threads, plan.quiet);
         let site = Site::new(&name, &backing, address, volume, served, &ring)?;
-        if plan.attachments.iter().any(|attaching| attaching.volume == name) {
-            devices.add(&name, site.device_options());
+        if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
+            site.add_to(&devices, way);
         }
         sites.push(site);
     }
@@ -213,6 +214,36 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
     let served_ns = lane.now() - start_ns;
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
+}
+
+/// The front by which the kernel reaches a device, added to the fleet.
+fn way_of(
+    attaching: &Attaching,
+    runtime: &Path,
+    fleet: &Fleet,
+    ring: &Ring,
+    inherited: &mut Inherited,
+    budget: &Arc<Budget>,
+) -> Result<By, Failure> {
+    let volume = &attaching.volume;
+    let exports = std::slice::from_ref(volume);
+    Ok(match Route::choose(attaching.via, runtime, volume)? {
+        Route::Fuse => {
+            let mounting = mounting_of(attaching, runtime);
+            fleet.add(Fuse::bind(ring, &mounting, inherited, budget)?, exports);
+            By::Fuse
+        }
+        Route::Ublk => {
+            let front = Ublk::new(ring, &device::link(volume), budget);
+            fleet.add(front.clone(), exports);
+            By::Ublk(front)
+        }
+        Route::Nbd => {
+            let front = Direct::new(ring, &device::link(volume), budget);
+            fleet.add(front.clone(), exports);
+            By::Nbd(front)
+        }
+    })
 }
 
 /// The file that a device stands on, as a front's work.

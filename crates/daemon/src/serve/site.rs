@@ -2,6 +2,7 @@
 
 use super::served::Served;
 use crate::control::words::{Row, State};
+use crate::device::{By, Devices, Wanted};
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
 use lane::Event;
@@ -11,7 +12,7 @@ use stack::{Exit, Failure};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use uring::{LoopOptions, Ring};
+use uring::Ring;
 
 /// Bytes of a block.
 const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
@@ -138,11 +139,17 @@ impl Site {
         }
     }
 
-    /// How a block device of it behaves.
-    pub(crate) fn device_options(&self) -> LoopOptions {
-        let limits = self.attached.stack.limits();
-        let read_only = limits.read_only || self.volume.is_read_only();
-        LoopOptions { block_bytes: limits.block_logical_bytes, read_only }
+    /// Adds it to the devices, to be reached in this way.
+    pub(crate) fn add_to(&self, devices: &Devices, by: &By) {
+        let mut limits = self.attached.stack.limits().clone();
+        limits.read_only |= self.volume.is_read_only();
+        let (keys, retry_ms) = (self.volume.keys(), self.retry_ms());
+        devices.add(by, &Wanted { volume: &self.name, keys: &keys, limits: &limits, retry_ms });
+    }
+
+    /// For how long changes are tried again, in milliseconds.
+    pub(crate) fn retry_ms(&self) -> u64 {
+        self.shared().map_or(0, |shared| shared.settings().retry_time_ns / 1_000_000)
     }
 
     fn turn(&self) -> Result<Turn<'_>, Failure> {

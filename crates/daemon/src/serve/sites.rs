@@ -81,10 +81,9 @@ impl Sites {
 
     /// A volume in a list, with its device.
     pub(crate) fn row(&self, site: &Site) -> Row {
-        let node = self.devices.node(&site.name);
-        let route = if node.is_some() { "fuse" } else { "" };
-        let device = node.map_or(String::new(), |node| node.display().to_string());
-        Row { device, route: route.to_owned(), ..site.row() }
+        let Some((node, route)) = self.devices.node(&site.name) else { return site.row() };
+        let (device, route) = (node.display().to_string(), route.word().to_owned());
+        Row { device, route, ..site.row() }
     }
 
     /// Why the daemon is to end, once it is.
@@ -109,6 +108,13 @@ impl Sites {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
             Ok(program) => try_program(program)?,
         }
+        if let Some(volume) = self.devices.bound_to_process() {
+            let message = format!(
+                "{volume}: is a device by ublk, which another program of this process cannot take over; restart the \
+                 daemon instead, and what uses the device waits (under systemd: systemctl restart)"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
         let unkept = self.list.borrow().iter().any(|site| !site.volume.outlives_exec());
         if unkept {
             let message = "a volume of this daemon is not kept by a holder, so that its memory would \
@@ -126,6 +132,14 @@ impl Sites {
         drop(list);
         self.end(Ending::Upgrade);
         Ok(())
+    }
+
+    /// Changes settings of a volume, all of them or none; returns what the operator should know.
+    pub(crate) async fn set(&self, name: &str, changes: &[String]) -> Result<Vec<String>, Failure> {
+        let site = self.find(name)?;
+        let notes = site.set(changes).await?;
+        self.devices.set_retry(name, site.retry_ms()).await?;
+        Ok(notes)
     }
 
     /// Ends one volume: its device and its clients, then what is dirty, then its hold on the backing. A device that is in

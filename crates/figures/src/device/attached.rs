@@ -3,6 +3,7 @@
 use crate::overdrive::Overdrive;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A device, until it is dropped.
 pub(crate) struct Attached<'a> {
@@ -21,7 +22,9 @@ impl<'a> Attached<'a> {
         image: &Path,
         more: &[&str],
     ) -> Result<Attached<'a>> {
-        let name = format!("figures-{}", std::process::id());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("figures-{}-{number}", std::process::id());
         let image = image.to_str().context("a path that is text")?;
         let fixed = ["attach", image, "--name", &name];
         overdrive.well(&[&fixed, more].concat())?;

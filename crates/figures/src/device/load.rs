@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What fio does: 4 KiB requests past the page cache, or larger ones in one pass.
-pub(super) struct Load(Vec<String>);
+pub(crate) struct Load(Vec<String>);
 
 impl Load {
     fn new(kind: &str, depth: u32, more: &[&str]) -> Load {
@@ -14,18 +14,18 @@ impl Load {
     }
 
     /// Every block once, in order.
-    pub(super) fn pass(kind: &str, depth: u32) -> Load {
+    pub(crate) fn pass(kind: &str, depth: u32) -> Load {
         Load::new(kind, depth, &["--bs=64k"])
     }
 
     /// Blocks at random for so many seconds.
-    pub(super) fn timed(kind: &str, depth: u32, seconds: u32) -> Load {
+    pub(crate) fn timed(kind: &str, depth: u32, seconds: u32) -> Load {
         let time = format!("--runtime={seconds}");
         Load::new(kind, depth, &["--bs=4k", "--norandommap", "--time_based", &time])
     }
 
     /// Writes at random for so many seconds, read again and compared.
-    pub(super) fn verified(depth: u32, seconds: u32) -> Load {
+    pub(crate) fn verified(depth: u32, seconds: u32) -> Load {
         let time = format!("--runtime={seconds}");
         let verified =
             ["--bs=4k", "--verify=crc32c", "--verify_backlog=512", "--verify_state_save=0"];
@@ -37,7 +37,7 @@ impl Load {
 ///
 /// # Errors
 /// fio is not installed, or something was not as it was written.
-pub(super) fn fio(device: &Path, load: &Load) -> Result<f64> {
+pub(crate) fn fio(device: &Path, load: &Load) -> Result<f64> {
     let output = Command::new("fio")
         .args(["--name=figures", "--ioengine=libaio", "--direct=1", "--randrepeat=0"])
         .args(["--output-format=json", "--thread=1"])

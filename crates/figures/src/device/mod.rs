@@ -10,9 +10,9 @@ use crate::overdrive::Overdrive;
 use crate::program::{Passing, Site, fill};
 use crate::sides::Pairs;
 use anyhow::{Result, ensure};
-use load::{Load, fio};
 
 pub(crate) use attached::Attached;
+pub(crate) use load::{Load, fio};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

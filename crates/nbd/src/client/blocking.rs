@@ -87,6 +87,11 @@ impl<S: AsFd> Connection<S> {
         &self.agreed
     }
 
+    /// The socket, in transmission, for another to go on with. What has come on it and was not taken is lost.
+    pub fn into_stream(self) -> S {
+        self.stream
+    }
+
     /// How many requests are queued or under way.
     pub fn under_way(&self) -> usize {
         self.under_way.count()

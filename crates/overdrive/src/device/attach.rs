@@ -3,7 +3,7 @@
 use super::{need_root, supervise};
 use crate::serve::{self, Manner, Options, name_of};
 use daemon::config::{Config, ConfigVolume};
-use daemon::units;
+use daemon::{Route, units};
 use stack::Failure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,9 +38,10 @@ pub(super) struct Volume {
     #[arg(long)]
     name: Option<String>,
 
-    /// By what the kernel is to reach the volume. 'fuse': a FUSE file under a loop device with direct I/O.
-    #[arg(long, value_enum, default_value_t = Route::Fuse)]
-    via: Route,
+    /// By what the kernel is to reach the volume: 'ublk', its driver for devices in programs; 'fuse', a FUSE file under a
+    /// loop device with direct I/O; 'nbd', its NBD client. The first of them that it has, unless this says otherwise.
+    #[arg(long, value_name = "ROUTE", value_parser = Route::parse)]
+    via: Option<Route>,
 
     #[command(flatten)]
     options: Options,
@@ -53,12 +54,6 @@ pub(super) struct Volume {
     #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
           value_parser = units::polling)]
     poll: Option<Polling>,
-}
-
-/// A way by which the kernel reaches a volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Route {
-    Fuse,
 }
 
 impl Volume {
@@ -79,12 +74,11 @@ impl Volume {
 
     /// Serves it in this process.
     pub(super) fn serve(&self) -> Result<ExitCode, Failure> {
-        // There is one route yet, which is also what a config file takes.
-        let Route::Fuse = self.via;
         self.check("attach")?;
         let mut volume = ConfigVolume::new(&self.name(), &self.backing);
         self.options.apply(&mut volume);
         volume.attach = true;
+        volume.via = self.via;
         let config =
             Config { nbd: None, fuse: None, threads: None, poll: None, volumes: vec![volume] };
         let manner = Manner { threads: self.threads, poll: self.poll, ..Manner::default() };

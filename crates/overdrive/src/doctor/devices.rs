@@ -15,7 +15,7 @@ const DIRTY_MUCH: u64 = 4 << 30;
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![root(), node("/dev/fuse", "fuse"), node("/dev/loop-control", "loop")];
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    checks.extend([resend(&release), flusher(), dirty()]);
+    checks.extend([ublk(), resend(&release), flusher(), dirty()]);
     checks
 }
 
@@ -36,6 +36,17 @@ fn node(path: &'static str, module: &str) -> Check {
     match Path::new(path).exists() {
         true => check(path, State::Ok, "there"),
         false => check(path, State::Missing, "not there").mend(format!("modprobe {module}")),
+    }
+}
+
+fn ublk() -> Check {
+    match Path::new("/dev/ublk-control").exists() {
+        true => check("ublk_drv", State::Ok, "there: the best way to a device"),
+        false => {
+            let found = "not there: devices are made by a loop device over FUSE";
+            check("ublk_drv", State::Limited, found)
+                .mend("modprobe ublk_drv, where the kernel has it")
+        }
     }
 }
 

@@ -12,8 +12,7 @@ pub(super) fn checks() -> Vec<Check> {
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
     let mut checks = vec![version(), ring(), root(), fuse(), loops(), groups()];
     let also = [
-        ("ublk_drv", "/dev/ublk-control", "block devices from user space"),
-        ("nbd", "/sys/module/nbd", "the kernel's own NBD client"),
+        ("nbd", "/sys/module/nbd", "the kernel's own NBD client, for attach --via nbd"),
         ("device-mapper", "/dev/mapper/control", "dm-cache, dm-writecache, dm-delay"),
     ];
     checks.extend(also.map(|(name, node, what)| module(name, node, what, &modules)));

@@ -196,6 +196,7 @@ fn attachments(config: &Config) -> Vec<Attaching> {
     let attached = config.volumes.iter().filter(|volume| volume.attach);
     let attaching = |volume: &ConfigVolume| Attaching {
         volume: volume.name.clone(),
+        via: volume.via,
         keep: volume.holder.then(keep),
     };
     attached.map(attaching).collect()

@@ -5,6 +5,7 @@ mod fusermount;
 mod mountpoint;
 mod wire;
 
+use super::serving::Serving;
 use super::{Ending, Front, Gone, Inherited};
 use crate::lanes::Lanes;
 use crate::serve::Mounting;
@@ -12,14 +13,12 @@ use ::fuse::{Mount, Options, Session};
 use block::Kind;
 use connection::Connection;
 use export::{Budget, Export};
-use lane::{Event, first};
 use mountpoint::Mountpoint;
 use stack::{Exit, Failure};
 use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use uring::{File, Ring};
 use wire::Wire;
@@ -38,36 +37,6 @@ pub(crate) struct Fuse {
     mount: OnceCell<Arc<Mount>>,
     serving: Serving,
     is_detached: Cell<bool>,
-}
-
-/// How many lanes serve it, and that one has ended.
-#[derive(Clone, Default)]
-struct Serving(Arc<(AtomicUsize, Event)>);
-
-/// A lane that serves it, until this is dropped.
-struct Seat(Serving);
-
-impl Serving {
-    fn seat(&self) -> Seat {
-        self.0.0.fetch_add(1, Ordering::SeqCst);
-        Seat(self.clone())
-    }
-
-    fn left(&self) -> &Event {
-        &self.0.1
-    }
-
-    fn count(&self) -> usize {
-        self.0.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let (count, left) = &*self.0.0;
-        count.fetch_sub(1, Ordering::SeqCst);
-        left.notify();
-    }
 }
 
 impl Fuse {
@@ -251,16 +220,7 @@ impl Front for Fuse {
     }
 
     fn end(&self, deadline_ns: u64) -> Gone<'_> {
-        Box::pin(async move {
-            let lane = self.ring.lane();
-            loop {
-                let seen = self.serving.left().seen();
-                if self.serving.count() == 0 || lane.now() >= deadline_ns {
-                    return;
-                }
-                first(self.serving.left().after(seen), lane.sleep_until(deadline_ns)).await;
-            }
-        })
+        Box::pin(self.serving.none_until(self.ring.lane(), deadline_ns))
     }
 
     fn inherit(&self) -> Vec<(String, File)> {

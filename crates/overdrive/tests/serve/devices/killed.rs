@@ -17,16 +17,13 @@ fn verified_load(directory: &Path, seconds: u32) -> Vec<String> {
     load.split(' ').map(str::to_owned).collect()
 }
 
-/// A file system that is used by a verifying load while its daemon is killed three times, then checked.
-fn survives(make: &[&str], check: &[&str]) {
-    if !have_devices(&["fio", "fstrim", make[0], check[0]]) {
-        return;
-    }
-    let disk = Disk::new(512);
-    let device = disk.attach();
+/// A file system that is used by a verifying load for so long, while its daemon is killed three times, then checked.
+pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], check: &[&str]) {
+    let disk = Disk::new(mib);
+    let device = disk.attach_with(attach);
     run(make[0], &[&make[1..], &[text(&device)]].concat()).well();
     let mounted = disk.mount(&device);
-    let load = verified_load(&mounted.0, 6);
+    let load = verified_load(&mounted.0, seconds);
     let fio = std::thread::spawn(move || {
         run("fio", &load.iter().map(String::as_str).collect::<Vec<_>>())
     });
@@ -51,21 +48,29 @@ fn survives(make: &[&str], check: &[&str]) {
 
 #[test]
 fn ext4_survives_killed_daemons() {
-    survives(&["mkfs.ext4", "-q"], &["fsck.ext4", "-fn"]);
+    if have_devices(&["fio", "fstrim", "mkfs.ext4"]) {
+        survives(&[], 512, 6, &["mkfs.ext4", "-q"], &["fsck.ext4", "-fn"]);
+    }
 }
 
 #[test]
 fn xfs_survives_killed_daemons() {
-    survives(&["mkfs.xfs", "-q"], &["xfs_repair", "-n"]);
+    if have_devices(&["fio", "fstrim", "mkfs.xfs"]) {
+        survives(&[], 512, 6, &["mkfs.xfs", "-q"], &["xfs_repair", "-n"]);
+    }
 }
 
 #[test]
 fn a_daemon_that_stops_under_a_mount_is_waited_for() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
+    if have_devices(&["mkfs.ext4"]) {
+        is_waited_for(&[]);
     }
+}
+
+/// A daemon stops under a mounted file system, which waits for the next one.
+pub(super) fn is_waited_for(attach: &[&str]) {
     let disk = Disk::new(64);
-    let device = disk.attach();
+    let device = disk.attach_with(attach);
     let mounted = disk.make_and_mount(&device);
     fs::write(mounted.path("before"), "before").expect("room");
     let daemon = disk.daemon();
@@ -79,7 +84,7 @@ fn a_daemon_that_stops_under_a_mount_is_waited_for() {
     });
     pause(Duration::from_millis(300));
     assert!(!writer.is_finished(), "it waits");
-    disk.attach();
+    disk.attach_with(attach);
     writer.join().expect("no panic").expect("no error: it has only waited");
     assert_eq!(fs::read_to_string(mounted.path("before")).expect("it is there"), "before");
     mounted.unmount();
@@ -89,11 +94,15 @@ fn a_daemon_that_stops_under_a_mount_is_waited_for() {
 
 #[test]
 fn a_device_whose_daemon_never_comes_back_is_given_up() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
+    if have_devices(&["mkfs.ext4"]) {
+        is_given_up(&[]);
     }
+}
+
+/// A daemon dies for good, and its device is taken away by force.
+pub(super) fn is_given_up(attach: &[&str]) {
     let disk = Disk::new(64);
-    let device = disk.attach();
+    let device = disk.attach_with(attach);
     let mounted = disk.make_and_mount(&device);
     let daemon = disk.daemon();
     disk.without_supervisor(daemon);
@@ -110,7 +119,7 @@ fn a_device_whose_daemon_never_comes_back_is_given_up() {
     drop(mounted);
     assert!(!device.is_symlink());
     // The image is as after a cut, and is attached as ever.
-    let device = disk.attach();
+    let device = disk.attach_with(attach);
     run("fsck.ext4", &["-fy", text(&device)]);
     run("fsck.ext4", &["-fn", text(&device)]).well();
     disk.detach().well();

@@ -5,6 +5,7 @@ mod killed;
 mod lifecycle;
 mod mounting;
 mod refused;
+mod routes;
 
 use crate::common::{Ended, have, image, is_root, no_namespaces, place, run, wait_until};
 use crate::home::Home;

@@ -1,0 +1,47 @@
+//! What serves a front, counted.
+
+use lane::{Event, Lane, first};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many tasks or lanes serve something, and that one has ended.
+#[derive(Clone, Default)]
+pub(super) struct Serving(Arc<(AtomicUsize, Event)>);
+
+/// One of them, until this is dropped.
+pub(super) struct Seat(Serving);
+
+impl Serving {
+    pub(super) fn seat(&self) -> Seat {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        Seat(self.clone())
+    }
+
+    fn count(&self) -> usize {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits until none is left.
+    pub(super) async fn none(&self) {
+        loop {
+            let seen = self.0.1.seen();
+            if self.count() == 0 {
+                return;
+            }
+            self.0.1.after(seen).await;
+        }
+    }
+
+    /// The same, at most until the deadline on the lane's clock.
+    pub(super) async fn none_until(&self, lane: &Lane, deadline_ns: u64) {
+        first(self.none(), lane.sleep_until(deadline_ns)).await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let (count, left) = &*self.0.0;
+        count.fetch_sub(1, Ordering::SeqCst);
+        left.notify();
+    }
+}

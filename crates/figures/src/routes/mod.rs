@@ -1,0 +1,96 @@
+//! Hits through a block device of this machine, 4 KiB at random: by ublk against a ublk device that answers at once and
+//! keeps nothing, and against the kernel's NBD client to a daemon of the same kind.
+//!
+//! It needs a kernel with both. Each side is attached all the time, and used in turns.
+
+mod null;
+
+use crate::device::{Attached, Load, fio};
+use crate::overdrive::Overdrive;
+use crate::program::{Passing, Site, fill};
+use crate::sides::{Pairs, Side, in_turns, verdict};
+use anyhow::Result;
+use null::Null;
+use std::path::Path;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    site: Site,
+    /// Size of each device, in MiB; all of it is in memory.
+    #[arg(long, default_value_t = 64)]
+    image_mib: u64,
+    /// Requests at once.
+    #[arg(long, default_value_t = 32)]
+    depth: u32,
+    /// Threads of a daemon, and queues of a device.
+    #[arg(long, default_value_t = 2)]
+    threads: u16,
+    /// Seconds of a run.
+    #[arg(long, default_value_t = 3)]
+    seconds: u32,
+    /// Pairs of runs.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+/// Of a device that keeps nothing.
+const OF_NULL_MIN: f64 = 0.8;
+/// Of the kernel's NBD client.
+const OF_NBD_MIN: f64 = 1.5;
+
+/// A volume whose blocks are all in memory, as a device by this route.
+fn attach<'a>(
+    overdrive: &'a Overdrive,
+    place: &Path,
+    arguments: &Arguments,
+    via: &str,
+) -> Result<Attached<'a>> {
+    let image = place.join(via);
+    fill(&image, arguments.image_mib << 20)?;
+    let (memory, threads) =
+        (format!("{}M", arguments.image_mib * 2), arguments.threads.to_string());
+    // The image may be in memory itself: the guard would find that it needs no cache.
+    let more = ["--via", via, "--memory", &memory, "--threads", &threads, "--guard", "off"];
+    let attached = Attached::new(overdrive, &image, &more)?;
+    for _ in 0..2 {
+        fio(&attached.node(), &Load::pass("read", 4))?;
+    }
+    Ok(attached)
+}
+
+/// Prints how ublk stands against another device.
+fn against(
+    arguments: &Arguments,
+    ublk: &Path,
+    (other, what): (&Path, &str),
+    goal: f64,
+) -> Result<()> {
+    let load = Load::timed("randread", arguments.depth, arguments.seconds);
+    let found = in_turns(arguments.rounds, |side| {
+        Ok(1e6 / fio(if side == Side::A { ublk } else { other }, &load)?)
+    })?;
+    let pairs = Pairs::of(&found, |period_us| *period_us);
+    println!(
+        "4 KiB hits by ublk at depth {}, against {what}: {} x; {:.1} and {:.1} us each; goal {goal}: {}",
+        arguments.depth,
+        pairs.speed_words(),
+        pairs.a(),
+        pairs.b(),
+        verdict(pairs.speed().1 >= goal)
+    );
+    Ok(())
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let place = Passing::directory("routes")?;
+    let overdrive = Overdrive::find(&arguments.site)?;
+    let null = Null::start(arguments.image_mib << 20, arguments.threads)?;
+    let ublk = attach(&overdrive, place.path(), arguments, "ublk")?;
+    let node = ublk.node();
+    against(arguments, &node, (null.node(), "a ublk device that keeps nothing"), OF_NULL_MIN)?;
+    let nbd = attach(&overdrive, place.path(), arguments, "nbd")?;
+    against(arguments, &node, (&nbd.node(), "the kernel's NBD client"), OF_NBD_MIN)?;
+    nbd.detach()?;
+    ublk.detach()
+}
