@@ -37,6 +37,11 @@ pub struct PoolShared {
 }
 
 impl PoolShared {
+    /// What it was given when it was made: no other pool has it.
+    pub fn identity(&self) -> u128 {
+        self.core.peek(|core| core.pool)
+    }
+
     /// What each member has done, in the order of the members.
     pub fn statistics(&self) -> Vec<MemberStatistics> {
         let slot_bytes = u64::from(SLOT_SECTORS) * block::SECTOR;

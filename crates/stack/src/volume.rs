@@ -110,6 +110,15 @@ impl Volume {
         self.half().files().map(|file| file.key()).collect()
     }
 
+    /// What tells its contents from those of another volume of its name: the pool, whichever of its members are there, or the
+    /// identities of its files and devices.
+    pub fn identity(&self) -> String {
+        match self.pool() {
+            Some(pool) => format!("pool:{:032x}", pool.identity()),
+            None => self.keys().join(","),
+        }
+    }
+
     /// The shared half of the pool, if there is one.
     pub fn pool(&self) -> Option<&Arc<PoolShared>> {
         self.half().pool()

@@ -34,7 +34,7 @@ use uring::LoopOptions;
 
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
-pub(crate) use place::{directory, link};
+pub(crate) use place::{directory, hash, link};
 pub use route::Route;
 
 /// Connections of a new device of the kernel's NBD client at most.
@@ -80,8 +80,8 @@ pub(crate) enum By {
 /// What is to be a device.
 pub(crate) struct Wanted<'a> {
     pub(crate) volume: &'a str,
-    /// The identities of what it lies on.
-    pub(crate) keys: &'a [String],
+    /// Of its contents.
+    pub(crate) identity: &'a str,
     /// As its clients meet it.
     pub(crate) limits: &'a Limits,
     /// For how long changes are tried again, in milliseconds.
@@ -174,7 +174,7 @@ impl Devices {
 
     /// Adds one, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, keys, limits, retry_ms } = *wanted;
+        let Wanted { volume, identity, limits, retry_ms } = *wanted;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
         let stand = match by {
             By::Fuse => {
@@ -183,12 +183,12 @@ impl Devices {
                 Stand::File(Arc::new(OverFile { file, link: place::link(volume), options }))
             }
             By::Ublk(front) => {
-                let over = OverUblk::new(&self.runtime, volume, keys, limits);
+                let over = OverUblk::new(&self.runtime, volume, identity, limits);
                 Stand::Ublk(Arc::new(over), front.clone())
             }
             By::Nbd(front) => {
                 let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
-                let terms = Terms { keys, block_bytes, is_fua_native, retry_ms };
+                let terms = Terms { identity, block_bytes, is_fua_native, retry_ms };
                 let over = OverNbd::new(&self.runtime, volume, &terms);
                 Stand::Nbd(Arc::new(over), front.clone())
             }

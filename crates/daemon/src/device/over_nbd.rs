@@ -56,7 +56,7 @@ pub(super) struct OverNbd {
 
 /// Of a volume.
 pub(super) struct Terms<'a> {
-    pub(super) keys: &'a [String],
+    pub(super) identity: &'a str,
     pub(super) block_bytes: u32,
     pub(super) is_fua_native: bool,
     pub(super) retry_ms: u64,
@@ -65,7 +65,7 @@ pub(super) struct Terms<'a> {
 impl OverNbd {
     pub(super) fn new(runtime: &Path, volume: &str, terms: &Terms<'_>) -> OverNbd {
         let directory = place::directory(runtime, volume);
-        let backing = place::hash(&terms.keys.join("\n"));
+        let backing = place::hash(terms.identity);
         OverNbd {
             volume: volume.to_owned(),
             link: place::link(volume),
@@ -210,9 +210,8 @@ impl OverNbd {
 mod tests {
     use super::*;
 
-    fn over(volume: &str, key: &str) -> OverNbd {
-        let keys = [key.to_owned()];
-        let terms = Terms { keys: &keys, block_bytes: 512, is_fua_native: false, retry_ms: 10_000 };
+    fn over(volume: &str, identity: &str) -> OverNbd {
+        let terms = Terms { identity, block_bytes: 512, is_fua_native: false, retry_ms: 10_000 };
         OverNbd::new(Path::new("/run/overdrive"), volume, &terms)
     }
 

@@ -102,12 +102,12 @@ pub(super) struct Prepared {
 }
 
 impl OverUblk {
-    pub(super) fn new(runtime: &Path, volume: &str, keys: &[String], limits: &Limits) -> OverUblk {
+    pub(super) fn new(runtime: &Path, volume: &str, identity: &str, limits: &Limits) -> OverUblk {
         let directory = place::directory(runtime, volume);
         OverUblk {
             volume: volume.to_owned(),
             link: place::link(volume),
-            note: half_of(&directory) | place::hash(&keys.join("\n")) >> 32,
+            note: half_of(&directory) | place::hash(identity) >> 32,
             directory,
             params: Params::of(limits, IO_BYTES_MAX),
             number: AtomicU32::new(NONE),
@@ -283,8 +283,8 @@ mod tests {
     #[test]
     fn the_driver_is_told_which_volume_over_which_backing() {
         let limits = Limits::plain(1 << 11, 512);
-        let over = |volume: &str, key: &str| {
-            OverUblk::new(Path::new("/run/overdrive"), volume, &[key.to_owned()], &limits)
+        let over = |volume: &str, identity: &str| {
+            OverUblk::new(Path::new("/run/overdrive"), volume, identity, &limits)
         };
         let db = over("db", "file:1");
         assert_eq!(db.note, over("db", "file:1").note);

@@ -86,7 +86,7 @@ pub(super) fn other_backing(link: &Path, volume: &str) -> Failure {
 }
 
 /// A number that stands for a text, the same in every program that knows it. Source: FNV-1a, 64 bits.
-pub(super) fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

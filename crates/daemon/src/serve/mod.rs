@@ -76,6 +76,8 @@ pub struct Mounting {
     pub keep: Option<Keep>,
     /// The block device that stands on the one file of it, in the place of which that is named to users.
     pub device: Option<PathBuf>,
+    /// What is in it, by which a mount that was kept is told from another one of the same place.
+    pub contents: String,
 }
 
 /// Hears where clients find the volumes once they can connect: their URIs, their files, their devices.
@@ -176,7 +178,11 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let devices = Devices::new(&lane, &plan.runtime);
     let mut ways = Vec::new();
     for attaching in &plan.attachments {
-        let way = way_of(attaching, &plan.runtime, &fleet, &ring, &mut inherited, &budget)?;
+        let planned = plan.volumes.iter().find(|planned| planned.name == attaching.volume);
+        let identity = planned.map_or(String::new(), |planned| planned.volume.identity());
+        let mounting = mounting_of(attaching, &identity, &plan.runtime);
+        let way =
+            way_of(attaching, &mounting, &plan.runtime, &fleet, &ring, &mut inherited, &budget)?;
         ways.push((attaching.volume.clone(), way));
     }
     drop(inherited);
@@ -219,6 +225,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
 /// The front by which the kernel reaches a device, added to the fleet.
 fn way_of(
     attaching: &Attaching,
+    mounting: &Mounting,
     runtime: &Path,
     fleet: &Fleet,
     ring: &Ring,
@@ -229,8 +236,7 @@ fn way_of(
     let exports = std::slice::from_ref(volume);
     Ok(match Route::choose(attaching.via, runtime, volume)? {
         Route::Fuse => {
-            let mounting = mounting_of(attaching, runtime);
-            fleet.add(Fuse::bind(ring, &mounting, inherited, budget)?, exports);
+            fleet.add(Fuse::bind(ring, mounting, inherited, budget)?, exports);
             By::Fuse
         }
         Route::Ublk => {
@@ -247,12 +253,13 @@ fn way_of(
 }
 
 /// The file that a device stands on, as a front's work.
-fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
+fn mounting_of(attaching: &Attaching, identity: &str, runtime: &Path) -> Mounting {
     Mounting {
         directory: device::directory(runtime, &attaching.volume),
         exports: vec![attaching.volume.clone()],
         keep: attaching.keep.clone(),
         device: Some(device::link(&attaching.volume)),
+        contents: format!("device over {:016x}", device::hash(identity)),
     }
 }
 

@@ -143,8 +143,9 @@ impl Site {
     pub(crate) fn add_to(&self, devices: &Devices, by: &By) {
         let mut limits = self.attached.stack.limits().clone();
         limits.read_only |= self.volume.is_read_only();
-        let (keys, retry_ms) = (self.volume.keys(), self.retry_ms());
-        devices.add(by, &Wanted { volume: &self.name, keys: &keys, limits: &limits, retry_ms });
+        let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
+        let (volume, identity, limits) = (&*self.name, &*identity, &limits);
+        devices.add(by, &Wanted { volume, identity, limits, retry_ms });
     }
 
     /// For how long changes are tried again, in milliseconds.

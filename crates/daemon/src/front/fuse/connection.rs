@@ -45,6 +45,7 @@ impl Connection {
     /// Another daemon serves it; it cannot be mounted, or not be kept.
     pub(super) fn open(
         place: &Mountpoint,
+        contents: &str,
         keep: Option<&Keep>,
         inherited: &mut Inherited,
     ) -> Result<Connection, Failure> {
@@ -59,12 +60,16 @@ impl Connection {
         }
         if let Some(found) = find(place, keep)? {
             if is_mounted(&found.backing) {
+                if found.kept.volume != contents {
+                    found.keeper.abandon();
+                    return Err(other_contents(place));
+                }
                 return Ok(Connection::resumed(found));
             }
             let _ = found.keeper.release();
         }
         let device = place.mount()?;
-        let keeper = match keep.map(|keep| start(place, keep, &device)).transpose() {
+        let keeper = match keep.map(|keep| start(place, contents, keep, &device)).transpose() {
             Ok(keeper) => keeper,
             Err(failure) => {
                 let _ = place.detach();
@@ -120,6 +125,16 @@ fn trouble(place: &Mountpoint, error: &std::io::Error) -> Failure {
     }
 }
 
+/// What was asked of the files that are mounted there must not be answered from others.
+fn other_contents(place: &Mountpoint) -> Failure {
+    let path = place.path().display();
+    let message = format!(
+        "{path}: is mounted, and waits for the daemon of another backing; start that, or give it up (a device: \
+         overdrive detach NAME --force; files: umount -f {path})"
+    );
+    Failure::new(Exit::Busy, message)
+}
+
 /// What a process that was killed has left.
 fn find(place: &Mountpoint, keep: Option<&Keep>) -> Result<Option<Found>, Failure> {
     let Some(keep) = keep else { return Ok(None) };
@@ -128,9 +143,14 @@ fn find(place: &Mountpoint, keep: Option<&Keep>) -> Result<Option<Found>, Failur
 }
 
 /// Has the connection kept from now on.
-fn start(place: &Mountpoint, keep: &Keep, device: &OwnedFd) -> Result<Keeper, Failure> {
+fn start(
+    place: &Mountpoint,
+    contents: &str,
+    keep: &Keep,
+    device: &OwnedFd,
+) -> Result<Keeper, Failure> {
     let kept = Kept {
-        volume: "files".to_owned(),
+        volume: contents.to_owned(),
         backing: place.path().display().to_string(),
         key: holder::mount_key(place.path()),
     };

@@ -51,7 +51,7 @@ impl Fuse {
         inherited: &mut Inherited,
         budget: &Arc<Budget>,
     ) -> Result<Rc<Fuse>, Failure> {
-        let Mounting { directory, exports, keep, device } = mounting;
+        let Mounting { directory, exports, keep, device, contents } = mounting;
         ::fuse::check_names(exports).map_err(|why| {
             Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
         })?;
@@ -59,7 +59,7 @@ impl Fuse {
             mountpoint::make_private(directory)?;
         }
         let place = Mountpoint::find(directory)?;
-        let connection = Connection::open(&place, keep.as_ref(), inherited)?;
+        let connection = Connection::open(&place, contents, keep.as_ref(), inherited)?;
         Ok(Rc::new(Fuse {
             ring: ring.clone(),
             place,

@@ -126,6 +126,26 @@ pub(super) fn is_given_up(attach: &[&str]) {
 }
 
 #[test]
+fn a_device_that_waits_does_not_become_another_disk_s() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let (disk, other) = (Disk::new(64), Disk::among_namespaces(64));
+    let mounted = disk.make_and_mount(&disk.attach());
+    let daemon = disk.daemon();
+    disk.without_supervisor(daemon);
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    let image = other.image.display().to_string();
+    let taken = disk.home.overdrive(&["attach", &image, "--name", &disk.name]);
+    taken.refused(5, &["another backing", "--force"]);
+    disk.attach();
+    mounted.unmount();
+    disk.detach().well();
+    run("fsck.ext4", &["-fn", text(&disk.image)]).well();
+}
+
+#[test]
 fn an_upgrade_is_not_noticed() {
     if !have_devices(&["mkfs.ext4", "fio"]) {
         return;
