@@ -23,6 +23,9 @@ pub(super) struct Connection {
     /// Something was asked of a server before this one, and may not have been answered.
     pub(super) is_resumed: bool,
     keeper: RefCell<Option<Keeper>>,
+    /// What another keeper is started by, and for what.
+    keep: Option<Keep>,
+    contents: String,
 }
 
 /// What the holder's connection is handed over as, and what /dev/fuse is where nothing keeps it.
@@ -50,13 +53,21 @@ impl Connection {
         inherited: &mut Inherited,
     ) -> Result<Connection, Failure> {
         let [holder, device] = names_of(place);
+        let new = |device, is_resumed, keeper| Connection {
+            device: Arc::new(device),
+            is_resumed,
+            keeper: RefCell::new(keeper),
+            keep: keep.cloned(),
+            contents: contents.to_owned(),
+        };
+        let resumed = |found: Found| new(found.backing, true, Some(found.keeper));
         if let Some(socket) = inherited.take(&holder)
             && let Ok(found) = Keeper::resume(socket)
         {
-            return Ok(Connection::resumed(found));
+            return Ok(resumed(found));
         }
         if let Some(device) = inherited.take(&device) {
-            return Ok(Connection::new(device, true, None));
+            return Ok(new(device, true, None));
         }
         if let Some(found) = find(place, keep)? {
             if is_mounted(&found.backing) {
@@ -64,7 +75,7 @@ impl Connection {
                     found.keeper.abandon();
                     return Err(other_contents(place));
                 }
-                return Ok(Connection::resumed(found));
+                return Ok(resumed(found));
             }
             let _ = found.keeper.release();
         }
@@ -76,15 +87,26 @@ impl Connection {
                 return Err(failure);
             }
         };
-        Ok(Connection::new(device, false, keeper))
+        Ok(new(device, false, keeper))
     }
 
-    fn new(device: OwnedFd, is_resumed: bool, keeper: Option<Keeper>) -> Connection {
-        Connection { device: Arc::new(device), is_resumed, keeper: RefCell::new(keeper) }
+    /// What to watch: readable when the holder has died. None: there is none, or the service manager keeps.
+    pub(super) fn keeper_socket(&self) -> Option<File> {
+        let keeper = self.keeper.borrow();
+        let socket = keeper.as_ref()?.owner_socket()?;
+        socket.try_clone_to_owned().ok().map(Arc::new)
     }
 
-    fn resumed(found: Found) -> Connection {
-        Connection::new(found.backing, true, Some(found.keeper))
+    /// Starts another holder in the place of one that has died.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn keep_again(&self, place: &Mountpoint) -> Result<(), Failure> {
+        if let Some(keep) = &self.keep {
+            let again = start(place, &self.contents, keep, &self.device)?;
+            *self.keeper.borrow_mut() = Some(again);
+        }
+        Ok(())
     }
 
     /// What the next program of this process goes on with.

@@ -13,6 +13,7 @@ use ::fuse::{Mount, Options, Session};
 use block::Kind;
 use connection::Connection;
 use export::{Budget, Export};
+use lane::first;
 use mountpoint::Mountpoint;
 use stack::{Exit, Failure};
 use std::cell::{Cell, OnceCell};
@@ -24,6 +25,9 @@ use uring::{File, Ring};
 use wire::Wire;
 
 pub(crate) use mountpoint::{abort, is_mounted};
+
+/// After a holder could not be started, in nanoseconds.
+const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
 /// A mount, and what serves it.
 pub(crate) struct Fuse {
@@ -168,11 +172,45 @@ impl Fuse {
 }
 
 impl Drop for Fuse {
-    /// A mount that was never served, because something else has failed, goes at once.
+    /// A mount that was never served, because something else has failed, goes at once. One that a process before this one
+    /// has made waits on.
     fn drop(&mut self) {
-        if !self.is_detached.get() {
-            let _ = self.place.detach();
-            self.let_go();
+        if self.is_detached.get() {
+            return;
+        }
+        if self.connection.is_resumed {
+            return self.leave();
+        }
+        let _ = self.place.detach();
+        self.let_go();
+    }
+}
+
+/// The holder of the connection.
+impl Fuse {
+    /// Sees to it that there is one, until the front ends.
+    async fn keep(self: Rc<Self>, mount: Arc<Mount>) {
+        let lane = self.ring.lane();
+        while let Some(socket) = self.connection.keeper_socket() {
+            // Whatever is wrong with the socket, its holder is gone.
+            let died = async {
+                let _ = self.ring.readable(&socket).await;
+            };
+            first(mount.stop().wait(), died).await;
+            if mount.stop().is_asked() || self.is_detached.get() {
+                return;
+            }
+            let place = self.place.path().display();
+            match self.connection.keep_again(&self.place) {
+                Ok(()) => {
+                    crate::tell!("overdrive: {place}: its holder has ended; started another one")
+                }
+                Err(failure) => {
+                    crate::tell!("overdrive: {failure}; trying again");
+                    let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
+                    first(mount.stop().wait(), pause).await;
+                }
+            }
         }
     }
 }
@@ -198,6 +236,8 @@ impl Front for Fuse {
                 self.place.path().display()
             );
         }
+        // On a full lane one that dies is not replaced.
+        let _ = lane.spawn(self.clone().keep(mount.clone()));
         self.open_elsewhere(&mount, &names, lanes);
         self.lead(session);
     }

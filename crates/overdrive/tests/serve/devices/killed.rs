@@ -186,3 +186,32 @@ fn a_device_that_nothing_keeps_is_made_anew() {
     run("fsck.ext4", &["-fn", text(&device)]).well();
     disk.detach().well();
 }
+
+#[test]
+fn a_holder_of_a_device_that_is_killed_is_replaced() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let mounted = disk.make_and_mount(&disk.attach_with(&["--via", "fuse"]));
+    fs::write(mounted.path("before"), "before").expect("room");
+    let pids = || disk.all_holders();
+    let before = pids();
+    assert_eq!(before.len(), 2, "of the memory, and of the mount");
+    for pid in &before {
+        kill_process(rustix::process::Pid::from_raw(*pid).expect("not 0"), Signal::KILL)
+            .expect("it runs");
+    }
+    wait_until("there are two others", || {
+        let now = pids();
+        now.len() == 2 && now.iter().all(|pid| !before.contains(pid))
+    });
+    // So a killed daemon does no harm.
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    fs::write(mounted.path("after"), "after").expect("it waits for the next daemon");
+    run("sync", &["-f", text(&mounted.0)]).well();
+    assert_eq!(fs::read_to_string(mounted.path("before")).expect("it is there"), "before");
+    mounted.unmount();
+    disk.detach().well();
+}

@@ -114,6 +114,20 @@ impl Disk {
         Pid::from_raw(pid.trim().parse().ok()?)
     }
 
+    /// The processes of its holders: of the memory, and of the mount under its device.
+    fn all_holders(&self) -> Vec<i32> {
+        let ours = format!("XDG_RUNTIME_DIR={}", self.home.runtime().display());
+        let is_ours = |pid: &i32| {
+            let of = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            let environment = of("environ");
+            let mut words = environment.split(|byte| *byte == 0);
+            of("cmdline").starts_with(b"od-holder") && words.any(|word| word == ours.as_bytes())
+        };
+        let entries = fs::read_dir("/proc").expect("Linux").flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(is_ours).collect()
+    }
+
     /// A counter of the volume.
     fn counted(&self, name: &str) -> u64 {
         let stats = self.home.overdrive(&["volume", "stats", "--json"]);
