@@ -30,7 +30,7 @@ mod threads;
 pub mod units;
 
 pub use descriptors::allow_descriptors;
-pub use device::{Attaching, DEVICES, Orphan, Route, check_name, orphan};
+pub use device::{Attaching, DEVICES, Orphan, Route, check_name, orphan, sweep_faces};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{Rescued, check_rescue_place, rescue};

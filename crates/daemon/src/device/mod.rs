@@ -10,6 +10,7 @@
 //! a loop device by the file that it serves, the others by what it has told their drivers, and goes on with it.
 
 mod blocking;
+mod faces;
 mod orphan;
 mod over_file;
 mod over_nbd;
@@ -32,6 +33,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use uring::LoopOptions;
 
+pub use faces::sweep_faces;
+pub(crate) use faces::{mark, unmark};
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
 pub(crate) use place::{directory, hash, link};
@@ -195,6 +198,11 @@ impl Devices {
         };
         let device = Device { volume: volume.to_owned(), stand, is_attached: false };
         self.list.borrow_mut().push(device);
+    }
+
+    /// Where daemons meet.
+    pub(crate) fn runtime(&self) -> &Path {
+        &self.runtime
     }
 
     fn find(&self, volume: &str) -> Option<Stand> {

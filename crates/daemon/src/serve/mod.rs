@@ -338,6 +338,7 @@ impl Scene {
     /// Makes the devices, now that what they stand on is served, and tells where all of it is.
     async fn begin(&self, start: Start) -> Result<Option<Child>, Failure> {
         self.sites.devices.attach().await?;
+        self.sites.mark_faces().await?;
         let child = start.begin()?;
         let _ = holder::notify_ready();
         Ok(child)

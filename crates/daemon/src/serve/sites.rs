@@ -4,7 +4,7 @@ use super::ServedVolume;
 use super::captive::{Which, either};
 use super::site::Site;
 use crate::control::words::Row;
-use crate::device::Devices;
+use crate::device::{self, Devices};
 use crate::front::{Ending, Fleet};
 use crate::lanes::Lanes;
 use lane::Event;
@@ -167,6 +167,20 @@ impl Sites {
         result
     }
 
+    /// Has udev prefer the volumes' devices to what they lie on.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub(crate) async fn mark_faces(&self) -> Result<(), Failure> {
+        for site in self.all() {
+            if self.devices.node(&site.name).is_some() {
+                let keys = site.volume.keys();
+                device::mark(self.devices.runtime(), &site.name, &keys).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Lets the holder have a volume that could not be written out, so that it can be rescued while this
     /// daemon goes on. (Another one can serve it once this one's I/O is over, which its end shows: C15.) While
     /// a request of it is under way the memory may still change: until then it stays this daemon's.
@@ -229,6 +243,9 @@ impl Sites {
             Err(error) => Err(site.not_drained(error)),
             Ok(()) => {
                 site.volume.release();
+                if self.devices.node(&site.name).is_none() {
+                    device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
+                }
                 site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
             }
         }

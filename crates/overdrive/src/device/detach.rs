@@ -72,6 +72,7 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
         };
         Failure::new(exit, format!("{name}: {error}"))
     })?;
+    daemon::sweep_faces(&daemon::runtime_directory());
     daemon::say!(
         "{name} detached; what its holder keeps is served again by the next 'overdrive attach'"
     );
