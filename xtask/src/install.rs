@@ -1,4 +1,5 @@
-//! `cargo xtask install` and `uninstall`: the program and its systemd unit, where the system looks for them.
+//! `cargo xtask install` and `uninstall`: the program, its systemd units and its udev rules, where the system looks for
+//! them.
 
 use crate::cargo;
 use anyhow::{Context, bail, ensure};
@@ -8,13 +9,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The unit, and the program's path in it.
-const UNIT: &str = "packaging/systemd/overdrive@.service";
+/// The program's path in units.
 const PROGRAM_IN_UNIT: &str = "/usr/bin/overdrive";
+
+/// What is installed beside the program: where it is in the project, and where it goes below the prefix.
+const FILES: [(&str, &str); 3] = [
+    ("packaging/systemd/overdrive@.service", "lib/systemd/system/overdrive@.service"),
+    ("packaging/systemd/overdrive-device@.service", "lib/systemd/system/overdrive-device@.service"),
+    ("packaging/udev/61-overdrive.rules", "lib/udev/rules.d/61-overdrive.rules"),
+];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The program goes to PREFIX/bin, its systemd unit to PREFIX/lib/systemd/system.
+    /// The program goes to PREFIX/bin, its systemd units and udev rules to PREFIX/lib.
     #[arg(long, default_value = "/usr/local")]
     prefix: PathBuf,
 }
@@ -24,8 +31,10 @@ impl Options {
         self.prefix.join("bin/overdrive")
     }
 
-    fn unit(&self) -> PathBuf {
-        self.prefix.join("lib/systemd/system/overdrive@.service")
+    /// All that is put, the program first.
+    fn all(&self) -> Vec<PathBuf> {
+        let files = FILES.iter().map(|(_, place)| self.prefix.join(place));
+        std::iter::once(self.program()).chain(files).collect()
     }
 }
 
@@ -39,21 +48,38 @@ pub(crate) fn install(options: &Options) -> anyhow::Result<ExitCode> {
     if !built.context("cannot start cargo")?.success() {
         return Ok(ExitCode::FAILURE);
     }
-    put(options, &cargo::target().join("release/overdrive"))?;
+    put(options, Path::new("/"), &cargo::target().join("release/overdrive"))?;
     reload();
-    println!("{}\n{}", options.program().display(), options.unit().display());
+    options.all().iter().for_each(|path| println!("{}", path.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts both files into their places.
-fn put(options: &Options, program: &Path) -> anyhow::Result<()> {
+/// Puts this program, and all that comes with it, into the tree of another system, as a distribution would.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(crate) fn put_below(root: &Path, program: &Path) -> anyhow::Result<()> {
+    put(&Options { prefix: "/usr".into() }, root, program)
+}
+
+/// Puts all files into their places below `root`.
+fn put(options: &Options, root: &Path, program: &Path) -> anyhow::Result<()> {
     let binary = fs::read(program).with_context(|| program.display().to_string())?;
     let path = options.program();
     let path = path.to_str().context("--prefix: write a path that is text")?;
-    let unit = fs::read_to_string(cargo::root().join(UNIT)).context(UNIT)?;
-    ensure!(unit.contains(PROGRAM_IN_UNIT), "{UNIT} does not start {PROGRAM_IN_UNIT}");
-    replace(&options.program(), &binary, 0o755)?;
-    replace(&options.unit(), unit.replace(PROGRAM_IN_UNIT, path).as_bytes(), 0o644)
+    let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    replace(&below(&options.program()), &binary, 0o755)?;
+    for (source, place) in FILES {
+        let text = fs::read_to_string(cargo::root().join(source)).context(source)?;
+        let starts = text.contains(PROGRAM_IN_UNIT);
+        ensure!(
+            starts || !source.ends_with(".service"),
+            "{source} does not start {PROGRAM_IN_UNIT}"
+        );
+        let text = text.replace(PROGRAM_IN_UNIT, path);
+        replace(&below(&options.prefix.join(place)), text.as_bytes(), 0o644)?;
+    }
+    Ok(())
 }
 
 /// Puts a file into its place at once: one that runs just now goes on as it was.
@@ -76,7 +102,7 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
 /// If nothing is installed, or it cannot be removed.
 pub(crate) fn uninstall(options: &Options) -> anyhow::Result<ExitCode> {
     let mut found = false;
-    for path in [options.program(), options.unit()] {
+    for path in options.all() {
         match fs::remove_file(&path) {
             Ok(()) => println!("{}", path.display()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -92,10 +118,13 @@ pub(crate) fn uninstall(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells systemd, where it runs. What it says is for the user.
+/// Tells systemd and udev, where they run. What they say is for the user.
 fn reload() {
     if Path::new("/run/systemd/system").exists() {
         let _ = Command::new("systemctl").arg("daemon-reload").status();
+    }
+    if Path::new("/run/udev/control").exists() {
+        let _ = Command::new("udevadm").args(["control", "--reload"]).status();
     }
 }
 
@@ -104,26 +133,79 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_files_are_put_and_the_unit_starts_the_program_that_was() -> anyhow::Result<()> {
+    fn all_files_are_put_and_units_start_the_program_that_was() -> anyhow::Result<()> {
         let place = std::env::temp_dir().join(format!("overdrive-install-{}", std::process::id()));
         let options = Options { prefix: place.join("opt") };
         fs::create_dir_all(&place)?;
         let built = place.join("built");
         for version in ["1", "2"] {
             fs::write(&built, version)?;
-            put(&options, &built)?;
+            put(&options, Path::new("/"), &built)?;
             assert_eq!(fs::read_to_string(options.program())?, version);
         }
         let mode = options.program().metadata()?.permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        let unit = fs::read_to_string(options.unit())?;
         let start = format!("ExecStart={} serve --config", options.program().display());
-        assert!(unit.contains(&start), "{unit}");
-        assert!(!unit.contains(PROGRAM_IN_UNIT), "{unit}");
+        for (_, file) in FILES.iter().filter(|(_, place)| place.ends_with(".service")) {
+            let unit = fs::read_to_string(options.prefix.join(file))?;
+            assert!(unit.contains(&start), "{unit}");
+            assert!(!unit.contains(PROGRAM_IN_UNIT), "{unit}");
+        }
         assert_eq!(uninstall(&options)?, ExitCode::SUCCESS);
-        assert!(!options.program().exists() && !options.unit().exists());
+        assert!(options.all().iter().all(|path| !path.exists()));
         assert_eq!(uninstall(&options)?, ExitCode::FAILURE);
         fs::remove_dir_all(&place)?;
+        Ok(())
+    }
+
+    #[test]
+    fn another_system_gets_the_paths_that_it_has_itself() -> anyhow::Result<()> {
+        let root = std::env::temp_dir().join(format!("overdrive-below-{}", std::process::id()));
+        fs::create_dir_all(&root)?;
+        fs::write(root.join("built"), "1")?;
+        put_below(&root, &root.join("built"))?;
+        assert_eq!(fs::read_to_string(root.join("usr/bin/overdrive"))?, "1");
+        let unit = root.join("usr/lib/systemd/system/overdrive-device@.service");
+        assert!(fs::read_to_string(unit)?.contains("ExecStart=/usr/bin/overdrive serve"));
+        assert!(root.join("usr/lib/udev/rules.d/61-overdrive.rules").is_file());
+        fs::remove_dir_all(&root)?;
+        Ok(())
+    }
+
+    /// Settings of a unit, without its comments.
+    fn settings(unit: &str) -> anyhow::Result<Vec<String>> {
+        let text = fs::read_to_string(cargo::root().join("packaging/systemd").join(unit))?;
+        Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn units_forbid_nothing_that_volumes_need() -> anyhow::Result<()> {
+        // Each of these gives the unit a list of devices, on which no disk is.
+        let lists = ["ProtectClock=", "PrivateDevices=", "DevicePolicy=", "DeviceAllow="];
+        // Each of these makes a mount namespace: what is mounted there, the machine does not see.
+        let namespaces = [
+            "ProtectSystem=",
+            "ProtectHome=",
+            "ProtectKernelTunables=",
+            "ProtectKernelModules=",
+            "ProtectKernelLogs=",
+            "ProtectControlGroups=",
+            "ProtectHostname=",
+            "PrivateTmp=",
+            "PrivateMounts=",
+        ];
+        let has = |settings: &[String], names: &[&str]| {
+            settings.iter().any(|line| names.iter().any(|name| line.starts_with(name)))
+        };
+        let (plain, device) =
+            (settings("overdrive@.service")?, settings("overdrive-device@.service")?);
+        assert!(!has(&plain, &lists) && !has(&device, &lists));
+        assert!(!has(&device, &namespaces), "{device:?}");
+        // All else that protects is the same.
+        for line in plain.iter().filter(|line| !has(std::slice::from_ref(line), &namespaces)) {
+            let name = line.split_once('=').map_or(line.as_str(), |(name, _)| name);
+            assert!(device.iter().any(|other| other.starts_with(name)), "{name}");
+        }
         Ok(())
     }
 }

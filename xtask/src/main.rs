@@ -73,6 +73,8 @@ enum Command {
     /// Run a command as root in an emulated machine with Debian's kernel 6.12 and this machine's files:
     /// `[--module NAME] [--write-to DIR] ... -- COMMAND ARGS`.
     Guest(guest::Options),
+    /// Try volumes under a whole Debian with systemd and udev, in an emulated machine: fstab, reboots, a power cut.
+    System(guest::system::Options),
     /// What `guest` runs there.
     #[command(hide = true)]
     GuestInit,
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::Policies(options) => policies::run(&options),
         Command::Former => former::run(),
         Command::Guest(options) => Ok(guest::run(&options)),
+        Command::System(options) => guest::system::run_all(&options),
         Command::GuestInit => guest::inside::run(),
         Command::Deny => deny::run(),
     };

@@ -11,14 +11,20 @@ pub(crate) enum Purpose {
     Demo,
     /// `cargo xtask guest`.
     Guest,
+    /// `cargo xtask system`.
+    System,
     /// `cargo xtask test`.
     Tests,
 }
 
 impl Purpose {
-    /// Whether it needs what is needed for the other one: the tests run all of them.
+    /// Whether it needs what is needed for the other one: a machine of the tests is not a whole system.
     fn includes(self, other: Self) -> bool {
-        self == other || self == Self::Tests
+        match self {
+            Self::Tests => other != Self::System,
+            Self::System => other == Self::System || other == Self::Guest,
+            Self::Demo | Self::Guest => self == other,
+        }
     }
 }
 
@@ -45,7 +51,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 24] = [
+pub(crate) const NEEDS: [Need; 29] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -55,6 +61,11 @@ pub(crate) const NEEDS: [Need; 24] = [
     program("qemu-system-x86", "qemu-system-x86_64", Purpose::Guest),
     program("kmod", "depmod", Purpose::Guest),
     program("kmod", "modprobe", Purpose::Guest),
+    program("mmdebstrap", "mmdebstrap", Purpose::System),
+    program("e2fsprogs", "mkfs.ext4", Purpose::System),
+    program("fdisk", "sfdisk", Purpose::System),
+    program("xfsprogs", "mkfs.xfs", Purpose::System),
+    program("util-linux", "setpriv", Purpose::System),
     program("libnbd-bin", "nbdfuse", Purpose::Tests),
     program("qemu-utils", "qemu-io", Purpose::Tests),
     program("nbdkit", "nbdkit", Purpose::Tests),
@@ -129,6 +140,9 @@ mod tests {
         assert_eq!(tests[..demo.len()], demo);
         assert_eq!(tests.len(), 17);
         assert_eq!(missing(Purpose::Guest, |_| false), ["qemu-system-x86", "kmod"]);
+        let system = missing(Purpose::System, |_| false);
+        assert!(system.contains(&"mmdebstrap") && system.contains(&"kmod"), "{system:?}");
+        assert!(!tests.contains(&"mmdebstrap"));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) const CHANGE: [Step; 13] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 10] = [
+pub(crate) const NIGHT: [Step; 11] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -96,6 +96,10 @@ pub(crate) const NIGHT: [Step; 10] = [
         what: "block devices by ways that this machine's kernel may lack, on another kernel",
         arguments: "xtask guest --if-possible --timeout-seconds 1800 --memory-mib 3072 \
                     --module nbd --module ublk_drv --test overdrive:serve -- devices::routes --test-threads 1 --show-output",
+    },
+    Step {
+        what: "volumes under a whole Debian, with reboots and a power cut",
+        arguments: "xtask system --if-possible",
     },
     Step { what: "the real clients, an hour", arguments: "xtask soak --hours 1 --seed {date}" },
     Step { what: "the mutants", arguments: "xtask mutants --seconds 3" },

@@ -133,7 +133,7 @@ fn fetch_into(new: &Path, choose: impl Fn() -> Option<String>) -> anyhow::Result
 }
 
 /// Finds out which module needs which, as the package does when it is installed.
-fn depmod(kernel: &Path, release: &str) -> anyhow::Result<()> {
+pub(super) fn depmod(kernel: &Path, release: &str) -> anyhow::Result<()> {
     // Where all of /lib is in /usr, so is all that a package has of it.
     if !kernel.join("lib").exists() {
         symlink("usr/lib", kernel.join("lib")).context("cannot make a link to usr/lib")?;

@@ -13,6 +13,7 @@ pub(crate) mod inside;
 mod machine;
 mod modules;
 mod places;
+pub(crate) mod system;
 mod wire;
 
 use crate::cargo;

@@ -1,0 +1,195 @@
+//! The disks of a whole system: Debian with the program, its units and rules as `cargo xtask install` puts them, and three
+//! disks to serve.
+
+use super::super::cpio::Archive;
+use super::super::debian::{Kernel, depmod};
+use super::super::modules;
+use super::run;
+use crate::cargo;
+use crate::install;
+use crate::packages::find;
+use anyhow::{Context, ensure};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What Debian is made of here, beside what each has.
+const INCLUDED: &str =
+    "--include=systemd-sysv,udev,e2fsprogs,xfsprogs,kmod,lvm2,cryptsetup-bin,fdisk,util-linux";
+
+/// Modules that are not for virtual machines, and large.
+const LEFT_OUT: [&str; 6] = [
+    "sound",
+    "drivers/gpu",
+    "drivers/infiniband",
+    "drivers/media",
+    "drivers/net/ethernet",
+    "drivers/net/wireless",
+];
+
+/// Modules without which there is no root.
+const MODULES: [&str; 5] = ["virtio_pci", "virtio_blk", "crc32c_generic", "crc32c_intel", "ext4"];
+
+/// Volumes of the guest: a name, and what it lies on.
+const VOLUMES: [(&str, &str); 3] = [
+    ("disk", "/dev/disk/by-id/virtio-disk"),
+    ("parted", "/dev/disk/by-id/virtio-parted"),
+    ("image", "/srv/image.img"),
+];
+
+/// The names of the disks, which are their serial numbers, too.
+pub(super) const DISKS: [&str; 4] = ["root", "disk", "parted", "scratch"];
+
+/// What fstab calls the file system of the disk `disk`, and the partition of `parted`.
+const UUID: &str = "0d0d0d0d-0001-4000-8000-000000000001";
+const PARTUUID: &str = "0d0d0d0d-0002-4000-8000-000000000002";
+
+const MIB: u64 = 1 << 20;
+
+/// The file of a disk.
+pub(super) fn disk(place: &Path, name: &str) -> PathBuf {
+    place.join(format!("{name}.img"))
+}
+
+/// Makes all disks anew below `place`, with the program that is built, and the archive that boots the first of them.
+///
+/// # Errors
+/// If Debian's packages cannot be had, or a program fails.
+pub(super) fn make(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::Result<()> {
+    let archive = debian(cache)?;
+    let root = place.join("root");
+    if root.exists() {
+        fs::remove_dir_all(&root).context("what an earlier run has left cannot be removed")?;
+    }
+    fs::create_dir_all(&root)?;
+    run(Command::new("tar").arg("-C").arg(&root).arg("-xf").arg(&archive))?;
+    put_modules(&root, kernel)?;
+    put_files(&root)?;
+    let image = root.join("srv/image.img");
+    File::create(&image)?.set_len(512 * MIB)?;
+    run(Command::new(tool("mkfs.xfs")?).arg("-q").arg(&image))?;
+    make_disks(&root, place)?;
+    fs::remove_dir_all(&root)?;
+    fs::write(place.join("initramfs"), initramfs(kernel)?)?;
+    Ok(())
+}
+
+fn tool(name: &str) -> anyhow::Result<PathBuf> {
+    find(name).with_context(|| format!("{name} is missing"))
+}
+
+/// The archive of a Debian of the kind that this machine has, so that its libraries are those of what was built here.
+fn debian(cache: &Path) -> anyhow::Result<PathBuf> {
+    let release = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
+    let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let name = name.context("/etc/os-release has no VERSION_CODENAME")?.trim_matches('"');
+    let archive = cache.join(format!("{name}.tar"));
+    if !archive.is_file() {
+        eprintln!("Downloading Debian {name} ...");
+        let new = cache.join(format!("new-{}.tar", std::process::id()));
+        let mut command = Command::new(tool("mmdebstrap")?);
+        command.args(["--quiet", "--variant=minbase", INCLUDED, name]).arg(&new);
+        run(&mut command)?;
+        fs::rename(&new, &archive)?;
+    }
+    Ok(archive)
+}
+
+fn put_modules(root: &Path, kernel: &Kernel) -> anyhow::Result<()> {
+    let release = kernel.modules.file_name().context("a directory of modules has a name")?;
+    let place = root.join("usr/lib/modules");
+    fs::create_dir_all(&place)?;
+    run(Command::new("cp").arg("-a").arg(&kernel.modules).arg(&place))?;
+    for left_out in LEFT_OUT {
+        // Another version may not have it.
+        let _ = fs::remove_dir_all(place.join(release).join("kernel").join(left_out));
+    }
+    depmod(root, &release.to_string_lossy())
+}
+
+fn put_files(root: &Path) -> anyhow::Result<()> {
+    install::put_below(root, &cargo::target().join("release/overdrive"))?;
+    let put = |path: &str, text: &str, mode: u32| -> anyhow::Result<()> {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().context("it is in a directory")?)?;
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+        Ok(fs::set_permissions(&path, Permissions::from_mode(mode))?)
+    };
+    put("etc/hostname", "overdrive\n", 0o644)?;
+    put("etc/fstab", include_str!("fstab"), 0o644)?;
+    put("etc/systemd/system/trial.service", include_str!("trial.service"), 0o644)?;
+    put("usr/local/lib/overdrive/trial.sh", include_str!("trial.sh"), 0o755)?;
+    let wants = root.join("etc/systemd/system/multi-user.target.wants");
+    fs::create_dir_all(&wants)?;
+    symlink("../trial.service", wants.join("trial.service"))?;
+    for (name, backing) in VOLUMES {
+        let config =
+            format!("[volume.{name}]\nbacking = \"{backing}\"\nmemory = \"64M\"\nattach = true\n");
+        put(&format!("etc/overdrive/{name}.toml"), &config, 0o600)?;
+        fs::create_dir_all(root.join("mnt").join(name))?;
+        // As `systemctl enable` does it.
+        let unit = "usr/lib/systemd/system/overdrive-device@.service";
+        symlink(format!("/{unit}"), wants.join(format!("overdrive-device@{name}.service")))?;
+    }
+    Ok(())
+}
+
+fn make_disks(root: &Path, place: &Path) -> anyhow::Result<()> {
+    for (name, mib) in DISKS.iter().zip([3072, 256, 256, 256]) {
+        let file = disk(place, name);
+        // Another file, not this one made empty: a holder of an earlier run may still keep what was written to that.
+        if file.exists() {
+            fs::remove_file(&file)?;
+        }
+        File::create(&file)?.set_len(mib * MIB)?;
+    }
+    let make = tool("mkfs.ext4")?;
+    let ext4 = || {
+        let mut command = Command::new(&make);
+        command.args(["-q", "-F"]);
+        command
+    };
+    run(ext4().arg("-d").arg(root).arg(disk(place, "root")))?;
+    run(ext4().args(["-U", UUID, "-L", "overdriven"]).arg(disk(place, "disk")))?;
+    let table = format!("label: gpt\nstart=2048,size=400000,uuid={PARTUUID}\n");
+    let file = place.join("table");
+    fs::write(&file, table)?;
+    let mut sfdisk = Command::new(tool("sfdisk")?);
+    run(sfdisk.arg("-q").arg(disk(place, "parted")).stdin(File::open(&file)?))?;
+    run(ext4().args(["-E", "offset=1048576"]).arg(disk(place, "parted")).arg("180M"))
+}
+
+/// What the kernel boots, until it has its root.
+fn initramfs(kernel: &Kernel) -> anyhow::Result<Vec<u8>> {
+    let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
+    let mut archive = Archive::default();
+    for directory in ["bin", "dev", "modules", "root"] {
+        archive.directory(directory);
+    }
+    archive.file("bin/busybox", &read(&kernel.busybox)?);
+    archive.file("init", include_bytes!("first.sh"));
+    let files = modules::in_order(&kernel.modules, &MODULES)?;
+    for (number, file) in files.iter().enumerate() {
+        let name = file.file_name().context("a file has a name")?.to_string_lossy();
+        archive.file(&format!("modules/{number:02}-{name}"), &read(file)?);
+    }
+    ensure!(!files.is_empty(), "all modules are part of this kernel");
+    Ok(archive.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fstab_names_the_volumes_and_what_is_on_them() {
+        let fstab = include_str!("fstab");
+        for (name, _) in VOLUMES {
+            let unit = format!("nofail,x-systemd.after=overdrive-device@{name}.service");
+            assert!(fstab.contains(&unit), "{name}");
+        }
+        assert!(fstab.contains(&format!("UUID={UUID} /mnt/disk")));
+        assert!(fstab.contains(&format!("PARTUUID={PARTUUID} /mnt/parted")));
+    }
+}

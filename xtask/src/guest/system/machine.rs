@@ -1,0 +1,130 @@
+//! The machine of a whole system, QEMU's process.
+
+use super::super::debian::Kernel;
+use super::image::{DISKS, disk};
+use crate::packages::find;
+use anyhow::Context;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// What the kernel is told, beside the part of the trial.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic mitigations=off";
+
+/// One that runs. It ends when this is dropped, or this process ends.
+pub(super) struct Machine {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+/// What a machine has said.
+pub(super) enum Said {
+    Line(String),
+    /// It is off, and has said all.
+    Off,
+    /// Nothing more for so long.
+    Late,
+}
+
+/// Where the words of a machine's kernel and of its service manager are kept.
+pub(super) fn console(place: &Path, part: &str) -> PathBuf {
+    place.join(format!("console.{part}"))
+}
+
+impl Machine {
+    /// Boots this part of the trial. `root` is where the disk of that name is, for QEMU's `-blockdev`.
+    ///
+    /// # Errors
+    /// If QEMU cannot be started.
+    pub(super) fn boot(
+        place: &Path,
+        kernel: &Kernel,
+        part: &str,
+        root: &str,
+    ) -> anyhow::Result<Self> {
+        let program = find("qemu-system-x86_64").context("qemu-system-x86_64 is missing")?;
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args(arguments(place, kernel, part, root))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start setpriv, which is part of util-linux")?;
+        let output = child.stdout.take().context("a pipe")?;
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let all = BufReader::new(output).split(b'\n').map_while(Result::ok);
+            let texts = all.map(|line| String::from_utf8_lossy(&line).trim_end().to_owned());
+            texts.take_while(|line| sender.send(line.clone()).is_ok()).for_each(drop);
+        });
+        Ok(Self { child, lines })
+    }
+
+    /// What it says next.
+    pub(super) fn hear(&self, time: Duration) -> Said {
+        match self.lines.recv_timeout(time) {
+            Ok(line) => Said::Line(line),
+            Err(RecvTimeoutError::Timeout) => Said::Late,
+            Err(RecvTimeoutError::Disconnected) => Said::Off,
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// QEMU's arguments. The trial's words are its standard output.
+fn arguments(place: &Path, kernel: &Kernel, part: &str, root: &str) -> Vec<OsString> {
+    let mut all: Vec<OsString> = Vec::new();
+    let mut add = |words: &str| all.extend(words.split(' ').map(OsString::from));
+    add(
+        "-machine q35 -accel tcg,thread=multi -cpu max -nodefaults -no-user-config -display none -no-reboot -smp 2 -m 1024",
+    );
+    for name in DISKS {
+        add(&format!("-device virtio-blk-pci,drive={name},serial={name}"));
+    }
+    let mut file = |option: &str, value: OsString| all.extend([option.into(), value]);
+    file("-blockdev", root.into());
+    for name in &DISKS[1..] {
+        file("-blockdev", local(place, name).into());
+    }
+    let serial = |path: &Path| OsString::from(format!("file:{}", path.display()));
+    file("-serial", serial(&console(place, part)));
+    file("-serial", "file:/dev/stdout".into());
+    file("-kernel", kernel.image.clone().into());
+    file("-initrd", place.join("initramfs").into());
+    file("-append", format!("{KERNEL_ARGUMENTS} overdrive.part={part}").into());
+    all
+}
+
+/// A disk that is a file, as `-blockdev` has it.
+pub(super) fn local(place: &Path, name: &str) -> String {
+    let path = disk(place, name).display().to_string().replace(',', ",,");
+    format!("driver=file,node-name={name},filename={path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_the_first_disk_and_lies_where_it_is_said() {
+        let kernel = Kernel { image: "/k".into(), modules: "/m".into(), busybox: "/b".into() };
+        let all = arguments(Path::new("/p,q"), &kernel, "first", "driver=nbd,node-name=root");
+        let all = all.join(" ".as_ref()).to_string_lossy().into_owned();
+        let first = all.find("virtio-blk-pci,drive=root").expect("it is a disk");
+        assert!(first < all.find("drive=disk,serial=disk").expect("so is this"), "{all}");
+        assert!(all.contains("-blockdev driver=nbd,node-name=root "), "{all}");
+        assert!(all.contains("driver=file,node-name=disk,filename=/p,,q/disk.img"), "{all}");
+        assert!(all.ends_with("overdrive.part=first"), "{all}");
+    }
+}
