@@ -6,7 +6,8 @@
 //! SIGCOMM 1994; with means, because the least time of a drive says little of its usual one.)
 //!
 //! What clients read of the backing stands among the pieces, and is counted with them. Where clients alone ask for more
-//! than half of what may be asked for, there is no half to try: then a few pieces are sent among twice as many.
+//! than half of what may be asked for, one piece beside them is the least that can be tried; and where that is as good as
+//! all, a few pieces are sent among twice as many.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use lane::Lock;
@@ -31,7 +32,7 @@ const STEP_ONE_IN: u32 = 4;
 /// Size classes of pieces: 8, 16, 32 ... sectors.
 const CLASSES: usize = 10;
 
-/// No other depth is tried at the moment; half of it is; twice as much is.
+/// No other depth is tried at the moment; half of it is, or as little as clients allow; twice as much is.
 const NONE: u8 = 0;
 const HALF: u8 = 1;
 const DOUBLE: u8 = 2;
@@ -51,7 +52,7 @@ pub(super) struct Depth {
 /// What pieces take.
 #[derive(Debug)]
 struct Measured {
-    /// Among half as many as may be under way, by size; 0: not measured yet. In nanoseconds.
+    /// Among half as many as may be under way, or as few as clients allow, by size; 0: not measured yet. In nanoseconds.
     among_half: [u64; CLASSES],
     /// Among all, since the limit was judged.
     all: Sum,
@@ -103,7 +104,7 @@ pub(super) struct Begun {
 enum Next {
     /// This is the limit.
     Limit(u32),
-    /// Half of it is to be tried.
+    /// Half of it is to be tried, or as little as clients allow.
     Half,
     /// Twice as much is.
     Double,
@@ -118,9 +119,24 @@ fn places(reads: u32) -> u32 {
     if reads == 0 { 0 } else { reads + 1 }
 }
 
+/// What is tried as half of a limit, where clients take so many places: one piece at least.
+fn half_of(limit: u32, places: u32) -> u32 {
+    if places == 0 { limit / 2 } else { (limit / 2).max(places + 1) }
+}
+
+/// Whether that is so much less than the limit that it tells something.
+fn has_half(limit: u32, places: u32) -> bool {
+    u64::from(half_of(limit, places)) * LONGER <= u64::from(limit) * 16
+}
+
 /// The depth of which twice as much is tried, where clients take so many places.
 fn base(limit: u32, places: u32) -> u32 {
     limit.max(places + 1)
+}
+
+/// Twice as much, as far as it may be tried.
+fn twice(base: u32) -> u32 {
+    (base * 2).min(DEPTH_MAX)
 }
 
 impl Measured {
@@ -137,9 +153,10 @@ impl Measured {
         self.all.add(class, ns);
         self.tried += 1;
         let mean = self.all.mean();
-        if places + 1 > limit / 2 {
+        if !has_half(limit, places) {
+            let may_double = twice(base(limit, places)) > base(limit, places);
             return match mean {
-                Some(mean) if self.before_ns == 0 || self.tried >= TRIED => {
+                Some(mean) if may_double && (self.before_ns == 0 || self.tried >= TRIED) => {
                     (self.before_ns, self.tried) = (mean, 0);
                     (self.all, self.double) = (Sum::default(), Sum::default());
                     Next::Double
@@ -172,7 +189,7 @@ impl Measured {
         let mean = self.double.mean()?;
         let is_as_long = mean.saturating_mul(16) <= self.before_ns.saturating_mul(AS_LONG);
         self.is_settled |= !is_as_long;
-        Some(if is_as_long { base * 2 } else { limit })
+        Some(if is_as_long { twice(base) } else { limit })
     }
 }
 
@@ -200,8 +217,8 @@ impl Depth {
     fn room(&self, reads: u32) -> u32 {
         let (limit, places) = (self.limit.load(Ordering::Relaxed), places(reads));
         let limit = match self.trial.load(Ordering::Relaxed) {
-            HALF => limit / 2,
-            DOUBLE => (base(limit, places) * 2).min(DEPTH_MAX),
+            HALF => half_of(limit, places),
+            DOUBLE => twice(base(limit, places)),
             _ => limit,
         };
         limit.saturating_sub(places).max(1)
@@ -238,18 +255,19 @@ impl Depth {
         self.measured.peek(|measured| match self.trial.load(Ordering::Relaxed) {
             DOUBLE => {
                 let base = base(limit, begun.reads);
-                if begun.among * 2 > base * 3
+                // Clients may ask for more by now than may be tried: then this ends at once.
+                if begun.among * 2 > base + twice(base)
                     && let Some(next) = measured.double(class, took_ns, limit, base)
                 {
                     self.try_depth(NONE, now_ns);
                     self.set(next, limit, now_ns);
                 }
             }
-            trial if begun.among <= limit / 2 => {
+            trial if has_half(limit, begun.reads) && begun.among <= half_of(limit, begun.reads) => {
                 let goes_on = measured.half(class, took_ns);
                 self.trial.store(if goes_on { trial } else { NONE }, Ordering::Relaxed);
             }
-            // Clients ask for more than half by now.
+            // Clients ask for nearly as much by now.
             HALF => self.try_depth(NONE, now_ns),
             _ if begun.among < limit => {}
             _ => match measured.all(class, took_ns, limit, begun.reads) {
@@ -283,16 +301,20 @@ mod tests {
     /// The mean number of pieces and reads under way, in the end, over a backing of so many servers, each of which takes
     /// `ns` for a request, with as many pieces as may be beside so many reads of clients.
     fn settled(servers: usize, reads: u32, ns: u64) -> u32 {
-        let depth = Depth::new();
-        let (mut free, mut pieces) = (alloc::vec![0; servers], VecDeque::new());
-        let (mut now, mut sum, mut judged) = (0, 0, 0);
+        settles(&Depth::new(), 0, servers, reads, ns).0
+    }
+
+    /// The same of one that has learnt before, from a moment on, and when it ends.
+    fn settles(depth: &Depth, begin_ns: u64, servers: usize, reads: u32, ns: u64) -> (u32, u64) {
+        let (mut free, mut pieces) = (alloc::vec![begin_ns; servers], VecDeque::new());
+        let (mut now, mut sum, mut judged) = (begin_ns, 0, 0);
         let mut serve = |number: u64, now: u64| {
             let server = free.iter_mut().min().expect("one server at least");
             *server = now.max(*server) + ns + number % 7 * ns / 50;
             *server
         };
         for _ in 0..reads {
-            pieces.push_back((serve(0, 0), None));
+            pieces.push_back((serve(0, now), None));
         }
         for number in 0..20_000 {
             while let Some(begun) = depth.begin(now, reads) {
@@ -309,7 +331,8 @@ mod tests {
                 (sum, judged) = (sum + pieces.len() as u32, judged + 1);
             }
         }
-        sum / judged
+        pieces.iter().filter(|(_, begun)| begun.is_some()).for_each(|_| depth.cancel());
+        (sum / judged, now)
     }
 
     #[test]
@@ -336,6 +359,26 @@ mod tests {
             let depth = settled(servers, reads, 1_000_000);
             assert!(depth <= reads + reads / 8 + 2, "{servers} servers, {reads} reads: {depth}");
         }
+    }
+
+    #[test]
+    fn less_is_asked_for_beside_clients_too_when_the_backing_works_on_less() {
+        for (before, after, reads) in [(32, 8, 12), (16, 4, 6), (32, 2, 8)] {
+            let depth = Depth::new();
+            let (many, now) = settles(&depth, 0, before, reads, 1_000_000);
+            assert!(many > 2 * reads, "{many}");
+            let (few, _) = settles(&depth, now, after, reads, 1_000_000);
+            assert!(few <= reads + reads / 4 + 2, "{after} servers, {reads} reads: {few}");
+        }
+    }
+
+    #[test]
+    fn the_largest_depth_is_not_kept_when_clients_have_left_and_less_is_worked_on() {
+        let depth = Depth::new();
+        let (many, now) = settles(&depth, 0, 128, 40, 1_000_000);
+        assert!(many > 48, "{many}");
+        let (few, _) = settles(&depth, now, 4, 0, 1_000_000);
+        assert!(few <= 6, "{few}");
     }
 
     #[test]
