@@ -451,3 +451,24 @@ fn streams_of_several_clients_are_read_ahead_of() {
         assert!(gain > least, "{clients} clients: {gain}");
     }
 }
+
+/// Streams that end early, one after the other, whether slots are free or not: what they leave is given up in time, so
+/// that those which follow at once are read ahead of as far as the gate allows.
+#[test]
+fn what_ended_streams_leave_is_in_the_way_of_none_that_follow_at_once() {
+    for (is_filled, gain) in [(true, 3), (false, 2)] {
+        let mut scene = scene(settings());
+        let mut draw = random();
+        if is_filled {
+            scene.time((0..3 * SLOTS).map(|_| (40_000 + draw(20_000), 1)));
+        }
+        let mut took = 0;
+        for stream in 0..24 {
+            took += scene.time((0..64).map(|read| (stream * 1536 + read * 16, 16)));
+            scene.rest();
+        }
+        assert!(took < 24 * 64 * READ_NS / gain, "filled: {is_filled}, {took} ns");
+        let counters = scene.counters();
+        assert!(counters.readahead_wasted * 4 < counters.readahead_issued, "{counters:?}");
+    }
+}

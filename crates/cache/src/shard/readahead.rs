@@ -24,11 +24,14 @@ use block::{Buf, Extent};
 use core::ops::Range;
 use policy::{Cause, Hash, List, NIL};
 
-/// Of so many slots, one may hold what is fetched ahead, of one stream or two.
+/// Of so many slots, one may hold what is fetched ahead, of one stream or two ...
 const SLOTS_ONE_IN: u32 = 4;
+/// ... and one of so many, where the volume has as much of it as it may.
+const SHARE_ONE_IN: u32 = 8;
 /// Blocks that were passed last stay while others can be had: requests that end inside blocks come back to them.
 const PASSED_MIN: u32 = 8;
-/// What is unread makes room for what is to be fetched ahead when so many times as much was asked for since it came.
+/// What is unread makes room for what is to be fetched ahead when so many times as much as is unread was asked for since
+/// it came. Where streams go on alike, each block is read before as much again has been asked for.
 const OLD: u64 = 4;
 
 /// What begins with a piece.
@@ -153,11 +156,14 @@ impl Shard {
         Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0 })
     }
 
-    /// Whether so many blocks more may be fetched ahead: others that have waited for too long make room.
+    /// Whether so many blocks more may be fetched ahead: others that have waited for too long make room. Streams that have
+    /// ended leave what nothing reads: it must not stay for as long as what is kept does.
     fn make_room(&mut self, blocks: u32) -> bool {
-        let most = (self.slots / SLOTS_ONE_IN).max(blocks);
+        let one_in = if self.streams.is_full() { SHARE_ONE_IN } else { SLOTS_ONE_IN };
+        let most = (self.slots / one_in).max(blocks);
+        let old = OLD * u64::from(self.ahead.unread_or_coming());
         while self.ahead.unread_or_coming() + blocks > most {
-            match self.take_unread_older_than(OLD * u64::from(most)) {
+            match self.take_unread_older_than(old) {
                 Some(slot) => self.give_slot(slot),
                 None => return false,
             }

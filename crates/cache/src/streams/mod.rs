@@ -33,10 +33,8 @@ use policy::Hash;
 use reuse::Reuse;
 use window::{WINDOW_MAX, Window};
 
-/// Of so many slots, one may hold what was fetched ahead and not read yet.
+/// Of so many slots, one may hold what was fetched ahead and not read yet, before shards keep to their share.
 const UNREAD_ONE_IN: u32 = 8;
-/// However small the cache, so many may.
-const UNREAD_LEAST: u32 = 4;
 
 /// The same of what is fetched ahead of one stream.
 const WINDOW_ONE_IN: u32 = 16;
@@ -121,7 +119,7 @@ impl Streams {
             has_wants: AtomicBool::new(false),
             work: Event::new(),
             unread: AtomicU32::new(0),
-            unread_max: (slots / UNREAD_ONE_IN).max(UNREAD_LEAST),
+            unread_max: slots / UNREAD_ONE_IN,
             sectors: sectors - sectors % sectors_each,
             long_sectors: u64::from(long_blocks) * sectors_each,
             reuse: Lock::new(Reuse::new(slots)),
@@ -231,6 +229,11 @@ impl Streams {
         self.unread.load(Ordering::Relaxed)
     }
 
+    /// Whether so much is unread that no shard is to have more of it than its share.
+    pub(crate) fn is_full(&self) -> bool {
+        self.unread() >= self.unread_max
+    }
+
     /// Whether a stream may want a piece.
     #[inline]
     pub(crate) fn has_wants(&self) -> bool {
@@ -239,21 +242,14 @@ impl Streams {
 
     /// Wakes a task, if there may be a piece for it beside so many reads of clients. It wakes the next one.
     pub(crate) fn wake(&self, reads: u32) {
-        if self.may_begin(reads) {
+        if self.depth.has_room(reads) {
             self.work.notify_one();
         }
-    }
-
-    fn may_begin(&self, reads: u32) -> bool {
-        self.depth.has_room(reads) && self.unread() < self.unread_max
     }
 
     /// The next piece to be fetched, if there is one, beside so many reads of clients. It must be ended with
     /// [`Streams::end`] or [`Streams::skip`].
     pub(crate) fn next(&self, now_ns: u64, reads: u32) -> Option<Piece> {
-        if !self.may_begin(reads) {
-            return None;
-        }
         let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
             let next = followed.next(self.sectors);
