@@ -1,6 +1,7 @@
 //! A hard disk: seeks, rotation, zones, a cache.
 
 use crate::timed::Op;
+use alloc::collections::VecDeque;
 use libm::{pow, sqrt};
 
 const SECTOR_BYTES: u64 = 512;
@@ -43,22 +44,34 @@ impl DiskModel {
     }
 }
 
-/// A hard disk in time. Writes are acknowledged when the cache has room, and leave it in the order of
-/// addresses, so that many waiting ones are cheaper each.
+/// A write that is in the cache.
+#[derive(Clone, Copy)]
+struct Cached {
+    first: u64,
+    count: u64,
+    /// When it was taken in.
+    taken: f64,
+    /// When it will be on the platter, once that is known.
+    written: Option<f64>,
+}
+
+/// A hard disk in time. Writes are acknowledged when the cache has room. They leave it when no read
+/// wants the arm, or when a write needs their room; many waiting ones are cheaper each, because a disk
+/// takes what is near.
 pub struct Disk {
     model: DiskModel,
     sectors: u64,
     /// When the arm is free, and where it is then.
     free: f64,
     arm: u64,
-    /// Bytes in the cache at the last look, and when that was.
-    cached: f64,
     link_free: f64,
     /// Reads that wait, as the time each of the last ones ends.
-    reads: alloc::collections::VecDeque<u64>,
-    /// When each cached write will be on the platter, and its bytes.
-    writes: alloc::collections::VecDeque<(u64, f64)>,
-    last_write: u64,
+    reads: VecDeque<u64>,
+    /// Writes in the cache, oldest first: those on their way to the platter stand before the others.
+    cache: VecDeque<Cached>,
+    /// How many of them are on their way.
+    leaving: usize,
+    cached_bytes: u64,
 }
 
 impl Disk {
@@ -69,11 +82,11 @@ impl Disk {
             sectors: user_bytes / SECTOR_BYTES,
             free: 0.0,
             arm: 0,
-            cached: 0.0,
             link_free: 0.0,
-            reads: alloc::collections::VecDeque::new(),
-            writes: alloc::collections::VecDeque::new(),
-            last_write: u64::MAX,
+            reads: VecDeque::new(),
+            cache: VecDeque::new(),
+            leaving: 0,
+            cached_bytes: 0,
         }
     }
 
@@ -126,11 +139,16 @@ impl Disk {
             Op::Read { first, count } => self.read(now, first, u64::from(count)),
             Op::Write { first, count } => self.write(now, first, u64::from(count)),
             Op::Trim { .. } => (now + self.model.command_us * 1e3) as u64,
-            Op::Flush => self.free.max(now) as u64,
+            Op::Flush => {
+                self.work_off(now);
+                while self.write_one() {}
+                self.free.max(now) as u64
+            }
         }
     }
 
     fn read(&mut self, now: f64, first: u64, count: u64) -> u64 {
+        self.work_off(now);
         while self.reads.front().is_some_and(|end| *end as f64 <= now) {
             self.reads.pop_front();
         }
@@ -146,38 +164,81 @@ impl Disk {
     }
 
     fn write(&mut self, now: f64, first: u64, count: u64) -> u64 {
-        let bytes = (count * SECTOR_BYTES) as f64;
+        self.work_off(now);
         let mut time = self.link(now, count);
-        while let Some((end, bytes)) = self.writes.front().copied() {
-            let full = self.cached + bytes > self.model.cache_bytes as f64;
-            if end as f64 > time && !full {
-                break;
+        let bytes = count * SECTOR_BYTES;
+        // One that is larger than the cache passes through it.
+        while self.cached_bytes > 0 && self.cached_bytes + bytes > self.model.cache_bytes {
+            if self.leaving == 0 {
+                self.write_one();
             }
-            time = time.max(end as f64);
-            self.cached -= bytes;
-            self.writes.pop_front();
+            time = time.max(self.settle_one());
         }
-        let start = self.free.max(time);
-        let follows = first == self.last_write;
-        let position = if follows {
-            0.0
-        } else {
-            self.position(first, start, self.writes.len()) + self.model.write_settle_ms * 1e6
-        };
-        self.free = start + position + self.transfer(first, count);
-        self.arm = first + count;
-        self.last_write = self.arm;
-        self.cached += bytes;
-        self.writes.push_back((self.free as u64, bytes));
+        self.cache.push_back(Cached { first, count, taken: time, written: None });
+        self.cached_bytes += bytes;
+        if bytes > self.model.cache_bytes {
+            self.write_one();
+            time = time.max(self.settle_one());
+        }
         time as u64
     }
 
-    /// Lets time pass. A disk works its cache off by itself, so there is nothing to do.
-    pub fn idle(&mut self, _until_ns: u64) {}
+    /// The arm turns to the oldest write that waits in the cache. False if there is none.
+    fn write_one(&mut self) -> bool {
+        let waiting = self.cache.len() - self.leaving;
+        let Some(write) = self.cache.get(self.leaving).copied() else {
+            return false;
+        };
+        let start = self.free.max(write.taken);
+        let position = if write.first == self.arm {
+            0.0
+        } else {
+            self.position(write.first, start, waiting - 1) + self.model.write_settle_ms * 1e6
+        };
+        self.free = start + position + self.transfer(write.first, write.count);
+        self.arm = write.first + write.count;
+        self.cache[self.leaving].written = Some(self.free);
+        self.leaving += 1;
+        true
+    }
 
-    /// When all that was asked for so far will have been done: every write is on the platter by then.
+    /// The oldest write on its way is on the platter; returns when.
+    fn settle_one(&mut self) -> f64 {
+        let write = self.cache.pop_front().expect("a write is on its way");
+        self.leaving -= 1;
+        self.cached_bytes -= write.count * SECTOR_BYTES;
+        write.written.expect("what is on its way has a time")
+    }
+
+    /// What the arm does with the time until `now` in which no read wants it.
+    fn work_off(&mut self, now: f64) {
+        while self.cache.len() > self.leaving && self.free.max(self.cache[self.leaving].taken) < now
+        {
+            self.write_one();
+        }
+        while self.leaving > 0
+            && self.cache.front().and_then(|write| write.written).is_some_and(|end| end <= now)
+        {
+            self.settle_one();
+        }
+    }
+
+    /// Lets time pass: the disk works its cache off.
+    pub fn idle(&mut self, until_ns: u64) {
+        self.work_off(until_ns as f64);
+    }
+
+    /// When the arm will have done all that it was told to: what has left the cache by then is on the
+    /// platter.
     pub fn settled_ns(&self) -> u64 {
         self.free as u64
+    }
+
+    /// Whether any of these sectors waits in the cache and the arm has not yet turned to it.
+    pub fn is_waiting(&self, first: u64, count: u64) -> bool {
+        let waiting = self.cache.range(self.leaving..);
+        let mut waiting = waiting.map(|write| (write.first, write.first + write.count));
+        waiting.any(|(start, end)| start < first + count && first < end)
     }
 
     /// Cuts the power at a time not before the last request's: what waits in the cache is lost, and the
@@ -186,15 +247,15 @@ impl Disk {
         self.free = now_ns as f64;
         self.link_free = now_ns as f64;
         self.arm = 0;
-        self.cached = 0.0;
+        self.cached_bytes = 0;
+        self.leaving = 0;
         self.reads.clear();
-        self.writes.clear();
-        self.last_write = u64::MAX;
+        self.cache.clear();
     }
 
     /// Bytes of writes that a power cut at this time would lose.
     pub fn at_risk_bytes(&self, now_ns: u64) -> u64 {
-        let waiting = self.writes.iter().filter(|(end, _)| *end > now_ns);
-        waiting.map(|(_, bytes)| *bytes).sum::<f64>() as u64
+        let at_risk = |write: &&Cached| write.written.is_none_or(|end| end > now_ns as f64);
+        self.cache.iter().filter(at_risk).map(|write| write.count * SECTOR_BYTES).sum()
     }
 }

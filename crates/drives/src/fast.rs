@@ -15,7 +15,7 @@ impl Nand for Silent {
     const TIMED: bool = false;
 
     #[inline]
-    fn read(&mut self, _: Place, _: u32) {}
+    fn read(&mut self, _: Place, _: u32, _: u32) {}
 
     #[inline]
     fn program(&mut self, _: Place, _: Purpose) {}

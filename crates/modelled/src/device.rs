@@ -186,7 +186,10 @@ impl Device {
                 let staged = |slot| flash.ftl().find(slot as u32) == Found::Buffer;
                 self.versions.left_buffer(flash.programmed_ns(), staged);
             }
-            Some(Drive::Disk(disk)) => self.versions.left_buffer(disk.settled_ns(), |_| false),
+            Some(Drive::Disk(disk)) => {
+                let staged = |slot| disk.is_waiting(slot * SLOT_SECTORS, SLOT_SECTORS);
+                self.versions.left_buffer(disk.settled_ns(), staged);
+            }
             None => {}
         }
     }

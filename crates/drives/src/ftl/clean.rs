@@ -109,7 +109,8 @@ impl Ftl {
                     return moved;
                 }
                 if N::TIMED {
-                    reads.add((physical - base) / self.shape.unit_slots, nand);
+                    let logical = self.owner[physical as usize];
+                    reads.add((physical - base) / self.shape.unit_slots, physical, logical, nand);
                 }
                 self.carry(physical, place, nand);
                 self.valid[superblock] -= 1;
@@ -227,30 +228,36 @@ impl Ftl {
     }
 }
 
-/// Gathers the slots of one unit into one read.
+/// Gathers the slots of one unit into one read, and counts the runs among them.
 struct Reads {
     place: Place,
     slots: u32,
+    runs: u32,
+    /// Where a run would go on: physical and logical.
+    next: (u32, u32),
 }
 
 impl Reads {
     fn new(superblock: u32, slc: bool) -> Reads {
-        Reads { place: Place { superblock, unit: 0, slc }, slots: 0 }
+        let place = Place { superblock, unit: 0, slc };
+        Reads { place, slots: 0, runs: 0, next: (NOWHERE, NOWHERE) }
     }
 
     #[inline]
-    fn add<N: Nand>(&mut self, unit: u32, nand: &mut N) {
+    fn add<N: Nand>(&mut self, unit: u32, physical: u32, logical: u32, nand: &mut N) {
         if unit != self.place.unit {
             self.end(nand);
             self.place.unit = unit;
         }
         self.slots += 1;
+        self.runs += u32::from(self.next != (physical, logical));
+        self.next = (physical + 1, logical.wrapping_add(1));
     }
 
     fn end<N: Nand>(&mut self, nand: &mut N) {
         if self.slots > 0 {
-            nand.read(self.place, self.slots);
-            self.slots = 0;
+            nand.read(self.place, self.slots, self.runs);
+            (self.slots, self.runs) = (0, 0);
         }
     }
 }

@@ -45,8 +45,9 @@ pub trait Nand {
     /// Whether reads are wanted; where not, relocation does without finding out which they are.
     const TIMED: bool;
 
-    /// So many slots of a unit are read to be relocated.
-    fn read(&mut self, place: Place, slots: u32);
+    /// So many slots of a unit are read to be relocated. `runs` of them do not continue the one before,
+    /// on the flash and for the host: the map is looked up and changed once for each run.
+    fn read(&mut self, place: Place, slots: u32, runs: u32);
 
     /// A unit is programmed.
     fn program(&mut self, place: Place, purpose: Purpose);

@@ -48,12 +48,28 @@ impl Ftl {
             Pacing::Paced { free_superblocks } => free_superblocks,
             Pacing::Burst { high, .. } => high,
         };
-        let spare = self.free.len() as u32 > kept + 2;
-        if !spare || self.dynamic >= self.settings.slc.dynamic_superblocks {
+        if self.dynamic >= self.settings.slc.dynamic_superblocks {
+            return None;
+        }
+        if self.free.len() as u32 <= kept + 2 {
+            self.reclaim();
+        }
+        if self.free.len() as u32 <= kept + 2 {
             return None;
         }
         self.dynamic += 1;
         self.free.pop_front()
+    }
+
+    /// Frees the closed superblocks in which everything was overwritten or trimmed: nothing need be
+    /// moved for them.
+    fn reclaim(&mut self) {
+        for superblock in 0..self.shape.superblocks {
+            let at = superblock as usize;
+            if self.valid[at] == 0 && self.barred[at] == 0 && !self.trimmed[at] {
+                self.release(superblock);
+            }
+        }
     }
 
     /// Gives back closed SLC superblocks in which everything was overwritten or trimmed.
@@ -112,6 +128,12 @@ impl Ftl {
     /// One step of what the drive does when the host leaves it alone, of about so many slots: folds
     /// the SLC area, oldest first, then cleans, each as far as the settings say.
     pub fn idle_step<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
+        if self.settings.slc.dynamic_superblocks > 0 {
+            if !self.settings.slc.fold_when_idle {
+                self.trimmed.fill(false);
+            }
+            self.reclaim();
+        }
         if self.settings.slc.fold_when_idle && self.has_slc() {
             if self.free.len() < 3 {
                 self.clean_until(3, nand);

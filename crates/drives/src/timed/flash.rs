@@ -151,7 +151,7 @@ impl Flash {
 impl Nand for Flash {
     const TIMED: bool = true;
 
-    fn read(&mut self, place: Place, slots: u32) {
+    fn read(&mut self, place: Place, slots: u32, runs: u32) {
         let die = (place.unit % self.dies) as usize;
         let (read, _) = self.times(place.slc);
         let reads = slots.div_ceil(self.timing.read_slots);
@@ -159,7 +159,8 @@ impl Nand for Flash {
         let duration = u64::from(reads) * read + u64::from(slots) * self.timing.channel_slot_ns;
         self.occupy(die, self.now, duration);
         self.transfer(die, slots);
-        let firmware = u64::from(slots) * self.timing.firmware_relocate_ns;
+        let firmware = u64::from(runs) * self.timing.firmware_relocate_ns
+            + u64::from(slots - runs) * self.timing.firmware_slot_ns;
         self.firmware_free = self.firmware_free.max(self.now) + firmware;
     }
 

@@ -175,19 +175,25 @@ impl Timed {
     fn write(&mut self, now: u64, first: u64, count: u64) -> u64 {
         let (start, end) = (first / SECTORS, (first + count).div_ceil(SECTORS));
         let slots = end - start;
-        let link = slots * self.timing.link_slot_ns + self.timing.command_ns;
+        let timing = self.timing;
+        let link = slots * timing.link_slot_ns + timing.command_ns;
         let arrived = self.link(false).take(now, link);
-        let firmware =
-            self.timing.firmware_write_ns + slots.saturating_sub(1) * self.timing.firmware_slot_ns;
-        let mut time = self.firmware(arrived, firmware);
-        time = time.max(self.write_limit.take(now, slots * self.timing.write_slot_ns));
+        // The link, the firmware and the buffer work on a request at the same time, a slot at a time.
+        let (link, slot) = (timing.link_slot_ns, timing.firmware_slot_ns);
+        let rest = slots.saturating_sub(1);
+        let firmware = timing.firmware_write_ns + rest * slot;
+        let handled = self.firmware(arrived - rest * link, firmware);
+        let allowed = self.write_limit.take(now, slots * timing.write_slot_ns);
+        let mut fetched = 0;
         for partial in partial_slots(first, count) {
-            time = self.fetch(partial as u32, time);
+            fetched = self.fetch(partial as u32, arrived.max(handled));
         }
-        for slot in start..end {
-            time = self.put(slot as u32, time);
+        let mut time = 0;
+        for (left, at) in (0..slots).rev().zip(start..end) {
+            let ready = (arrived - left * link).max(handled - left * slot);
+            time = self.put(at as u32, ready.max(time).max(fetched));
         }
-        time + self.timing.write_latency_ns
+        time.max(allowed) + timing.write_latency_ns
     }
 
     /// Puts a slot into the buffer as soon as there is room.
@@ -345,7 +351,8 @@ impl Timed {
                 time = until_ns;
                 break;
             }
-            let worked = self.flash.all_end - time;
+            // A host's request goes behind what has been begun only, and so that is no more than a step.
+            let worked = self.flash.all_end.max(self.flash.firmware_free) - time;
             time += (worked * 256 / u64::from(self.timing.idle_share_256.max(1))).max(1);
         }
         self.background = time;
