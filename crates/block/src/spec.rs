@@ -118,6 +118,12 @@ pub struct ModelSpec {
     /// What was done to it before.
     #[serde(default)]
     pub state: DriveState,
+    /// What data are compressed to by a drive that compresses, in percent of their size.
+    #[serde(default = "ModelSpec::incompressible")]
+    pub data_percent: u32,
+    /// How many percent of the blocks are copies of others, which such a drive stores once.
+    #[serde(default)]
+    pub dedupe_percent: u32,
 }
 
 impl ModelSpec {
@@ -127,7 +133,12 @@ impl ModelSpec {
     /// A new drive of this name.
     pub fn new(drive: impl Into<String>) -> ModelSpec {
         let (size, seed, state) = (None, ModelSpec::SEED, DriveState::Purged);
-        ModelSpec { drive: drive.into(), size, seed, state }
+        let (data_percent, dedupe_percent) = (ModelSpec::incompressible(), 0);
+        ModelSpec { drive: drive.into(), size, seed, state, data_percent, dedupe_percent }
+    }
+
+    fn incompressible() -> u32 {
+        100
     }
 
     fn first_seed() -> u64 {

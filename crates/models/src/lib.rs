@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{ErrorKind, Read};
 
 /// What may stand behind the `?`.
-const KEYS: [&str; 3] = ["size", "seed", "state"];
+const KEYS: [&str; 5] = ["size", "seed", "state", "data", "dedupe"];
 /// The largest file that is read as a drive's.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -66,6 +66,10 @@ pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
                 let state: Result<DriveState, String> = value.parse();
                 spec.state = state.map_err(|message| wrong(&message))?;
             }
+            "data" => spec.data_percent = percent(key, value).map_err(|message| wrong(&message))?,
+            "dedupe" => {
+                spec.dedupe_percent = percent(key, value).map_err(|message| wrong(&message))?;
+            }
             _ => {
                 let mend = match near(key, KEYS.into_iter()) {
                     Some(near) => format!("did you mean '{near}'?"),
@@ -82,6 +86,11 @@ pub fn parse(backing: &str) -> Result<ModelSpec, Refusal> {
         return Err(usage(format!("{backing}: the disk has {most}; give a smaller size")));
     }
     Ok(spec)
+}
+
+fn percent(key: &str, text: &str) -> Result<u32, String> {
+    let percent = text.parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| format!("{key} '{text}' is not a whole number of percent from 0 to 100"))
 }
 
 fn size(text: &str) -> Result<Size, String> {
@@ -134,7 +143,10 @@ fn unknown(name: &str) -> String {
 /// The options of the drive that a spec names.
 pub fn options(spec: &ModelSpec) -> Options {
     let user_bytes = spec.size.map(|size| size.0);
-    Options { seed: spec.seed, user_bytes, ..Options::default() }
+    // What is stored once is no more to such a drive than what it compresses to nothing.
+    let stored = spec.data_percent * (100 - spec.dedupe_percent);
+    let data_share = f64::from(stored) / 10_000.0;
+    Options { seed: spec.seed, user_bytes, data_share }
 }
 
 #[cfg(test)]
@@ -146,13 +158,19 @@ mod tests {
         let spec = parse("model:samsung-840-evo-250?size=1G&seed=7&state=used").expect("good");
         let (size, seed) = (Some(Size(1 << 30)), 7);
         let drive = "samsung-840-evo-250".to_owned();
-        assert_eq!(spec, ModelSpec { drive, size, seed, state: DriveState::Used });
+        let usual = ModelSpec::new(drive);
+        assert_eq!(spec, ModelSpec { size, seed, state: DriveState::Used, ..usual });
+        let spec = parse("model:sandforce-sf-2281-240?data=40&dedupe=50").expect("good");
+        assert_eq!((spec.data_percent, spec.dedupe_percent), (40, 50));
+        assert!((options(&spec).data_share - 0.2).abs() < 1e-9);
         for (bad, words) in [
             ("", "there is no such model"),
             ("samsung-840-evo-256", "did you mean samsung-840-evo-250?"),
             ("floppy", "intel-x25-e-32"),
             ("samsung-840-evo-250?sede=1", "'sede' is not known; did you mean 'seed'?"),
-            ("samsung-840-evo-250?colour=1", "known are size, seed, state"),
+            ("samsung-840-evo-250?colour=1", "known are size, seed, state, data, dedupe"),
+            ("samsung-840-evo-250?data=101", "data '101' is not a whole number of percent"),
+            ("samsung-840-evo-250?dedupe=-1", "dedupe '-1'"),
             ("samsung-840-evo-250?seed", "write KEY=VALUE"),
             ("samsung-840-evo-250?seed=-1", "seed '-1'"),
             ("samsung-840-evo-250?seed=1&seed=2", "twice"),

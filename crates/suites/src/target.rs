@@ -1,4 +1,4 @@
-//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER]`, read by the crate `models`.
+//! TARGET as people write it: `model:NAME[?size=SIZE&seed=NUMBER&data=PERCENT&dedupe=PERCENT]`, read by the crate `models`.
 
 use block::DriveState;
 use drives::{Model, Options};
