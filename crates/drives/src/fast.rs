@@ -62,6 +62,24 @@ impl Fast {
         }
     }
 
+    /// The same with data that can be compressed to this share, where the drive compresses them: that
+    /// share of the slots takes room, and the others are found beside them at no cost. This is for
+    /// what is only there to be overwritten; times of drives that hold nothing else come from
+    /// [`Options::data_share`](crate::Options).
+    pub fn write_compressed(&mut self, first: u32, count: u64, share: f64) {
+        let share = share.max(self.ftl.settings().compression_floor()).min(1.0);
+        if share >= 1.0 {
+            return self.write_sequential(first, count);
+        }
+        let end = self.ftl.shape().logical_slots;
+        let place = |number: u64| (number as f64 * share) as u64;
+        for number in u64::from(first)..u64::from(first) + count {
+            if place(number + 1) > place(number) {
+                self.write((number % u64::from(end)) as u32);
+            }
+        }
+    }
+
     /// Writes `count` random slots of the first `span`.
     pub fn write_random(&mut self, span: u32, count: u64, random: &mut Random) {
         let span = span.min(self.ftl.shape().logical_slots);

@@ -6,9 +6,8 @@ use anyhow::{Context, Result, anyhow};
 use block::Size;
 use lane::Prices;
 use load::{Limit, Load, Order};
-use modelled::State;
 use suites::prices::{self, Measure};
-use suites::{Bed, Outcome, Plan, Row, Suite, Target};
+use suites::{Bed, Outcome, Plan, Preparation, Row, Suite, Target};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -157,7 +156,8 @@ fn rate(target: &Target, memory: Size, prices: Prices, requests: u64) -> Result<
         let plan = Plan { cache, prices, ..Plan::new(suite.profile(), target.clone()) };
         let mut watch = ();
         let mut bed = Bed::new(&plan, &mut watch).map_err(|halt| anyhow!("{halt}"))?;
-        bed.age(State::Used, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;
+        let used = Preparation::preset("used");
+        bed.prepare(&used, target.bytes(), 1).map_err(|halt| anyhow!("{halt}"))?;
         for (load_name, order, reads_percent) in loads.into_iter().chain([hot]) {
             let load = Load::new(order, 4096, target.bytes()).depth(32);
             let load = Load { reads_percent, limit: Limit::requests(requests), ..load };

@@ -1,13 +1,13 @@
 //! The bed of a suite: a rig with its device, and the cache in front of it.
 
 use crate::plan::Plan;
+use crate::preparation::{Preparation, Step};
 use crate::rig::{Modelled, Rig};
 use block::{CacheSpec, Error, Extent, Request, SECTOR, Stack};
 use cache::{Arena, Cache, Geometry, Settings};
-use drives::Random;
+use drives::{Fast, Random, SLOT_BYTES};
 use lane::Lane;
 use load::{End, Limit, Load, LoadError, Order, Record, Running};
-use modelled::State;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
@@ -70,6 +70,8 @@ pub struct Bed<'a> {
     cache: Option<Cache>,
     watch: &'a mut dyn Watch,
     interrupted: bool,
+    /// What was done to the device to prepare it.
+    done: Preparation,
     /// Of the last load's time, the share in which the cache's own work kept the processor busy.
     busy: f64,
 }
@@ -99,6 +101,7 @@ impl<'a> Bed<'a> {
             cache: None,
             watch,
             interrupted: false,
+            done: Preparation::default(),
             busy: 0.0,
         };
         bed.empty_cache()?;
@@ -240,20 +243,13 @@ impl<'a> Bed<'a> {
         self.task("idle", sleep)
     }
 
-    /// Trims the first bytes of the device, through the cache, and flushes.
-    ///
-    /// # Errors
-    /// The device failed; or the suite was interrupted.
-    pub fn trim(&mut self, bytes: u64) -> Result<(), Halt> {
-        self.trim_on(self.top.clone(), bytes)
-    }
-
-    fn trim_on(&mut self, stack: Stack, bytes: u64) -> Result<(), Halt> {
+    /// Trims the first bytes of a stack, by commands of at most so many bytes, and flushes.
+    fn trim(&mut self, stack: Stack, bytes: u64, command_bytes: u64) -> Result<(), Halt> {
         let trim = async move {
-            const AT_ONCE: u64 = 1 << 21;
             let sectors = bytes / SECTOR;
-            for first in (0..sectors).step_by(AT_ONCE as usize) {
-                let count = (sectors - first).min(AT_ONCE) as u32;
+            let at_once = (command_bytes / SECTOR).max(1);
+            for first in (0..sectors).step_by(at_once as usize) {
+                let count = (sectors - first).min(at_once) as u32;
                 stack.run(Request::Discard { at: Extent::new(first, count) }).await?;
             }
             stack.run(Request::Flush).await
@@ -280,69 +276,94 @@ impl<'a> Bed<'a> {
         Ok(())
     }
 
-    /// Brings the drive into a state by really writing to its first bytes, past the cache: what [`State`] says of all
-    /// of it is done to these. It takes no time where the rig can do that.
+    /// Does to the first bytes of the device what a preparation says. What takes no time in it goes past
+    /// an emptied cache, and takes none where the rig can do that; where it cannot, it is really written.
+    /// Returns what became of each torture.
     ///
     /// # Errors
     /// The suite was interrupted, or the device failed.
-    pub fn age(&mut self, state: State, bytes: u64, seed: u64) -> Result<(), Halt> {
-        let slots = bytes / drives::SLOT_BYTES;
-        let overwrites = match state {
-            State::Purged => return Ok(()),
-            State::Filled => 0,
-            State::Used | State::Trimmed => slots,
-            State::Steady => 4 * slots,
-        };
-        let mut random = Random::new(seed);
-        let all = slots + overwrites;
-        for done in (0..all).step_by(AGED as usize) {
-            self.go_on()?;
-            let count = AGED.min(all - done);
-            let in_order = slots.saturating_sub(done).min(count);
-            let is_aged = self.rig.age(&mut |fast| {
-                fast.write_sequential(done as u32, in_order);
-                fast.write_random(slots as u32, count - in_order, &mut random);
-            });
-            if !is_aged {
-                return self.age_by_writing(state, bytes, overwrites, seed);
-            }
-            let share = (done + count) as f64 / all as f64;
-            self.interrupted |= !self.watch.look("writing the drive's state", share);
-        }
-        if state == State::Trimmed {
-            self.rig.age(&mut |fast| (0..slots as u32).for_each(|slot| _ = fast.trim(slot)));
-        }
-        self.go_on()
-    }
-
-    /// The same by requests.
-    fn age_by_writing(
+    pub fn prepare(
         &mut self,
-        state: State,
+        preparation: &Preparation,
         bytes: u64,
-        overwrites: u64,
         seed: u64,
-    ) -> Result<(), Halt> {
-        self.fill(bytes)?;
-        let random = Load::new(Order::Random, drives::SLOT_BYTES as u32, bytes).depth(32);
-        let load = Load { limit: Limit::requests(overwrites), seed, ..random };
-        let below = self.below.clone();
-        self.load_on(&below, "writing the drive's state", load)?;
-        if state == State::Trimmed { self.trim_on(below, bytes) } else { Ok(()) }
+    ) -> Result<Vec<Record>, Halt> {
+        let mut tortures = Vec::new();
+        for (number, step) in preparation.0.iter().enumerate() {
+            let seed = seed.wrapping_add(number as u64);
+            match *step {
+                Step::Fill { data_percent } => self.fill(bytes, data_percent)?,
+                Step::Random { percent } => self.overwrite(bytes, percent, seed)?,
+                Step::Torture { block_bytes, depth, seconds } => {
+                    let random = Load::new(Order::Random, block_bytes, bytes).depth(depth);
+                    let limit = Limit::time(u64::from(seconds) * 1_000_000_000);
+                    let load = Load { limit, seed, ..random };
+                    tortures.push(self.load("torture", load)?);
+                }
+                Step::Trim { command_bytes } => {
+                    self.trim(self.top.clone(), bytes, command_bytes)?;
+                }
+                Step::Idle { seconds } => self.idle(u64::from(seconds) * 1_000_000_000)?,
+            }
+            self.done.0.push(*step);
+        }
+        Ok(tortures)
     }
 
-    /// Writes the first bytes once in order, past the cache. It takes no time where the rig can do that.
-    ///
-    /// # Errors
-    /// The suite was interrupted, or the device failed.
-    pub fn fill(&mut self, bytes: u64) -> Result<(), Halt> {
-        let slots = bytes / drives::SLOT_BYTES;
-        if self.rig.age(&mut |fast| fast.write_sequential(0, slots)) {
+    /// What was done to the device so far to prepare it.
+    pub fn prepared(&self) -> &Preparation {
+        &self.done
+    }
+
+    /// Writes so many slots without time, from the one that is done on; `work` is told which and how
+    /// many. False: the rig cannot, and nothing was done.
+    fn age(
+        &mut self,
+        stage: &str,
+        slots: u64,
+        work: &mut dyn FnMut(&mut Fast, u64, u64),
+    ) -> Result<bool, Halt> {
+        for done in (0..slots).step_by(AGED as usize) {
+            self.go_on()?;
+            let count = AGED.min(slots - done);
+            if !self.rig.age(&mut |fast| work(fast, done, count)) {
+                return Ok(false);
+            }
+            let share = (done + count) as f64 / slots as f64;
+            self.interrupted |= !self.watch.look(stage, share);
+        }
+        self.go_on().map(|()| true)
+    }
+
+    fn fill(&mut self, bytes: u64, data_percent: u32) -> Result<(), Halt> {
+        self.empty_cache()?;
+        let slots = bytes / SLOT_BYTES;
+        let share = f64::from(data_percent) / 100.0;
+        let mut write = |fast: &mut Fast, done: u64, count: u64| {
+            fast.write_compressed(done as u32, count, share);
+        };
+        if self.age("filling", slots, &mut write)? {
             return Ok(());
         }
         let load = Load::new(Order::Sequential, 64 << 10, bytes).depth(32);
         let load = Load { limit: Limit::requests(load.blocks()), ..load };
         self.load_on(&self.below.clone(), "filling", load).map(drop)
+    }
+
+    fn overwrite(&mut self, bytes: u64, percent: u32, seed: u64) -> Result<(), Halt> {
+        self.empty_cache()?;
+        let slots = bytes / SLOT_BYTES;
+        let writes = slots * u64::from(percent) / 100;
+        let mut random = Random::new(seed);
+        let mut write = |fast: &mut Fast, _: u64, count: u64| {
+            fast.write_random(slots as u32, count, &mut random);
+        };
+        if self.age("writing the drive's state", writes, &mut write)? {
+            return Ok(());
+        }
+        let load = Load::new(Order::Random, SLOT_BYTES as u32, bytes).depth(32);
+        let load = Load { limit: Limit::requests(writes), seed, ..load };
+        self.load_on(&self.below.clone(), "writing the drive's state", load).map(drop)
     }
 }
 

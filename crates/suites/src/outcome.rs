@@ -1,5 +1,6 @@
 //! What came of a suite: rows and series, as plain data.
 
+use crate::bed::Bed;
 use crate::plan::Plan;
 use load::{Latency, Record};
 
@@ -21,6 +22,9 @@ pub struct Row {
     pub ceiling: Option<f64>,
     /// What of the measured time the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
+    /// What was done to the drive to prepare it, as a [`Preparation`](crate::Preparation) is printed.
+    /// What rows before this one measured was done as well.
+    pub prepared: String,
     /// It was interrupted: the value is of what was done until then.
     pub partial: bool,
 }
@@ -36,6 +40,7 @@ impl Row {
             cold: None,
             ceiling: None,
             flush_ns: None,
+            prepared: String::new(),
             partial: false,
         }
     }
@@ -121,6 +126,12 @@ impl Outcome {
     /// The first row of this name.
     pub fn row(&self, test: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.test == test)
+    }
+
+    /// Adds a row of what was done on this bed, with what was done to the device before.
+    pub(crate) fn add(&mut self, bed: &Bed, row: Row) {
+        let prepared = bed.prepared().to_string();
+        self.rows.push(Row { prepared, ..row });
     }
 
     pub(crate) fn say(&mut self, sentence: impl Into<String>) {

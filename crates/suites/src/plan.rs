@@ -1,9 +1,9 @@
 //! What is to be done, as plain data.
 
+use crate::preparation::Preparation;
 use crate::target::Target;
 use block::{CacheSpec, Size};
 use lane::Prices;
-use modelled::State;
 
 /// What a suite is called, and what it does if nothing else is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub struct Profile {
     pub about: &'static str,
     /// Whether the state of the drive before it may be chosen: the others bring it about themselves.
     pub takes_state: bool,
+    /// What it does to the part that it works on before it measures: the name of a [`Preparation`].
+    pub preparation: &'static str,
     /// How long its timed parts take, in nanoseconds of its time; 0: it ends by itself.
     pub time_ns: u64,
     /// The part of the drive that it works on; None: all of it.
@@ -34,8 +36,12 @@ pub struct Plan {
     pub cache: Option<CacheSpec>,
     /// What the cache's work costs. Without a cache nothing is charged.
     pub prices: Prices,
-    /// What was done to the drive before.
-    pub state: State,
+    /// What was done to all of the drive before.
+    pub state: Preparation,
+    /// What the suite then does to the part that it works on.
+    pub preparation: Preparation,
+    /// Only the test of this name, of the suites that have tests apart from one another; None: all.
+    pub only: Option<String>,
     /// The part of the drive that is left unused, in percent of what the host sees.
     pub spare_percent: u32,
     /// The first bytes of the drive, which the suite works on; None: all.
@@ -52,7 +58,9 @@ impl Plan {
             target,
             cache: None,
             prices: Prices::default(),
-            state: State::Purged,
+            state: Preparation::default(),
+            preparation: Preparation::preset(suite.preparation),
+            only: None,
             spare_percent: 0,
             span_bytes: suite.span_bytes,
             time_ns: suite.time_ns,
@@ -65,8 +73,9 @@ impl Plan {
     /// What does not, and what to write instead.
     pub fn check(&self) -> Result<(), String> {
         let name = self.suite.name;
-        if self.state != State::Purged && !self.suite.takes_state {
-            return Err(format!("--state {}: {name} brings its states about itself", self.state));
+        if !self.state.0.is_empty() && !self.suite.takes_state {
+            let state = self.state.name().map_or_else(|| self.state.to_string(), str::to_owned);
+            return Err(format!("--state {state}: {name} brings its states about itself"));
         }
         if self.spare_percent > 90 {
             return Err(format!("--spare {}: 0 to 90 percent", self.spare_percent));
@@ -93,6 +102,11 @@ impl Plan {
         let all = self.target.bytes();
         let usable = (u128::from(all) * u128::from(100 - self.spare_percent.min(100)) / 100) as u64;
         self.span_bytes.unwrap_or(all).min(usable) >> 20 << 20
+    }
+
+    /// Whether a test of this name is asked for.
+    pub fn wants(&self, test: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == test)
     }
 
     /// The same plan for the bare drive.

@@ -2,10 +2,10 @@
 
 use block::{Size, WriteMode};
 use lane::Prices;
-use modelled::State;
 use std::cell::Cell;
 use suites::{
-    Halt, Outcome, Plan, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch, find, report,
+    Halt, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch, find,
+    report,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,11 +22,22 @@ fn plan(name: &str) -> Plan {
         "qd1" => SECOND * 4 / 10,
         "sizes" => SECOND / 50,
         "consistency" => 12 * SECOND,
-        "trim" => 20 * SECOND,
+        "trim" => 200 * SECOND,
+        "fourcorners" => SECOND,
         _ => 0,
     };
-    let span_bytes = ["corners", "qd1", "sizes"].contains(&name).then_some(128 << 20);
-    Plan { time_ns, span_bytes, ..Plan::new(suite(name).profile(), small()) }
+    let span_bytes =
+        ["corners", "fourcorners", "qd1", "sizes"].contains(&name).then_some(128 << 20);
+    let usual = Plan::new(suite(name).profile(), small());
+    let preparation = match name {
+        "trim" => Preparation::parse("fill,torture:20s,trim").expect("sound"),
+        _ => usual.preparation.clone(),
+    };
+    Plan { time_ns, span_bytes, preparation, ..usual }
+}
+
+fn state(name: &str) -> Preparation {
+    Preparation::preset(name)
 }
 
 fn suite(name: &str) -> &'static dyn Suite {
@@ -89,13 +100,13 @@ fn seqfill_shows_where_turbowrite_ends() {
 
 #[test]
 fn what_was_done_to_the_drive_before_shows() {
-    let rate = |state| {
-        let outcome = run(&Plan { state, ..plan("seqfill") });
+    let rate = |name| {
+        let outcome = run(&Plan { state: state(name), ..plan("seqfill") });
         assert!(outcome.method[0].starts_with("The drive was purged"), "{:?}", outcome.method);
-        assert_eq!(report::json(&outcome)["state"], state.name());
+        assert_eq!(report::json(&outcome)["state"], name);
         outcome.rows[0].value
     };
-    let (fresh, filled, steady) = (rate(State::Purged), rate(State::Filled), rate(State::Steady));
+    let (fresh, filled, steady) = (rate("fresh"), rate("filled"), rate("steady"));
     // Overwriting in order what was written in order costs nothing; what lies scattered is moved.
     assert!((filled / fresh - 1.0).abs() < 0.05, "{fresh}, {filled}");
     assert!(steady < 0.9 * fresh, "{fresh}, {steady}");
@@ -234,7 +245,7 @@ fn the_object_has_the_keys_that_are_promised() {
     assert_eq!(told["schema"], "overdrive.bench/1");
     assert_eq!((&told["suite"], &told["cached"]), (&"corners".into(), &true.into()));
     assert_eq!(told["target"], outcome.plan.target.text);
-    assert_eq!((&told["state"], &told["seed"]), (&"purged".into(), &3.into()));
+    assert_eq!((&told["state"], &told["seed"]), (&"fresh".into(), &3.into()));
     assert_eq!(told["prices"]["hit_ns"], 300);
     assert_eq!(told["cache"]["memory"], 64 << 20);
     let rows = told["rows"].as_array().expect("rows");
@@ -298,7 +309,7 @@ fn an_interrupted_suite_tells_what_it_has() {
     assert!(report::text(&outcome).contains("interrupted"));
     assert!(report::page(&outcome).contains("Interrupted"));
     // At the first look there is nothing yet, and that is told as well.
-    let steady = Plan { state: State::Steady, ..plan("qd1") };
+    let steady = Plan { state: state("steady"), ..plan("qd1") };
     let (nothing, ended) = suites::run(&steady, &mut Impatient(Cell::new(0)));
     assert_eq!((ended, nothing.rows.len()), (Err(Halt::Interrupted), 0));
     assert!(report::page(&nothing).contains("0 tests"));
@@ -308,7 +319,7 @@ fn an_interrupted_suite_tells_what_it_has() {
 fn what_does_not_go_together_is_refused() {
     for (wrong, says) in [
         (Plan { spare_percent: 91, ..plan("consistency") }, "--spare 91"),
-        (Plan { state: State::Steady, ..plan("trim") }, "--state steady"),
+        (Plan { state: state("steady"), ..plan("consistency") }, "--state steady"),
         (Plan { span_bytes: Some(1 << 20), ..plan("corners") }, "64 MiB"),
         (Plan { time_ns: 0, ..plan("qd1") }, "--time 0"),
         (cached("qd1", 4096), "at least 1 MiB"),

@@ -76,10 +76,19 @@ pub struct Settings {
     /// The share of the trimmed slots whose flash is known to be free at once, in 1/256. The others
     /// are relocated like valid ones until they are written again.
     pub trim_256: u32,
+    /// The least part that data can be compressed to, in 1/256; 256 where nothing is compressed.
+    pub compression_256: u32,
     /// Slots of the volatile write buffer.
     pub buffer_slots: u32,
     /// Where random choices begin.
     pub seed: u64,
+}
+
+impl Settings {
+    /// The least part that data can be compressed to; 1 where nothing is compressed.
+    pub fn compression_floor(&self) -> f64 {
+        f64::from(self.compression_256) / 256.0
+    }
 }
 
 impl Default for Settings {
@@ -93,6 +102,7 @@ impl Default for Settings {
             idle_free_superblocks: 0,
             map: MapKind::Flat { journal_updates: 1024 },
             trim_256: 256,
+            compression_256: 256,
             buffer_slots: 256,
             seed: 1,
         }

@@ -107,6 +107,7 @@ impl FlashModel {
         settings.slc.static_superblocks = self.slc_static_bytes.div_ceil(each) as u32;
         settings.slc.dynamic_superblocks = self.slc_dynamic_bytes.div_ceil(each) as u32;
         settings.seed = options.seed;
+        settings.compression_256 = (self.compression_floor * 256.0) as u32;
         settings
     }
 

@@ -2,7 +2,7 @@
 
 use block::Size;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use suites::{ALL, Profile, Suite, find};
+use suites::{ALL, PRESETS, Profile, Suite, find};
 
 /// A suite by its name.
 pub(super) fn suites() -> impl TypedValueParser<Value = &'static dyn Suite> {
@@ -21,7 +21,25 @@ fn names(which: impl Fn(&Profile) -> bool) -> String {
 }
 
 pub(super) fn state_help() -> String {
-    format!("What was done to the drive before ({})", names(|suite| suite.takes_state))
+    let takes = names(|suite| suite.takes_state);
+    format!("What was done to all of the drive before: a name, or steps ({takes})")
+}
+
+pub(super) fn state_long_help() -> String {
+    let presets = PRESETS.iter().map(|(name, steps, about)| {
+        let steps = if steps.is_empty() { "-" } else { steps };
+        format!("\n  {name:<12} {steps:<26} {about}")
+    });
+    let usual = profiles().map(|suite| format!("{} {}", suite.name, suite.preparation));
+    let usual: Vec<String> = usual.collect();
+    format!(
+        "{}.\n\nSteps, with commas between: fill, fill:DATA% (compressible to that), random:PERCENT%, \
+         torture:SECONDSs or torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES, idle:SECONDSs. Names:{}\n\n\
+         What each suite does itself to the part that it works on: {}",
+        state_help(),
+        presets.collect::<String>(),
+        usual.join(", ")
+    )
 }
 
 pub(super) fn span_help() -> String {

@@ -9,14 +9,12 @@ use crate::progress::Stages;
 use crate::settings::Said;
 use crate::watch::Watch;
 use block::{CacheSpec, Size};
-use clap::ValueEnum;
 use daemon::units;
 use lane::Prices;
-use modelled::State;
 use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use suites::{Halt, Plan, Suite, Target};
+use suites::{Halt, Plan, Preparation, Suite, Target};
 
 /// Run a test suite on a modelled drive, in virtual time, bare or behind the cache.
 ///
@@ -40,7 +38,9 @@ pub(crate) struct Arguments {
     #[arg(value_parser = choice::suites())]
     suite: &'static dyn Suite,
 
-    /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow.
+    /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow, and
+    /// data=PERCENT, to which a drive that compresses gets what is written, and dedupe=PERCENT, of which it
+    /// stores nothing.
     target: String,
 
     /// Put a cache of so much memory in front.
@@ -55,8 +55,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    #[arg(long, value_enum, default_value_t = Before::Fresh, help = choice::state_help())]
-    state: Before,
+    #[arg(
+        long,
+        value_name = "STEPS",
+        default_value = "fresh",
+        value_parser = Preparation::parse,
+        help = choice::state_help(),
+        long_help = choice::state_long_help(),
+    )]
+    state: Preparation,
+
+    /// Prepare the part of the drive that is worked on by these steps instead of the suite's own; see
+    /// --state.
+    #[arg(long, value_name = "STEPS", value_parser = Preparation::parse)]
+    prepare: Option<Preparation>,
+
+    /// Only this test of corners, fourcorners or qd1, as it is called in the table.
+    #[arg(long, value_name = "TEST")]
+    only: Option<String>,
 
     /// Leave so many percent of the drive unused, as if it had more spare area.
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
@@ -76,21 +92,6 @@ pub(crate) struct Arguments {
     prices: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Before {
-    /// Nothing: new, or erased.
-    #[value(alias = "purged")]
-    Fresh,
-    /// All of it written once, in order.
-    Filled,
-    /// Filled, then as much again written in random 4 KiB.
-    Used,
-    /// Filled, then four times as much written in random 4 KiB.
-    Steady,
-    /// Used, then all of it trimmed.
-    Trimmed,
-}
-
 impl Arguments {
     fn plan(&self) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
@@ -98,17 +99,13 @@ impl Arguments {
         let usual = Plan::new(self.suite.profile(), target);
         let plan = Plan {
             cache: self.cache.map(|memory| self.cache_of(self.suite.cache(memory))),
-            state: match self.state {
-                Before::Fresh => State::Purged,
-                Before::Filled => State::Filled,
-                Before::Used => State::Used,
-                Before::Steady => State::Steady,
-                Before::Trimmed => State::Trimmed,
-            },
+            state: self.state.clone(),
+            preparation: self.prepare.clone().unwrap_or(usual.preparation),
+            only: self.only.clone(),
             spare_percent: self.spare,
             span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
             time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
-            ..usual
+            ..Plan::new(self.suite.profile(), usual.target)
         };
         plan.check().map_err(usage)?;
         Ok(plan)

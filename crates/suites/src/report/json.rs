@@ -19,7 +19,8 @@ pub fn json(outcome: &Outcome) -> Value {
         "time": outcome.time,
         "virtual_ns": outcome.elapsed_ns,
         "seed": plan.target.options.seed,
-        "state": plan.state.name(),
+        "state": plan.state.name().map_or_else(|| plan.state.to_string(), str::to_owned),
+        "preparation": plan.preparation.to_string(),
         "span_bytes": plan.span(),
         "spare_percent": plan.spare_percent,
         "test_time_ns": plan.time_ns,
@@ -57,6 +58,7 @@ fn row(row: &Row) -> Value {
     set("test", row.test.as_str().into());
     set("unit", row.unit.into());
     set("value", number(row.value));
+    set("prepared", row.prepared.as_str().into());
     if let Some(latency) = row.latency.as_ref().filter(|latency| latency.count() > 0) {
         for (key, value) in latencies(latency) {
             set(key, value);

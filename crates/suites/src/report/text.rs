@@ -21,6 +21,9 @@ pub(super) fn notes(row: &Row) -> String {
     if row.partial {
         notes.push("interrupted".to_owned());
     }
+    if !row.prepared.is_empty() {
+        notes.push(row.prepared.clone());
+    }
     notes.join(", ")
 }
 

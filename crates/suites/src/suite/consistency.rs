@@ -4,12 +4,11 @@
 //! random writes over all of them, incompressible, 32 at a time, for 2,000 s; answers a second. More
 //! spare area is imitated by leaving the last addresses alone.
 
-use super::{SECOND, Suite, with_ceiling, writes};
+use super::{SECOND, Suite, lay_out, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use load::Order;
-use modelled::State;
 use report::axis::{Axis, Scale};
 use report::plot::{Curve, Names, Plot, Style};
 use report::words::figure;
@@ -24,6 +23,7 @@ static PROFILE: Profile = Profile {
     name: "consistency",
     about: "Random writes over a full drive for 2,000 s: requests answered in each second",
     takes_state: false,
+    preparation: "consistency",
     time_ns: 2000 * SECOND,
     span_bytes: None,
 };
@@ -35,10 +35,10 @@ impl Suite for Consistency {
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let seconds = plan.time_ns.div_ceil(SECOND) as usize;
-        bed.age(State::Filled, plan.span(), plan.target.options.seed)?;
+        lay_out(bed, plan, outcome)?;
         outcome.say(format!(
-            "The drive was purged, {} of it written once in order, then written in random 4 KiB over the \
-             same, 32 at a time, for {seconds} s; {} % of it was never written.",
+            "Then it was written in random 4 KiB over the first {}, 32 at a time, for {seconds} s; {} % of \
+             it was never written.",
             block::Size(plan.span()),
             plan.spare_percent
         ));
@@ -46,7 +46,7 @@ impl Suite for Consistency {
         let record = bed.load("random writes", load)?;
         let whole = Row::rate("random 4 KiB write, QD32", &record);
         let partial = whole.partial;
-        outcome.rows.push(with_ceiling(bed, whole));
+        outcome.add(bed, with_ceiling(bed, whole));
         // Whole seconds only: what is answered after the last is the rest of the queue.
         let mut rates: Vec<f64> =
             record.by_interval.iter().map(|&count| f64::from(count)).collect();
@@ -56,7 +56,11 @@ impl Suite for Consistency {
             ("all seconds", rates.as_slice()),
             ("from 1,400 s", rates.get(STEADY_SECONDS..).unwrap_or_default()),
         ] {
-            rows(outcome, name, rates, partial);
+            rows(bed, outcome, name, rates, partial);
+        }
+        if let Some(fall) = fall(&rates) {
+            let test = format!("the first second below {FALL_PERCENT} % of the first minute");
+            outcome.add(bed, Row { partial, ..Row::plain(test, "s", fall as f64) });
         }
         outcome.series.push(Series {
             name: "answers in each second".to_owned(),
@@ -92,7 +96,7 @@ impl Suite for Consistency {
 }
 
 /// The least, the first percent, the mean and the spread of the seconds.
-fn rows(outcome: &mut Outcome, name: &str, rates: &[f64], partial: bool) {
+fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, rates: &[f64], partial: bool) {
     if rates.is_empty() {
         return;
     }
@@ -101,17 +105,30 @@ fn rows(outcome: &mut Outcome, name: &str, rates: &[f64], partial: bool) {
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let first = sorted[(rates.len().div_ceil(100) - 1).min(rates.len() - 1)];
+    let at =
+        |percent: usize| sorted[((rates.len() * percent).div_ceil(100) - 1).min(rates.len() - 1)];
     for (what, value) in [
         ("least", sorted[0]),
-        ("1st percentile", first),
+        ("1st percentile", at(1)),
+        ("5th percentile", at(5)),
         ("mean", mean),
+        ("95th percentile", at(95)),
         ("standard deviation", variance.sqrt()),
         ("most", sorted[rates.len() - 1]),
     ] {
         let row = Row::plain(format!("{name}, {what} of a second"), "IOPS", value);
-        outcome.rows.push(Row { partial, ..row });
+        outcome.add(bed, Row { partial, ..row });
     }
+}
+
+/// What of the first minute's rate is a fall, in percent.
+const FALL_PERCENT: u32 = 80;
+
+/// The first second after the first minute in which the rate has fallen; None: it never has.
+fn fall(rates: &[f64]) -> Option<usize> {
+    let (first, rest) = rates.split_at_checked(60)?;
+    let level = first.iter().sum::<f64>() / 60.0 * f64::from(FALL_PERCENT) / 100.0;
+    rest.iter().position(|rate| *rate < level).map(|at| at + 60)
 }
 
 /// The whole run and from 1,400 s on, each on a logarithmic and a linear axis.

@@ -2,6 +2,7 @@
 
 mod consistency;
 mod corners;
+mod fourcorners;
 mod qd1;
 mod seqfill;
 mod sizes;
@@ -12,11 +13,11 @@ pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 use crate::bed::{Bed, Halt, Watch};
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::preparation::Preparation;
 use crate::report::plots;
 use crate::rig::{Modelled, Rig};
 use block::{CacheSpec, Size, WriteMode};
 use load::{Limit, Load, Order};
-use modelled::State;
 
 /// A suite: what is done to a device, and how it is told. It is one file of this folder, and its line in [`ALL`].
 pub trait Suite: Sync {
@@ -50,6 +51,7 @@ pub trait Suite: Sync {
 /// Every suite.
 pub static ALL: &[&dyn Suite] = &[
     &corners::Corners,
+    &fourcorners::FourCorners,
     &consistency::Consistency,
     &trim::Trim,
     &seqfill::Seqfill,
@@ -63,8 +65,7 @@ pub fn find(name: &str) -> Option<&'static dyn Suite> {
 }
 
 const SECOND: u64 = 1_000_000_000;
-/// A drive is left alone so long after it was prepared and between a suite's parts, so that SLC areas
-/// are folded: 15 to 30 s for the drives whose reviews tell.
+/// A drive is left alone so long between a suite's parts, so that SLC areas are folded: 15 to 30 s for the drives whose reviews tell.
 const REST_NS: u64 = 60 * SECOND;
 
 /// Runs a suite on the plan's modelled drive, in virtual time. Whatever happens, the outcome holds what was measured
@@ -106,6 +107,7 @@ fn run_into(
     let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
     let suite = find(plan.suite.name).ok_or_else(unknown)?;
     let mut bed = Bed::over(rig, plan, watch)?;
+    outcome.say(told(plan));
     let start_ns = bed.now();
     outcome.time = bed.time();
     let result = suite.run(&mut bed, plan, outcome);
@@ -116,34 +118,40 @@ fn run_into(
     if bed.is_interrupted() { result.and(Err(Halt::Interrupted)) } else { result }
 }
 
-/// Brings the drive into the plan's state, writes the span once in order, and leaves the drive alone.
+/// Brings all of the drive into the plan's state, and then its span into the suite's.
 fn lay_out(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    let (all, seed) = (plan.target.bytes() / 4096 * 4096, plan.target.options.seed);
-    let span = plan.span();
-    bed.age(plan.state, all, seed)?;
-    bed.fill(span)?;
-    bed.idle(REST_NS)?;
-    outcome.say(format!(
-        "The drive was {}; then its first {} were written once in order, and it was left alone for 60 s.",
-        told(plan.state),
-        block::Size(span)
-    ));
+    before(bed, plan)?;
+    prepare(bed, plan, outcome, &plan.preparation)
+}
+
+/// Brings all of the drive into the plan's state.
+fn before(bed: &mut Bed, plan: &Plan) -> Result<(), Halt> {
+    let all = plan.target.bytes() / 4096 * 4096;
+    bed.prepare(&plan.state, all, plan.target.options.seed).map(drop)
+}
+
+/// Prepares the plan's span; a torture has a row of its own.
+fn prepare(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    preparation: &Preparation,
+) -> Result<(), Halt> {
+    let tortures = bed.prepare(preparation, plan.span(), seed(plan, 1000))?;
+    for record in tortures {
+        outcome.add(bed, Row::rate("torture: random writes", &record));
+    }
     Ok(())
 }
 
-/// What a state means.
-fn told(state: State) -> &'static str {
-    match state {
-        State::Purged => "purged",
-        State::Filled => "purged and written once in order",
-        State::Used => "purged, written once in order, then as much again written in random 4 KiB",
-        State::Steady => {
-            "purged, written once in order, then four times as much written in random 4 KiB"
-        }
-        State::Trimmed => {
-            "purged, written once in order, as much again written in random 4 KiB, then all of it trimmed"
-        }
-    }
+/// What was done to the drive before the suite's own tests, in one sentence.
+fn told(plan: &Plan) -> String {
+    let span = block::Size(plan.span());
+    let own = match plan.preparation.0.is_empty() {
+        true => String::new(),
+        false => format!("; its first {span} were prepared: {}", plan.preparation),
+    };
+    format!("The drive was purged, then prepared: {}{own}.", plan.state)
 }
 
 /// A load of writes with a final flush.

@@ -1,6 +1,6 @@
 //! Seqfill: sequential writes from the first byte to the last; where an SLC area ends, the rate falls.
 
-use super::{Suite, told, trim::rates, with_ceiling, writes};
+use super::{Suite, lay_out, trim::rates, with_ceiling, writes};
 use crate::bed::{Bed, Halt};
 use crate::knee::knee;
 use crate::outcome::{Outcome, Row, Series};
@@ -20,6 +20,7 @@ static PROFILE: Profile = Profile {
     name: "seqfill",
     about: "Sequential writes from the first byte to the last: the rate by position",
     takes_state: true,
+    preparation: "rested",
     time_ns: 0,
     span_bytes: None,
 };
@@ -30,13 +31,10 @@ impl Suite for Seqfill {
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        bed.age(plan.state, plan.target.bytes(), plan.target.options.seed)?;
-        bed.idle(super::REST_NS)?;
+        lay_out(bed, plan, outcome)?;
         let span = plan.span();
         outcome.say(format!(
-            "The drive was {}, and left alone for 60 s; then its first {} were written in order, 128 KiB \
-             at a time, 32 under way.",
-            told(plan.state),
+            "Then its first {} were written in order, 128 KiB at a time, 32 under way.",
             block::Size(span)
         ));
         let load = writes(plan, Order::Sequential, 128 << 10, 32, 1);
@@ -47,7 +45,7 @@ impl Suite for Seqfill {
         let record = bed.load("sequential writes", load)?;
         let row = Row::throughput("sequential 128 KiB write, QD32", &record);
         let partial = row.partial;
-        outcome.rows.push(with_ceiling(bed, row));
+        outcome.add(bed, with_ceiling(bed, row));
         let values = rates(&record.marks_ns, mark_bytes);
         if let Some(knee) = knee(&values) {
             let step = mark_bytes as f64 / 1e9;
@@ -56,7 +54,7 @@ impl Suite for Seqfill {
                 ("knee", "GB", knee.at as f64 * step),
                 ("after the knee", "MB/s", knee.after),
             ] {
-                outcome.rows.push(Row { partial, ..Row::plain(test, unit, value) });
+                outcome.add(bed, Row { partial, ..Row::plain(test, unit, value) });
             }
         }
         outcome.series.push(Series {

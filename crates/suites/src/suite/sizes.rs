@@ -19,6 +19,7 @@ static PROFILE: Profile = Profile {
     name: "sizes",
     about: "Sequential transfers of 512 bytes to 8 MiB, written and read, four under way",
     takes_state: true,
+    preparation: "laid-out",
     time_ns: 2 * SECOND,
     span_bytes: Some(2 << 30),
 };
@@ -85,6 +86,6 @@ fn measure(
 ) -> Result<(), Halt> {
     let record = bed.load(&test, load)?;
     let row = with_ceiling(bed, Row::throughput(test, &record));
-    outcome.rows.push(Row { cold, ..row });
+    outcome.add(bed, Row { cold, ..row });
     Ok(())
 }
