@@ -15,8 +15,11 @@
 //! a device that stands still is charged for every request that it kept from starting. The engine has
 //! no clock but the lane's and no randomness but its seed's, so that in virtual time the same load over
 //! the same stack gives the same record. What drives the lane (a world, a ring) drives the load.
+//!
+//! A device that says at once when a request will be answered needs no lane: [`Alone`] is the same load there.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod generator;
 mod latency;
 mod plan;
@@ -26,6 +29,7 @@ mod running;
 mod source;
 mod zipf;
 
+pub use alone::{Alone, Foresees};
 pub use latency::Latency;
 pub use plan::{Arrival, Limit, Load, LoadError, Order, Terms};
 pub use record::{End, Record};

@@ -16,7 +16,7 @@ const TIMELESS: u64 = 1 << 20;
 #[derive(Clone)]
 pub struct Running(Rc<RefCell<State>>);
 
-struct State {
+pub(crate) struct State {
     source: Box<dyn Source>,
     terms: Terms,
     record: Record,
@@ -37,10 +37,10 @@ struct State {
 
 /// What a worker does next.
 #[derive(Clone, Copy)]
-struct Errand {
-    step: Step,
+pub(crate) struct Errand {
+    pub(crate) step: Step,
     /// On the lane's clock.
-    due_ns: u64,
+    pub(crate) due_ns: u64,
 }
 
 impl Running {
@@ -72,19 +72,7 @@ impl Running {
         source.check(stack.limits())?;
         terms.check()?;
         let now = stack.lane().now();
-        let state = State {
-            source: Box::new(source),
-            record: Record::new(now),
-            started: 0,
-            until_ns: now.saturating_add(terms.limit.time_ns),
-            workers: terms.depth_max,
-            stopped: false,
-            done: false,
-            interval_end_ns: now.saturating_add(terms.interval_ns.max(1)),
-            moved_ns: now,
-            unmoved: 0,
-            terms,
-        };
+        let state = State::new(Box::new(source), terms, now);
         let running = Running(Rc::new(RefCell::new(state)));
         for _ in 0..terms.depth_max {
             let worker = work(stack.clone(), running.clone());
@@ -100,16 +88,12 @@ impl Running {
 
     /// Starts no more requests; those under way, and the final flush, are waited for.
     pub fn stop(&self) {
-        self.0.borrow_mut().stopped = true;
+        self.0.borrow_mut().stop();
     }
 
     /// How far it has come: time or requests, whichever is further, as a share of the limit.
     pub fn share_done(&self, now_ns: u64) -> f64 {
-        let state = self.0.borrow();
-        let limit = state.terms.limit;
-        let time =
-            (now_ns - state.record.start_ns.min(now_ns)) as f64 / limit.time_ns.max(1) as f64;
-        (state.started as f64 / limit.requests.max(1) as f64).max(time).min(1.0)
+        self.0.borrow().share_done(now_ns)
     }
 
     /// What became of it.
@@ -117,9 +101,7 @@ impl Running {
     /// # Panics
     /// If it is not done.
     pub fn record(self) -> Record {
-        let mut state = self.0.borrow_mut();
-        assert!(state.done, "the load is under way");
-        std::mem::replace(&mut state.record, Record::new(0))
+        self.0.borrow_mut().take_record()
     }
 
     fn next(&self, now_ns: u64) -> Option<Errand> {
@@ -132,7 +114,42 @@ impl Running {
 }
 
 impl State {
-    fn next(&mut self, now: u64) -> Option<Errand> {
+    pub(crate) fn new(source: Box<dyn Source>, terms: Terms, now: u64) -> State {
+        State {
+            source,
+            record: Record::new(now),
+            started: 0,
+            until_ns: now.saturating_add(terms.limit.time_ns),
+            workers: terms.depth_max,
+            stopped: false,
+            done: false,
+            interval_end_ns: now.saturating_add(terms.interval_ns.max(1)),
+            moved_ns: now,
+            unmoved: 0,
+            terms,
+        }
+    }
+
+    pub(crate) fn flushes(&self) -> bool {
+        self.terms.flush
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    pub(crate) fn share_done(&self, now_ns: u64) -> f64 {
+        let limit = self.terms.limit;
+        let time = (now_ns - self.record.start_ns.min(now_ns)) as f64 / limit.time_ns.max(1) as f64;
+        (self.started as f64 / limit.requests.max(1) as f64).max(time).min(1.0)
+    }
+
+    pub(crate) fn take_record(&mut self) -> Record {
+        assert!(self.done, "the load is under way");
+        std::mem::replace(&mut self.record, Record::new(0))
+    }
+
+    pub(crate) fn next(&mut self, now: u64) -> Option<Errand> {
         if self.stopped || self.started >= self.terms.limit.requests {
             return None;
         }
@@ -147,7 +164,13 @@ impl State {
         Some(Errand { step, due_ns })
     }
 
-    fn answered(&mut self, now: u64, started_ns: u64, errand: &Errand, result: block::Result) {
+    pub(crate) fn answered(
+        &mut self,
+        now: u64,
+        started_ns: u64,
+        errand: &Errand,
+        result: block::Result,
+    ) {
         if let Err(error) = result {
             self.record.end = End::Failed(error);
             self.stopped = true;
@@ -205,7 +228,7 @@ impl State {
         self.workers == 0
     }
 
-    fn finish(&mut self, now: u64, flush_ns: u64, flushed: block::Result) {
+    pub(crate) fn finish(&mut self, now: u64, flush_ns: u64, flushed: block::Result) {
         self.record.end_ns = now;
         self.record.flush_ns = flush_ns;
         if self.stopped && self.record.end == End::Limit {

@@ -114,6 +114,27 @@ impl Device {
     /// Takes a command at a time of the lanes; returns when it completes, in the same time. The data
     /// change at once: until the command is answered, that may be seen or not.
     pub(crate) fn admit(&mut self, lane_now: u64, command: &Command<'_>) -> Result<u64> {
+        let op = command.op();
+        let start = self.arrive(lane_now, op)?;
+        if self.store.is_none() {
+            return Ok(start + self.submit(op));
+        }
+        self.catch_up();
+        self.apply(command);
+        let end = self.submit(op);
+        self.follow();
+        Ok(start + end)
+    }
+
+    /// The same of a drive that keeps nothing.
+    pub(crate) fn foresee(&mut self, lane_now: u64, op: Op) -> Result<u64> {
+        assert!(self.store.is_none(), "a drive that keeps data needs a buffer");
+        let start = self.arrive(lane_now, op)?;
+        Ok(start + self.submit(op))
+    }
+
+    /// A command comes at a time of the lanes; returns the lanes' time at the drive's time 0.
+    fn arrive(&mut self, lane_now: u64, op: Op) -> Result<u64> {
         let start = match self.power {
             Power::On { start } => start,
             Power::Off { .. } => {
@@ -127,25 +148,18 @@ impl Device {
         };
         // Lanes have clocks of their own, and the drive sees one.
         self.last = self.last.max(lane_now.saturating_sub(start));
-        self.count(command);
-        if matches!(command, Command::Flush) && core::mem::take(&mut self.owed) {
+        self.count(op);
+        if op == Op::Flush && core::mem::take(&mut self.owed) {
             self.counts.refused += 1;
             return Err(TAKEN);
         }
-        if self.store.is_none() {
-            return Ok(start + self.submit(command));
-        }
-        self.catch_up();
-        self.apply(command);
-        let end = self.submit(command);
-        self.follow();
-        Ok(start + end)
+        Ok(start)
     }
 
-    fn submit(&mut self, command: &Command<'_>) -> u64 {
+    fn submit(&mut self, op: Op) -> u64 {
         let now = self.last;
-        let end = self.drive_mut().submit(now, command.op());
-        if let (Command::Write { .. }, Some(Drive::Flash(flash))) = (command, &self.drive) {
+        let end = self.drive_mut().submit(now, op);
+        if let (Op::Write { .. }, Some(Drive::Flash(flash))) = (op, &self.drive) {
             self.window.note(flash.ftl());
         }
         end
@@ -159,12 +173,12 @@ impl Device {
         }
     }
 
-    fn count(&mut self, command: &Command<'_>) {
-        let counter = match command {
-            Command::Read { .. } => &mut self.counts.reads,
-            Command::Write { .. } => &mut self.counts.writes,
-            Command::Trim { .. } => &mut self.counts.trims,
-            Command::Flush => &mut self.counts.flushes,
+    fn count(&mut self, op: Op) {
+        let counter = match op {
+            Op::Read { .. } => &mut self.counts.reads,
+            Op::Write { .. } => &mut self.counts.writes,
+            Op::Trim { .. } => &mut self.counts.trims,
+            Op::Flush => &mut self.counts.flushes,
         };
         *counter += 1;
     }

@@ -7,7 +7,7 @@ use block::{CacheSpec, Error, Extent, Request, SECTOR, Stack};
 use cache::{Arena, Cache, Geometry, Settings};
 use drives::{Fast, Random, SLOT_BYTES};
 use lane::Lane;
-use load::{End, Limit, Load, LoadError, Order, Record, Running};
+use load::{Alone, End, Limit, Load, LoadError, Order, Record, Running};
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
@@ -59,6 +59,9 @@ impl From<LoadError> for Halt {
 
 /// Slots that are written without time between two looks.
 const AGED: u64 = 1 << 20;
+
+/// Events of a load without a lane between two looks.
+const ALONE: u32 = 1 << 16;
 
 /// A rig, with or without the cache that ships in front of its device.
 pub struct Bed<'a> {
@@ -176,6 +179,9 @@ impl<'a> Bed<'a> {
 
     fn load_on(&mut self, stack: &Stack, stage: &str, load: Load) -> Result<Record, Halt> {
         self.go_on()?;
+        if self.cache.is_none() && self.rig.foresees().is_some() {
+            return self.load_alone(stage, &load);
+        }
         let charged = self.lane.charged();
         let running = Running::start(stack, load)?;
         let seen = running.clone();
@@ -188,6 +194,33 @@ impl<'a> Bed<'a> {
         let record = seen.record();
         let charged = self.lane.charged() - charged;
         self.busy = charged as f64 / record.elapsed_ns().max(1) as f64;
+        match record.end {
+            End::Failed(error) => Err(Halt::Failed(error)),
+            _ => Ok(record),
+        }
+    }
+
+    /// The same where nothing stands between the load and a device that foresees its answers.
+    fn load_alone(&mut self, stage: &str, load: &Load) -> Result<Record, Halt> {
+        self.busy = 0.0;
+        let mut alone = Alone::start(self.below.limits(), load, self.lane.now())?;
+        loop {
+            let device = self.rig.foresees().expect("it was asked before");
+            if !alone.go_on(device, ALONE) {
+                break;
+            }
+            if !self.interrupted && !self.watch.look(stage, alone.share_done()) {
+                self.interrupted = true;
+                alone.stop();
+            }
+        }
+        let record = alone.finish(self.rig.foresees().expect("it was asked before"));
+        let (lane, end_ns) = (self.lane.clone(), record.end_ns);
+        let follow = async move {
+            lane.sleep_until(end_ns).await;
+            Ok(())
+        };
+        self.task_always(stage, follow)?;
         match record.end {
             End::Failed(error) => Err(Halt::Failed(error)),
             _ => Ok(record),
@@ -217,6 +250,15 @@ impl<'a> Bed<'a> {
         task: impl Future<Output = block::Result> + 'static,
     ) -> Result<(), Halt> {
         self.go_on()?;
+        self.task_always(stage, task)
+    }
+
+    /// The same, interrupted or not.
+    fn task_always(
+        &mut self,
+        stage: &str,
+        task: impl Future<Output = block::Result> + 'static,
+    ) -> Result<(), Halt> {
         let ended = Rc::new(Cell::new(None));
         let told = ended.clone();
         let task = async move { told.set(Some(task.await)) };

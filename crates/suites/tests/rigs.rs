@@ -125,3 +125,48 @@ fn a_target_without_a_model_needs_its_rig() {
     let Err(Halt::Plan(what)) = ended else { panic!("{ended:?}") };
     assert_eq!(what, "ram:64 MiB: no modelled drive; run it on a rig of its own");
 }
+
+/// A rig that tells nothing before it happens, around one that does.
+struct Lanes(suites::Modelled);
+
+impl Rig for Lanes {
+    fn device(&self) -> &Stack {
+        self.0.device()
+    }
+
+    fn time(&self) -> &'static str {
+        self.0.time()
+    }
+
+    fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
+        self.0.go_on(done)
+    }
+
+    fn age(&mut self, work: &mut dyn FnMut(&mut drives::Fast)) -> bool {
+        self.0.age(work)
+    }
+}
+
+#[test]
+fn without_a_lane_a_load_is_the_same() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.toml");
+    let target = Target::parse(&format!("model:{file}?seed=3")).expect("the tests' drive");
+    for (name, time_ns) in [("fourcorners", 2_000_000_000), ("consistency", 4_000_000_000)] {
+        let suite = find(name).expect("a suite");
+        let span_bytes = suite.profile().span_bytes.map(|_| 128 << 20);
+        let usual = Plan::new(suite.profile(), target.clone());
+        let plan = Plan { time_ns, span_bytes, ..usual };
+        let (direct, ended) = suites::run(&plan, &mut ());
+        assert_eq!(ended, Ok(()));
+        let rig = suites::Modelled::new(&target, plan.prices).expect("it fits");
+        let (lanes, ended) = suites::run_on(Box::new(Lanes(rig)), &plan, &mut ());
+        assert_eq!(ended, Ok(()));
+        // Which of two requests that are answered in the same nanosecond goes on first is another choice.
+        for (one, other) in direct.rows.iter().zip(&lanes.rows) {
+            let off = (one.value / other.value - 1.0).abs();
+            assert!(off < 0.02, "{}: {} and {}", one.test, one.value, other.value);
+        }
+        assert_eq!(direct.rows.len(), lanes.rows.len());
+        assert!((direct.elapsed_ns as f64 / lanes.elapsed_ns as f64 - 1.0).abs() < 0.01);
+    }
+}

@@ -6,6 +6,7 @@ pub use modelled::Modelled;
 
 use block::Stack;
 use drives::Fast;
+use load::Foresees;
 
 /// A device to be tested, with the lane that it is used from and the loop that drives that lane.
 pub trait Rig {
@@ -20,6 +21,12 @@ pub trait Rig {
     /// # Panics
     /// If the loop itself fails.
     fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool;
+
+    /// The device, if it says at once when a request will be answered: a load that has it to itself then
+    /// needs no lane.
+    fn foresees(&mut self) -> Option<&mut dyn Foresees> {
+        None
+    }
 
     /// Ages the device by what `work` does to its flash, in no time. False: it cannot be, and nothing was done; then
     /// the bed really writes.

@@ -3,10 +3,12 @@
 use super::Rig;
 use crate::target::Target;
 use block::Stack;
-use drives::Fast;
+use drives::{Fast, Op};
 use lane::{Prices, World};
+use load::{Foresees, Step};
 use modelled::{Keep, Shared};
 use std::sync::Arc;
+use trace::Operation;
 
 /// Steps of the world between two looks of its watch.
 const STEPS: u32 = 1 << 14;
@@ -56,6 +58,10 @@ impl Rig for Modelled {
         true
     }
 
+    fn foresees(&mut self) -> Option<&mut dyn Foresees> {
+        Some(self)
+    }
+
     fn age(&mut self, work: &mut dyn FnMut(&mut Fast)) -> bool {
         self.drive.precondition(work);
         true
@@ -69,5 +75,24 @@ impl Rig for Modelled {
             ("write_amplification", health.write_amplification),
             ("worn_percent", health.worn_percent),
         ]
+    }
+}
+
+impl Foresees for Modelled {
+    #[inline]
+    fn submit(&mut self, now_ns: u64, step: &Step) -> block::Result<u64> {
+        let (first, count) = (step.at.first, step.at.count);
+        let op = match step.operation {
+            Operation::Read => Op::Read { first, count },
+            Operation::Write { .. } | Operation::Zero { .. } => Op::Write { first, count },
+            Operation::Flush => Op::Flush,
+            Operation::Discard => Op::Trim { first, count: count.into() },
+            Operation::Advise => return Ok(now_ns),
+        };
+        self.drive.foresee(now_ns, op)
+    }
+
+    fn flush(&mut self, now_ns: u64) -> block::Result<u64> {
+        self.drive.foresee(now_ns, Op::Flush)
     }
 }
