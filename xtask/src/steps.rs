@@ -72,7 +72,7 @@ pub(crate) const NIGHT: [Step; 11] = [
     },
     Step {
         what: "the modelled drives' longer measurements",
-        arguments: "test --release --package drives --test validation -- --ignored",
+        arguments: "run --release --package suites --example validate -- --strict",
     },
     Step {
         what: "the crash laboratory, an hour",

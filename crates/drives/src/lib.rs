@@ -39,5 +39,5 @@ pub use random::Random;
 pub use reader::{Fact, ModelError};
 pub use shape::{SLOT_BYTES, Shape};
 pub use smart::{Attribute, Health};
-pub use timed::{Op, Timed, Timing, slot_ns};
+pub use timed::{Op, Spread, Timed, Timing, slot_ns};
 pub use vendor::Vendor;

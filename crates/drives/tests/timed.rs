@@ -1,7 +1,7 @@
 //! The timed driver: what theory and reviewers say that a small run can show, and its own promises.
 
 use drives::{
-    Drive, Ftl, Model, Op, Options, Pacing, Random, Settings, Shape, Timed, Timing, theory,
+    Drive, Ftl, Model, Op, Options, Pacing, Random, Settings, Shape, Spread, Timed, Timing, theory,
 };
 
 fn preset(name: &str) -> Timed {
@@ -12,9 +12,9 @@ fn preset(name: &str) -> Timed {
     }
 }
 
-/// Times of an 840 EVO on a drive of half a gigabyte.
+/// Times of an 840 EVO on a drive of half a gigabyte, each exactly what it is on average.
 fn small() -> Timed {
-    let timing = *preset("samsung-840-evo-250").timing();
+    let timing = Timing { spread: Spread::NONE, ..*preset("samsung-840-evo-250").timing() };
     let shape = Shape {
         logical_slots: 120_000,
         superblocks: 280,
@@ -79,6 +79,43 @@ fn a_single_write_of_an_840_evo_takes_43_us() {
     }
     let us = now as f64 / 1e6;
     assert!((us / 43.5 - 1.0).abs() < 0.1, "{us} us");
+}
+
+#[test]
+fn latencies_spread_and_follow_from_the_seed() {
+    let run = |seed: u64| {
+        let model = Model::preset("samsung-840-evo-250").expect("a preset");
+        let options = Options { seed, ..Options::default() };
+        let Drive::Flash(mut drive) = model.drive(&options).expect("a sound drive") else {
+            panic!("a flash drive");
+        };
+        let mut now = 0;
+        let mut one = |op: Op| {
+            let end = drive.submit(now, op);
+            let took = end - now;
+            now = end;
+            took
+        };
+        // More than the SLC area, so that reads meet all kinds of pages.
+        (0..40_000).for_each(|number| _ = one(Op::Write { first: number * 256, count: 256 }));
+        let mut random = Random::new(9);
+        let reads: Vec<u64> = (0..20_000)
+            .map(|_| one(Op::Read { first: u64::from(random.below(1_200_000)) * 8, count: 8 }))
+            .collect();
+        let writes: Vec<u64> = (0..100_000)
+            .map(|_| one(Op::Write { first: u64::from(random.below(1_200_000)) * 8, count: 8 }))
+            .collect();
+        (reads, writes)
+    };
+    let (mut reads, mut writes) = run(1);
+    assert_eq!(run(1), (reads.clone(), writes.clone()), "the same seed");
+    assert_ne!(run(2).1, writes, "another one");
+    reads.sort_unstable();
+    writes.sort_unstable();
+    let at = |sorted: &[u64], percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+    // From an SLC page over the three pages of a cell: about 35, 53, 73 and 99 us of reading.
+    assert!(at(&reads, 95) > at(&reads, 5) * 7 / 5, "{} {}", at(&reads, 5), at(&reads, 95));
+    assert!(at(&writes, 50) < at(&writes, 99) && at(&writes, 99) < at(&writes, 100) / 2);
 }
 
 #[test]

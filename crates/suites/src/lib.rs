@@ -19,6 +19,7 @@ mod outcome;
 mod plan;
 mod preparation;
 pub mod prices;
+pub mod published;
 pub mod report;
 mod rig;
 mod suite;

@@ -4,7 +4,7 @@ use crate::ftl::{Ftl, MapKind, Pacing, Settings, SlcFull, SlcSettings, Victims};
 use crate::options::Options;
 use crate::reader::{Read, Reader};
 use crate::shape::{SLOT_BYTES, Shape};
-use crate::timed::{Timed, Timing, slot_ns};
+use crate::timed::{Spread, Timed, Timing, slot_ns};
 use crate::vendor::{VENDORS, Vendor};
 
 /// What a flash drive's file says.
@@ -78,11 +78,16 @@ impl FlashModel {
             slc_dynamic_bytes: reader.number_or("slc.dynamic_bytes", 0.0..=1e13, 0.0)? as u64,
             vendor: vendor(reader)?,
             settings: settings(reader, (buffer / SLOT_BYTES) as u32)?,
-            timing: timing(reader)?,
+            timing: timing(reader, bits)?,
             channel_bytes_per_second: reader.number("nand.channel_mb_s", 1.0..=10_000.0)? * MB,
             read_planes: reader.count("nand.read_planes", 1..=16)? as u32,
             planes,
         })
+    }
+
+    /// Whether reads and writes share its link, as on SATA.
+    pub fn is_half_duplex(&self) -> bool {
+        self.timing.half_duplex
     }
 
     /// The geometry of a drive that holds data of this kind.
@@ -211,7 +216,24 @@ fn map(reader: &mut Reader<'_>) -> Read<MapKind> {
     })
 }
 
-fn timing(reader: &mut Reader<'_>) -> Read<Timing> {
+fn spread(reader: &mut Reader<'_>, bits: u32) -> Read<Spread> {
+    let one_shot = reader.choice("nand.programs", &["pages", "cells"])? == "cells";
+    let share = 0.0..=100.0;
+    let mut or = |key: &str, most: f64| reader.number_or(key, 0.0..=most, 0.0);
+    let (jitter, stall) = (or("spread.jitter_us", 1e4)?, or("spread.stall_us", 1e6)?);
+    let stalls_per_million = or("spread.stalls_per_million", 1e6)? as u32;
+    let block_256 = (reader.number_or("nand.block_spread_percent", share, 0.0)? * 2.56) as u32;
+    Ok(Spread {
+        block_256: block_256.min(255),
+        jitter_ns: ns(jitter),
+        stall_ns: ns(stall),
+        stalls_per_million,
+        ..Spread::of_cells(bits, one_shot)
+    })
+}
+
+fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
+    let spread = spread(reader, bits)?;
     let mut us = |key: &str, most: f64| reader.number(key, 0.0..=most).map(ns);
     let times = Timing {
         read_ns: us("nand.read_us", 1e4)?,
@@ -244,6 +266,7 @@ fn timing(reader: &mut Reader<'_>) -> Read<Timing> {
         idle_ns: 0,
         idle_share_256: 0,
         protected: false,
+        spread,
         retry_age_ns: 0,
         retries: 0,
     };

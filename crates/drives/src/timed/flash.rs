@@ -3,14 +3,18 @@
 //! Relocation reads do not wait for the programs they feed nor the other way round: controllers hold
 //! what is under way in memory. So no die waits for another one, and the dies' work is conserved.
 
+use super::spread::mixed;
 use super::timing::Timing;
 use crate::ftl::{Nand, Place, Purpose};
+use crate::shape::{Divider, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub(super) struct Flash {
     timing: Timing,
     dies: u32,
+    /// Units of a superblock to pages of a block.
+    pages: Divider,
     unit_slots: u32,
     /// When each die has done all it was asked to.
     die_free: Vec<u64>,
@@ -32,15 +36,22 @@ pub(super) struct Flash {
     opened: Vec<u64>,
     /// A running number that spreads map pages over the dies.
     map_die: u32,
+    /// What draws follow from: the seed, and the command that is served.
+    seed: u64,
+    pub(super) command: u64,
     /// Operations: reads of a die, programs of a unit.
     pub(super) die_reads: u64,
 }
 
 impl Flash {
-    pub(super) fn new(timing: Timing, dies: u32, unit_slots: u32, superblocks: u32) -> Flash {
+    pub(super) fn new(timing: Timing, shape: &Shape, seed: u64) -> Flash {
+        let Shape { dies, unit_slots, superblocks, .. } = *shape;
         Flash {
+            seed,
+            command: 0,
             timing,
             dies,
+            pages: Divider::new(dies),
             unit_slots,
             die_free: vec![0; dies as usize],
             read_free: vec![0; dies as usize],
@@ -90,7 +101,7 @@ impl Flash {
     pub(super) fn host_read(&mut self, place: Place, slots: u32, at: u64) -> u64 {
         let die = (place.unit % self.dies) as usize;
         self.now = at;
-        let (read, program) = self.times(place.slc);
+        let (read, program) = self.times(place);
         let reads = slots.div_ceil(self.timing.read_slots).max(1);
         let retries = 1 + u64::from(self.retries(place.superblock, at));
         let duration = u64::from(reads) * read * retries;
@@ -133,18 +144,36 @@ impl Flash {
         Place { superblock: u32::MAX, unit: self.map_die, slc: false }
     }
 
-    fn times(&self, slc: bool) -> (u64, u64) {
-        if slc {
-            (self.timing.slc_read_ns, self.timing.slc_program_ns)
-        } else {
-            (self.timing.read_ns, self.timing.program_ns)
+    /// Reading and programming this unit.
+    #[inline]
+    fn times(&self, place: Place) -> (u64, u64) {
+        let spread = &self.timing.spread;
+        let block = spread.block_factor_256(self.seed, place.superblock, place.unit % self.dies);
+        if place.slc {
+            let (read, program) = (self.timing.slc_read_ns, self.timing.slc_program_ns);
+            return (read * block >> 8, program * block >> 8);
         }
+        let page = spread.page_type(self.pages.divide(place.unit));
+        let of = |time: u64, factor: u32| (time * block >> 8) * u64::from(factor) >> 8;
+        let read = of(self.timing.read_ns, spread.read_256[page]);
+        (read, of(self.timing.program_ns, spread.program_256[page]))
     }
 
+    /// Read retries: one for each span of the data's age, and one more as likely as the next span is
+    /// near.
     fn retries(&self, superblock: u32, at: u64) -> u32 {
+        let span = self.timing.retry_age_ns;
+        if span == 0 {
+            return 0;
+        }
         let opened = self.opened.get(superblock as usize).copied().unwrap_or(at);
-        let spans = at.saturating_sub(opened).checked_div(self.timing.retry_age_ns).unwrap_or(0);
-        spans.min(u64::from(self.timing.retries)) as u32
+        let age = at.saturating_sub(opened);
+        let near = u128::from(age % span) << 32 > u128::from(span) * u128::from(self.draw() as u32);
+        (age / span + u64::from(near)).min(u64::from(self.timing.retries)) as u32
+    }
+
+    fn draw(&self) -> u64 {
+        mixed(self.seed, self.command)
     }
 }
 
@@ -153,7 +182,7 @@ impl Nand for Flash {
 
     fn read(&mut self, place: Place, slots: u32, runs: u32) {
         let die = (place.unit % self.dies) as usize;
-        let (read, _) = self.times(place.slc);
+        let (read, _) = self.times(place);
         let reads = slots.div_ceil(self.timing.read_slots);
         self.die_reads += u64::from(reads);
         let duration = u64::from(reads) * read + u64::from(slots) * self.timing.channel_slot_ns;
@@ -166,7 +195,7 @@ impl Nand for Flash {
 
     fn program(&mut self, place: Place, purpose: Purpose) {
         let die = (place.unit % self.dies) as usize;
-        let (_, program) = self.times(place.slc);
+        let (_, program) = self.times(place);
         let transfer = u64::from(self.unit_slots) * self.timing.channel_slot_ns;
         let mut earliest = self.transfer(die, self.unit_slots) - transfer;
         if purpose == Purpose::Host && !place.slc && self.timing.native_slot_ns > 0 {

@@ -5,8 +5,10 @@
 //! of time; a queue depth is the caller's business.
 
 mod flash;
+mod spread;
 mod timing;
 
+pub use spread::Spread;
 pub use timing::{Timing, slot_ns};
 
 use crate::ftl::{Found, Ftl, Idle, MapCost, Place};
@@ -89,15 +91,17 @@ pub struct Timed {
     /// How far background work has come.
     background: u64,
     read_slots: u64,
+    /// Commands so far.
+    commands: u64,
 }
 
 impl Timed {
     /// Drives this FTL with these times. It may have been aged by [`Fast`](crate::Fast) before.
     pub fn new(ftl: Ftl, timing: Timing) -> Timed {
         let shape = *ftl.shape();
-        let (unit_slots, staged) = (shape.unit_slots, ftl.staged());
+        let staged = ftl.staged();
         Timed {
-            flash: Flash::new(timing, shape.dies, unit_slots, shape.superblocks),
+            flash: Flash::new(timing, &shape, ftl.settings().seed),
             flights: BinaryHeap::with_capacity(1024),
             ftl,
             timing,
@@ -112,6 +116,7 @@ impl Timed {
             quiet: 0,
             background: 0,
             read_slots: 0,
+            commands: 0,
         }
     }
 
@@ -153,7 +158,7 @@ impl Timed {
         fast.flush();
         work(&mut fast);
         fast.flush();
-        Timed::new(fast.into_ftl(), self.timing)
+        Timed { commands: self.commands, ..Timed::new(fast.into_ftl(), self.timing) }
     }
 
     /// Takes a request at a time, not before the last one's; returns when it completes.
@@ -162,12 +167,15 @@ impl Timed {
     /// If it reaches beyond the drive's end.
     pub fn submit(&mut self, now_ns: u64, op: Op) -> u64 {
         self.idle(now_ns);
+        self.commands += 1;
+        self.flash.command = self.commands;
         let end = match op {
             Op::Read { first, count } => self.read(now_ns, first, u64::from(count)),
             Op::Write { first, count } => self.write(now_ns, first, u64::from(count)),
             Op::Trim { first, count } => self.trim(now_ns, first, count),
             Op::Flush => self.flush(now_ns),
         };
+        let end = end + self.timing.spread.wait_ns(self.ftl.settings().seed, self.commands);
         self.quiet = self.quiet.max(end);
         end
     }

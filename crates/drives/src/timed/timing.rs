@@ -1,5 +1,7 @@
 //! How long everything takes: what the timed driver is told beside the FTL's own settings.
 
+use super::spread::Spread;
+
 /// Times in nanoseconds, rates as nanoseconds a slot of 4 KiB (0: unlimited).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
@@ -65,6 +67,8 @@ pub struct Timing {
     pub idle_share_256: u32,
     /// Whether the buffer survives a power cut; then a flush waits for nothing.
     pub protected: bool,
+    /// Why requests of one kind differ.
+    pub spread: Spread,
     /// Data need one more read retry for each such span of their age; 0: never.
     pub retry_age_ns: u64,
     /// Read retries at most.

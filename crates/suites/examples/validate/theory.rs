@@ -1,7 +1,9 @@
 //! Closed forms.
 
-use crate::validate::table::{Origin, Table};
-use drives::{Fast, Ftl, Op, Pacing, Random, Settings, Shape, Timed, Timing, Victims, theory};
+use crate::table::Table;
+use drives::{
+    Fast, Ftl, Op, Pacing, Random, Settings, Shape, Spread, Timed, Timing, Victims, theory,
+};
 
 fn fast(block: u32, spare: f64, victims: Victims) -> Fast {
     let superblocks = 5_000;
@@ -36,25 +38,19 @@ pub(crate) fn amplification(table: &mut Table) {
         let mut drive = fast(64, spare, Victims::Fifo);
         let found = uniform(&mut drive);
         let what = format!("WA, uniform, FIFO, spare {:.0} %", spare * 100.0);
-        table.near(Origin::Theory, &what, theory::fifo(drive.ftl().alpha()), 0.5, found);
+        table.near(&what, theory::fifo(drive.ftl().alpha()), 0.5, found);
     }
     for (block, spare) in [(64, 0.07), (64, 0.28), (256, 0.12)] {
         let mut drive = fast(block, spare, Victims::Greedy);
         let found = uniform(&mut drive);
         let what = format!("WA, uniform, greedy, {block} slots, spare {:.0} %", spare * 100.0);
-        table.near(Origin::Theory, &what, theory::greedy(drive.ftl().alpha(), block), 0.5, found);
+        table.near(&what, theory::greedy(drive.ftl().alpha(), block), 0.5, found);
     }
     for count in [1, 2, 10] {
         let mut drive = fast(64, 0.28, Victims::Choices(count));
         let found = uniform(&mut drive);
         let what = format!("WA, uniform, best of {count} random, 64 slots, spare 28 %");
-        table.near(
-            Origin::Theory,
-            &what,
-            theory::choices(drive.ftl().alpha(), 64, count),
-            1.0,
-            found,
-        );
+        table.near(&what, theory::choices(drive.ftl().alpha(), 64, count), 1.0, found);
     }
     for (spare, writes) in [(0.07, 0.8), (0.25, 0.8), (0.25, 0.9)] {
         let mut drive = fast(64, spare, Victims::Fifo);
@@ -68,7 +64,7 @@ pub(crate) fn amplification(table: &mut Table) {
         });
         let what = format!("WA, hot/cold {:.0} %, one FIFO log, spare {spare}", writes * 100.0);
         let target = theory::fifo_hot_cold(drive.ftl().alpha(), writes, 1.0 - writes);
-        table.near(Origin::Theory, &what, target, 1.0, found);
+        table.near(&what, target, 1.0, found);
     }
     for trims in [0.1, 0.2, 0.3] {
         let mut drive = fast(64, 0.12, Victims::Fifo);
@@ -83,7 +79,7 @@ pub(crate) fn amplification(table: &mut Table) {
         });
         let mapped = theory::mapped_under_trim(trims);
         let what = format!("WA, {:.0} % trims, FIFO, spare 12 %", trims * 100.0);
-        table.near(Origin::Theory, &what, theory::fifo(drive.ftl().alpha() / mapped), 0.5, found);
+        table.near(&what, theory::fifo(drive.ftl().alpha() / mapped), 0.5, found);
     }
 }
 
@@ -129,10 +125,10 @@ pub(crate) fn die_bound(table: &mut Table) {
         };
         let seen = timed.ftl().counters().amplification_since(&before);
         let what = format!("die-bound random write IOPS, {dies} dies, WA {seen:.2} as measured");
-        table.near(Origin::Theory, &what, theory::die_bound_iops(&times, seen), 3.0, found);
+        table.near(&what, theory::die_bound_iops(&times, seen), 3.0, found);
         let predicted = theory::greedy(timed.ftl().alpha(), shape.superblock_slots());
         let what = format!("die-bound random write IOPS, {dies} dies, WA {predicted:.2} by theory");
-        table.near(Origin::Theory, &what, theory::die_bound_iops(&times, predicted), 3.0, found);
+        table.near(&what, theory::die_bound_iops(&times, predicted), 3.0, found);
     }
 }
 
@@ -169,6 +165,7 @@ fn bare(channels: u32) -> Timing {
         idle_ns: u64::MAX,
         idle_share_256: 256,
         protected: false,
+        spread: Spread::NONE,
         retry_age_ns: 0,
         retries: 0,
     }

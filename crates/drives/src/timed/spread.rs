@@ -1,0 +1,147 @@
+//! Why two requests of the same kind do not take the same time: the pages of a cell, blocks that differ,
+//! and what the controller does beside. Everything is drawn by number from a seed: the command's, or the
+//! block's.
+
+use libm::log;
+
+/// Where latencies spread. Factors are in 1/256 and average to 256, so that rates stay what they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spread {
+    /// Pages of a cell, which follow one another in a block; 1: all pages are alike.
+    pub page_types: u32,
+    /// Reading each of them.
+    pub read_256: [u32; 4],
+    /// Programming each of them.
+    pub program_256: [u32; 4],
+    /// A block is at most so much slower or faster than another one.
+    pub block_256: u32,
+    /// The mean of what each command waits for the controller and the link besides; exponential.
+    pub jitter_ns: u64,
+    /// The mean of what a command waits that meets the firmware's own work; exponential.
+    pub stall_ns: u64,
+    /// How many commands in a million do.
+    pub stalls_per_million: u32,
+}
+
+impl Spread {
+    /// None: everything takes exactly its time.
+    pub const NONE: Spread = Spread {
+        page_types: 1,
+        read_256: [256; 4],
+        program_256: [256; 4],
+        block_256: 0,
+        jitter_ns: 0,
+        stall_ns: 0,
+        stalls_per_million: 0,
+    };
+
+    /// The pages of a cell of so many bits. Reads take longer the more levels they have to tell apart;
+    /// programs do where the pages of a cell are written one after the other, and not where all bits
+    /// are written at once.
+    ///
+    /// The ratios are FEMU's: Micron L95B for two bits, 48 and 64 us to read, 850 and 2300 to program;
+    /// for three 56.5, 77.5 and 106, and 820.5, 2225 and 5734; for four bits 1.05, 1.1, 1.2 and 1.6 to
+    /// read.
+    pub fn of_cells(bits: u32, one_shot: bool) -> Spread {
+        let (read, program) = match bits {
+            2 => ([48.0, 64.0, 0.0, 0.0], [850.0, 2300.0, 0.0, 0.0]),
+            3 => ([56.5, 77.5, 106.0, 0.0], [820.5, 2225.0, 5734.0, 0.0]),
+            4 => ([1.05, 1.1, 1.2, 1.6], [1.0; 4]),
+            _ => return Spread::NONE,
+        };
+        let factors = |times: [f64; 4]| {
+            let mean = times.iter().sum::<f64>() / f64::from(bits);
+            times.map(|time| (time / mean * 256.0 + 0.5) as u32)
+        };
+        let program_256 = if one_shot { [256; 4] } else { factors(program) };
+        Spread { page_types: bits, read_256: factors(read), program_256, ..Spread::NONE }
+    }
+
+    /// Which of a cell's pages this one is.
+    #[inline]
+    pub(super) fn page_type(&self, page: u32) -> usize {
+        match self.page_types {
+            1 => 0,
+            types => (page % types) as usize,
+        }
+    }
+
+    /// What a block's times are multiplied with.
+    #[inline]
+    pub(super) fn block_factor_256(&self, seed: u64, superblock: u32, die: u32) -> u64 {
+        if self.block_256 == 0 {
+            return 256;
+        }
+        let width = 2 * u64::from(self.block_256) + 1;
+        let drawn = mixed(seed, u64::from(superblock) << 32 | u64::from(die));
+        256 - u64::from(self.block_256) + ((drawn >> 32) * width >> 32)
+    }
+
+    /// What this command waits besides.
+    #[inline]
+    pub(super) fn wait_ns(&self, seed: u64, command: u64) -> u64 {
+        if self.jitter_ns == 0 && self.stalls_per_million == 0 {
+            return 0;
+        }
+        let drawn = mixed(seed ^ 0x6a09_e667_f3bc_c908, command);
+        let mut wait = exponential(self.jitter_ns, drawn as u32);
+        if (drawn >> 32) * 1_000_000 >> 32 < u64::from(self.stalls_per_million) {
+            wait += exponential(self.stall_ns, mixed(drawn, command) as u32);
+        }
+        wait
+    }
+}
+
+/// A number that says nothing of its neighbours': splitmix64's last step.
+#[inline]
+pub(super) fn mixed(seed: u64, number: u64) -> u64 {
+    let mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let once = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let twice = (once ^ (once >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    twice ^ (twice >> 31)
+}
+
+/// An exponential time of this mean, from 32 random bits.
+#[inline]
+fn exponential(mean: u64, bits: u32) -> u64 {
+    let share = (f64::from(bits) + 0.5) / 4_294_967_296.0;
+    (-log(share) * mean as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_average_to_one() {
+        for bits in 1..=4 {
+            for one_shot in [false, true] {
+                let spread = Spread::of_cells(bits, one_shot);
+                for factors in [spread.read_256, spread.program_256] {
+                    let used = &factors[..spread.page_types as usize];
+                    let mean = f64::from(used.iter().sum::<u32>()) / used.len() as f64;
+                    assert!((mean - 256.0).abs() < 1.0, "{bits} bits: {used:?}");
+                }
+            }
+        }
+        let spread = Spread { block_256: 16, ..Spread::NONE };
+        let drawn: alloc::vec::Vec<u64> =
+            (0..10_000).map(|block| spread.block_factor_256(1, block, 3)).collect();
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+        assert!((mean - 256.0).abs() < 1.0 && drawn.iter().all(|it| (240..=272).contains(it)));
+    }
+
+    #[test]
+    fn waits_follow_from_the_commands_number() {
+        let spread =
+            Spread { jitter_ns: 1000, stall_ns: 100_000, stalls_per_million: 100, ..Spread::NONE };
+        let waits: alloc::vec::Vec<u64> =
+            (0..1_000_000).map(|command| spread.wait_ns(7, command)).collect();
+        let mean = waits.iter().sum::<u64>() as f64 / 1e6;
+        assert!((mean - 1010.0).abs() < 20.0, "{mean}");
+        let longest = waits.iter().max().copied().unwrap_or(0);
+        assert!((200_000..1_500_000).contains(&longest), "{longest}");
+        assert_eq!(spread.wait_ns(7, 123), waits[123]);
+        assert_ne!(spread.wait_ns(8, 123), waits[123]);
+    }
+}

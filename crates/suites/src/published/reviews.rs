@@ -1,0 +1,359 @@
+//! What reviewers measured, and how: a line for each figure.
+
+use super::Wanted::{Between, Least, Near};
+use super::Worth::{Circular, Fitted, Predicted};
+use super::{Class, Figure, Row, Wanted, Worth, class_of};
+use crate::plan::Plan;
+use crate::preparation::Preparation;
+use crate::suite::find;
+use crate::target::Target;
+
+const SECOND: u64 = 1_000_000_000;
+const GB: u64 = 1_000_000_000;
+/// AnandTech's rates of 2008 to 2010 are in units of 2^20 bytes.
+const MIB: f64 = 1.048_576;
+
+/// A test: the suite, what is done before, and what differs from the suite as it is usually run.
+#[derive(Clone, Copy)]
+struct Test {
+    suite: &'static str,
+    /// Done to all of the drive.
+    state: &'static str,
+    /// Done to the part that is worked on; None: the suite's own.
+    prepare: Option<&'static str>,
+    seconds: Option<u64>,
+    span_bytes: Option<u64>,
+    spare_percent: u32,
+    only: Option<&'static str>,
+}
+
+const fn test(suite: &'static str, state: &'static str, prepare: Option<&'static str>) -> Test {
+    Test { suite, state, prepare, seconds: None, span_bytes: None, spare_percent: 0, only: None }
+}
+
+/// Sequential writes over so many gigabytes of a new drive.
+const fn fill(gb: u64) -> Test {
+    Test { span_bytes: Some(gb * GB), ..test("seqfill", "fresh", None) }
+}
+
+/// All of the drive in order, one request at a time: what HD Tune and Iometer's full span show.
+const fn whole(steps: &'static str) -> Test {
+    Test { seconds: Some(10_000_000), ..test("trim", "fresh", Some(steps)) }
+}
+
+/// AnandTech's random 4 KiB at a depth of 3 over 8 GB, on a drive in this state.
+const fn corner(state: &'static str, steps: &'static str, only: &'static str) -> Test {
+    Test { only: Some(only), ..test("fourcorners", state, Some(steps)) }
+}
+
+const CONSISTENCY: Test = test("consistency", "fresh", None);
+const STEADY: &str = "from 1,400 s, mean of a second";
+const CLEAN: &str = "clean: sequential 128 KiB write";
+const DIRTY: &str = "dirty: sequential 128 KiB write";
+const TRIMMED: &str = "trimmed: sequential 128 KiB write";
+const QD3_WRITE: &str = "random 4 KiB write, QD3";
+const QD3_READ: &str = "random 4 KiB read, QD3";
+/// What a day of use leaves of a drive, for reviews that say no more than "used".
+const USED: &str = "fill,random:100%";
+/// No two neighbours of the part that is tested were written together.
+const SCATTERED: &str = "random:1000%";
+/// "After server load": how long that was is not said.
+const SERVER: &str = "fill,random:100%,trim";
+
+/// Drive, test, row, what was published, what that is worth, source.
+type Line = (&'static str, Test, &'static str, Wanted, Worth, &'static str);
+
+const TURBO: &str = "drives.md 2.2 (AnandTech 7173 p2)";
+const NATIVE: &str = "drives.md 2.2 (tecchannel 2075727,3)";
+const TURBO_SPEC: &str = "drives.md 2.2, specification";
+const HT4U: &str = "issue 18, drives.md 2.2 (ht4u)";
+const ANAND_STEADY: &str = "drives.md 2.2 (AnandTech 8747 p5)";
+const REVIEWS: &str = "reviews.md";
+const ANTHOLOGY: &str = "lab.md 6 (AnandTech 2738)";
+
+const MSATA: Test = test("trim", "fresh", Some("torture-40m"));
+const MSATA_HOUR: Test = test("trim", "fresh", Some("torture-60m"));
+const REVO: Test = test("trim", "fresh", Some("torture-40m"));
+const QD1: Test = Test { only: Some("random 4 KiB write, QD1"), ..test("qd1", "fresh", None) };
+
+const LINES: &[Line] = &[
+    ("samsung-840-evo-120", fill(12), "knee", Near(3.0), Circular, TURBO),
+    ("samsung-840-evo-120", fill(12), "before the knee", Near(410.0), Predicted, TURBO_SPEC),
+    ("samsung-840-evo-120", fill(12), "after the knee", Near(143.0), Fitted, NATIVE),
+    ("samsung-840-evo-250", fill(12), "knee", Near(3.0), Circular, TURBO),
+    ("samsung-840-evo-250", fill(12), "before the knee", Near(520.0), Circular, TURBO_SPEC),
+    ("samsung-840-evo-250", fill(12), "after the knee", Near(269.0), Fitted, NATIVE),
+    ("samsung-840-evo-500", fill(24), "knee", Near(6.0), Circular, TURBO),
+    ("samsung-840-evo-500", fill(24), "before the knee", Near(520.0), Circular, TURBO_SPEC),
+    ("samsung-840-evo-500", fill(24), "after the knee", Near(413.0), Circular, NATIVE),
+    ("samsung-840-evo-750", fill(36), "knee", Near(9.0), Circular, TURBO),
+    ("samsung-840-evo-1000", fill(48), "knee", Near(12.0), Circular, TURBO),
+    ("samsung-840-evo-1000", fill(48), "before the knee", Near(520.0), Circular, TURBO_SPEC),
+    ("samsung-840-evo-1000", fill(48), "after the knee", Near(461.0), Circular, NATIVE),
+    (
+        "samsung-970-evo-500",
+        fill(60),
+        "knee",
+        Near(22.0),
+        Circular,
+        "drives.md 2.3 (pcper 2018-04)",
+    ),
+    (
+        "samsung-970-evo-500",
+        fill(60),
+        "after the knee",
+        Between(600.0, 700.0),
+        Circular,
+        "drives.md 2.3 (techpowerup)",
+    ),
+    ("samsung-840-evo-250", CONSISTENCY, STEADY, Between(3000.0, 5000.0), Predicted, ANAND_STEADY),
+    ("samsung-850-evo-250", CONSISTENCY, STEADY, Between(5000.0, 8000.0), Predicted, ANAND_STEADY),
+    ("samsung-850-pro-256", CONSISTENCY, STEADY, Between(6000.0, 10_000.0), Predicted, REVIEWS),
+    ("samsung-xp941-256", CONSISTENCY, STEADY, Near(3000.0), Fitted, REVIEWS),
+    ("samsung-xp941-512", CONSISTENCY, STEADY, Near(5000.0), Fitted, REVIEWS),
+    (
+        "samsung-xp941-256",
+        Test { spare_percent: 25, ..CONSISTENCY },
+        STEADY,
+        Least(20_000.0),
+        Fitted,
+        REVIEWS,
+    ),
+    (
+        "ocz-revodrive-350-480",
+        CONSISTENCY,
+        "the first second below 80 % of the first minute",
+        Near(1200.0),
+        Predicted,
+        REVIEWS,
+    ),
+    (
+        "ocz-revodrive-350-480",
+        CONSISTENCY,
+        "from 1,400 s, 5th percentile of a second",
+        Between(10_000.0, 100_000.0),
+        Predicted,
+        REVIEWS,
+    ),
+    (
+        "ocz-revodrive-350-480",
+        CONSISTENCY,
+        "from 1,400 s, 95th percentile of a second",
+        Between(10_000.0, 100_000.0),
+        Predicted,
+        REVIEWS,
+    ),
+    ("samsung-840-evo-msata-120", MSATA, CLEAN, Near(180.4), Predicted, REVIEWS),
+    ("samsung-840-evo-msata-120", MSATA, DIRTY, Near(69.3), Predicted, REVIEWS),
+    ("samsung-840-evo-msata-120", MSATA, TRIMMED, Near(126.2), Fitted, REVIEWS),
+    (
+        "samsung-840-evo-msata-250",
+        MSATA_HOUR,
+        TRIMMED,
+        Between(100.0, 150.0),
+        Predicted,
+        "issue 18",
+    ),
+    ("ocz-revodrive-350-480", REVO, CLEAN, Near(447.1), Circular, REVIEWS),
+    ("ocz-revodrive-350-480", REVO, DIRTY, Near(157.1), Predicted, REVIEWS),
+    ("ocz-revodrive-350-480", REVO, TRIMMED, Near(306.4), Fitted, REVIEWS),
+    ("samsung-840-evo-250", whole(SERVER), CLEAN, Near(289.0), Predicted, HT4U),
+    ("samsung-840-evo-250", whole(SERVER), DIRTY, Near(39.3), Predicted, HT4U),
+    ("samsung-840-evo-250", whole(SERVER), TRIMMED, Near(290.3), Predicted, HT4U),
+    ("samsung-840-pro-256", whole(SERVER), CLEAN, Near(527.0), Predicted, HT4U),
+    ("samsung-840-pro-256", whole(SERVER), DIRTY, Near(28.0), Predicted, HT4U),
+    ("samsung-840-pro-256", whole(SERVER), TRIMMED, Near(488.0), Predicted, HT4U),
+    ("sandforce-sf-2281-240", whole(SERVER), CLEAN, Near(241.0), Predicted, HT4U),
+    ("sandforce-sf-2281-240", whole(SERVER), DIRTY, Near(13.7), Predicted, HT4U),
+    ("sandforce-sf-2281-240", whole(SERVER), TRIMMED, Near(252.0), Predicted, HT4U),
+    (
+        "intel-x25-m-g1-80",
+        corner("fresh", "fresh", QD3_WRITE),
+        QD3_WRITE,
+        Near(40.8 * MIB),
+        Circular,
+        REVIEWS,
+    ),
+    (
+        "intel-x25-m-g1-80",
+        corner("filled", SCATTERED, QD3_WRITE),
+        QD3_WRITE,
+        Near(26.3 * MIB),
+        Fitted,
+        REVIEWS,
+    ),
+    (
+        "intel-x25-m-g2-160",
+        corner("fresh", "fresh", QD3_WRITE),
+        QD3_WRITE,
+        Near(36.1 * MIB),
+        Circular,
+        REVIEWS,
+    ),
+    (
+        "intel-x25-m-g2-160",
+        corner("filled", SCATTERED, QD3_WRITE),
+        QD3_WRITE,
+        Near(35.8 * MIB),
+        Predicted,
+        REVIEWS,
+    ),
+    (
+        "intel-x25-m-g2-160",
+        corner("filled", "fresh", QD3_READ),
+        QD3_READ,
+        Near(60.0 * MIB),
+        Predicted,
+        REVIEWS,
+    ),
+    (
+        "ocz-vertex-120",
+        corner("fresh", "fresh", QD3_WRITE),
+        QD3_WRITE,
+        Near(13.0 * MIB),
+        Circular,
+        REVIEWS,
+    ),
+    (
+        "ocz-vertex-120",
+        corner(USED, "fresh", QD3_WRITE),
+        QD3_WRITE,
+        Near(7.0 * MIB),
+        Fitted,
+        REVIEWS,
+    ),
+    (
+        "ocz-vertex-120",
+        corner("filled", "fresh", QD3_READ),
+        QD3_READ,
+        Between(30.0 * MIB, 40.0 * MIB),
+        Circular,
+        REVIEWS,
+    ),
+    (
+        "ocz-summit-120",
+        corner("fresh", "fresh", QD3_WRITE),
+        QD3_WRITE,
+        Near(12.8 * MIB),
+        Circular,
+        ANTHOLOGY,
+    ),
+    (
+        "ocz-summit-120",
+        corner(USED, "fresh", QD3_WRITE),
+        QD3_WRITE,
+        Near(0.77 * MIB),
+        Predicted,
+        ANTHOLOGY,
+    ),
+    (
+        "wd-velociraptor-1000",
+        corner("fresh", "fresh", QD3_READ),
+        QD3_READ,
+        Near(0.7 * MIB),
+        Predicted,
+        REVIEWS,
+    ),
+];
+
+/// Latencies, as lines of their own.
+const LATENCIES: &[(&str, Test, Row3, Wanted, Worth, &str)] = &[
+    ("samsung-840-evo-250", QD1, Row3::Rate, Near(22_769.0), Circular, REVIEWS),
+    ("samsung-840-evo-250", QD1, Row3::MeanUs, Near(43.5), Circular, REVIEWS),
+    ("samsung-840-evo-250", QD1, Row3::MostUs, Near(751.2), Predicted, REVIEWS),
+];
+
+/// Which of a row's three figures.
+#[derive(Clone, Copy)]
+enum Row3 {
+    Rate,
+    MeanUs,
+    MostUs,
+}
+
+/// Misses of more than a factor of two, each with its reason.
+const MISSED: &[(&str, &str, &str)] = &[];
+
+pub(super) fn figures_of(name: &str) -> Vec<Figure> {
+    let lines = LINES.iter().filter(|line| line.0 == name).map(|line| {
+        let (drive, test, row, wanted, worth, source) = *line;
+        let unit = match row {
+            _ if test.suite == "consistency" && row.starts_with("the first") => "s",
+            _ if test.suite == "consistency" => "IOPS",
+            "knee" => "GB",
+            _ => "MB/s",
+        };
+        figure(drive, &test, row, unit, Row::Value(row.to_owned()), wanted, worth, source)
+    });
+    let latencies = LATENCIES.iter().filter(|line| line.0 == name).map(|line| {
+        let (drive, test, which, wanted, worth, source) = *line;
+        let name = test.only.unwrap_or_default().to_owned();
+        let (what, unit, row) = match which {
+            Row3::Rate => (name.clone(), "IOPS", Row::Value(name)),
+            Row3::MeanUs => (format!("{name}, mean"), "us", Row::MeanUs(name)),
+            Row3::MostUs => (format!("{name}, longest"), "us", Row::MostUs(name)),
+        };
+        figure(drive, &test, &what, unit, row, wanted, worth, source)
+    });
+    lines.chain(latencies).collect()
+}
+
+#[allow(clippy::too_many_arguments, reason = "a line of the table has so many fields")]
+fn figure(
+    drive: &str,
+    test: &Test,
+    what: &str,
+    unit: &'static str,
+    row: Row,
+    wanted: Wanted,
+    worth: Worth,
+    source: &str,
+) -> Figure {
+    let target = Target::parse(&format!("model:{drive}")).expect("a preset");
+    let usual = Plan::new(find(test.suite).expect("a suite").profile(), target);
+    let steps = |text| Preparation::parse(text).expect("sound steps");
+    let plan = Plan {
+        state: steps(test.state),
+        preparation: test.prepare.map_or(usual.preparation.clone(), steps),
+        time_ns: test.seconds.map_or(usual.time_ns, |seconds| seconds * SECOND),
+        span_bytes: test.span_bytes.or(usual.span_bytes),
+        spare_percent: test.spare_percent,
+        only: test.only.map(str::to_owned),
+        ..usual
+    };
+    // trim's rows are of different states; consistency wears the drive itself.
+    let class = match (
+        test.suite,
+        row == Row::Value(CLEAN.to_owned()),
+        row == Row::Value(DIRTY.to_owned()),
+    ) {
+        ("trim", true, _) => Class::New,
+        ("trim", _, true) => Class::Worn,
+        ("consistency", ..) => Class::Worn,
+        _ => class_of(&plan),
+    };
+    let state = plan.state.then(&plan.preparation);
+    let (worn, _) = state.at_trim();
+    let told = match (test.suite, class) {
+        ("trim", Class::New) => String::new(),
+        ("trim", Class::Worn) => format!(" after {worn}"),
+        ("fourcorners", _) if !state.0.is_empty() => format!(" after {state}"),
+        ("trim", _) => format!(" after {state}"),
+        _ if test.spare_percent > 0 => format!(", {} % left unused", test.spare_percent),
+        _ => String::new(),
+    };
+    let key = what.to_owned() + &told;
+    let missed = MISSED.iter().find(|(known, row, _)| *known == drive && key.starts_with(row));
+    Figure {
+        drive: drive.to_owned(),
+        what: key,
+        unit,
+        wanted,
+        class,
+        worth,
+        source: source.to_owned(),
+        missed: missed.map(|(.., reason)| *reason),
+        plan,
+        row,
+    }
+}
