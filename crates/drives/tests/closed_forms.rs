@@ -257,3 +257,74 @@ fn every_mixture_of_operations_keeps_the_books() {
         fast.ftl().audit();
     }
 }
+
+#[test]
+fn a_hybrid_mapping_merges_what_lies_in_its_log() {
+    let shape = Shape {
+        logical_slots: 20_000,
+        superblocks: 100,
+        dies: 4,
+        unit_slots: 2,
+        pages: 32,
+        slc_pages: 0,
+    };
+    let settings = Settings { log_blocks: 4, ..Settings::default() };
+    let new = || Fast::new(Ftl::new(shape, settings).expect("a sound drive"));
+    // In order nothing is copied: full log blocks become data blocks.
+    let mut fast = new();
+    for _ in 0..3 {
+        fast.write_sequential(0, 20_000);
+    }
+    fast.ftl().audit();
+    let moved = fast.ftl().counters().relocations;
+    assert!(moved < 600, "{moved} slots were merged under sequential writes");
+    // At random every log block of 256 slots is merged with all of the 79 logical blocks again.
+    let before = *fast.ftl().counters();
+    fast.write_random(20_000, 40_000, &mut Random::new(4));
+    fast.ftl().audit();
+    let found = fast.ftl().counters().amplification_since(&before);
+    // Four log blocks hold 13 slots of each logical block when it is merged.
+    assert!((10.0..40.0).contains(&found), "{found}");
+    // A page map does the same for a fraction.
+    let mut pages = Fast::new(Ftl::new(shape, Settings::default()).expect("a sound drive"));
+    pages.write_sequential(0, 20_000);
+    let before = *pages.ftl().counters();
+    pages.write_random(20_000, 40_000, &mut Random::new(4));
+    let page_map = pages.ftl().counters().amplification_since(&before);
+    assert!(page_map < found / 4.0, "{page_map} against {found}");
+    // While blocks are left that were never used, nothing is merged.
+    let mut fresh = new();
+    fresh.write_random(20_000, 2_000, &mut Random::new(4));
+    assert_eq!(fresh.ftl().counters().relocations, 0);
+    fresh.ftl().audit();
+}
+
+#[test]
+fn every_mixture_of_operations_keeps_the_books_of_a_hybrid_mapping() {
+    let shape = Shape {
+        logical_slots: 5_000,
+        superblocks: 60,
+        dies: 4,
+        unit_slots: 2,
+        pages: 16,
+        slc_pages: 0,
+    };
+    for (seed, log_blocks) in [(1, 1), (2, 3), (3, 8)] {
+        let settings = Settings { log_blocks, idle_free_superblocks: 12, ..Settings::default() };
+        let mut fast = Fast::new(Ftl::new(shape, settings).expect("a sound drive"));
+        let mut random = Random::new(seed);
+        for step in 0..60_000 {
+            match random.below(1000) {
+                0 => fast.flush(),
+                1 => fast.idle(),
+                2..4 => fast.write_sequential(random.below(5_000) / 128 * 128, 300),
+                4..100 => _ = fast.trim(random.below(5_000)),
+                _ => fast.write(random.below(5_000)),
+            }
+            if step % 5_000 == 0 {
+                fast.ftl().audit();
+            }
+        }
+        fast.ftl().audit();
+    }
+}

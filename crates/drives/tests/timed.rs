@@ -321,3 +321,38 @@ fn a_hard_disk_seeks_turns_and_streams() {
     disk.power_cut(written);
     assert_eq!((disk.at_risk_bytes(written), disk.settled_ns()), (0, written));
 }
+
+#[test]
+fn what_was_trimmed_is_worked_off_behind_the_hosts_commands_and_in_idle_time() {
+    let new = || {
+        let timing = Timing { trim_slot_ns: 10_000, trim_slots_at_once: 8, ..*small().timing() };
+        let mut timed = Timed::new(small().into_ftl(), timing);
+        let mut now = 0;
+        for slot in 0..10_000 {
+            now = timed.submit(now, Op::Write { first: slot * 8, count: 8 });
+        }
+        let now = timed.submit(now, Op::Flush);
+        (timed, now)
+    };
+    // 0.1 s of work in slices of 80 us, one behind each write.
+    let rate = |timed: &mut Timed, start: u64| {
+        let mut now = start;
+        for slot in 0..1000 {
+            now = timed.submit(now, Op::Write { first: slot * 8, count: 8 });
+        }
+        (now - start) / 1000
+    };
+    let (mut timed, now) = new();
+    let usual = rate(&mut timed, now);
+    let (mut timed, now) = new();
+    let trimmed = timed.submit(now, Op::Trim { first: 0, count: 80_000 });
+    assert!(trimmed - now < 1_000_000, "the command itself is quick");
+    let at_once = rate(&mut timed, trimmed);
+    assert!(at_once > usual + 30_000, "{usual} ns, {at_once} ns after a TRIM");
+    // What is trimmed is free all the same, and time alone is enough.
+    let (mut timed, now) = new();
+    let trimmed = timed.submit(now, Op::Trim { first: 0, count: 80_000 });
+    assert_eq!(timed.ftl().find(5), drives::Found::Nowhere);
+    let later = rate(&mut timed, trimmed + 10_000_000_000);
+    assert!(later < usual + 5_000, "{usual} ns, {later} ns after a TRIM and idle time");
+}

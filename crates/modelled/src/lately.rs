@@ -58,7 +58,8 @@ impl Window {
         Lately {
             host_written_bytes: (now.host_writes - first.host_writes) * SLOT_BYTES,
             write_amplification: now.amplification_since(first),
-            is_steady: moved(first, second)
+            is_steady: ftl.settings().log_blocks == 0
+                && moved(first, second)
                 && moved(second, third)
                 && (after / before - 1.0).abs() < NEAR,
             alpha: ftl.alpha(),

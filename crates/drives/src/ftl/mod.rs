@@ -9,6 +9,7 @@
 
 mod audit;
 mod clean;
+mod hybrid;
 mod settings;
 mod slc;
 mod state;

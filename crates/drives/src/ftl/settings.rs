@@ -73,6 +73,9 @@ pub struct Settings {
     pub idle_free_superblocks: u32,
     /// The mapping table.
     pub map: MapKind,
+    /// Log blocks of a hybrid mapping, once all flash was used; 0: every slot may lie anywhere. Victims,
+    /// pacing and an SLC area are of no account then.
+    pub log_blocks: u32,
     /// The share of the trimmed slots whose flash is known to be free at once, in 1/256. The others
     /// are relocated like valid ones until they are written again.
     pub trim_256: u32,
@@ -101,6 +104,7 @@ impl Default for Settings {
             slc: SlcSettings::NONE,
             idle_free_superblocks: 0,
             map: MapKind::Flat { journal_updates: 1024 },
+            log_blocks: 0,
             trim_256: 256,
             compression_256: 256,
             buffer_slots: 256,

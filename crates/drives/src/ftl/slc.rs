@@ -128,6 +128,9 @@ impl Ftl {
     /// One step of what the drive does when the host leaves it alone, of about so many slots: folds
     /// the SLC area, oldest first, then cleans, each as far as the settings say.
     pub fn idle_step<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
+        if self.hybrid.is_some() {
+            return self.idle_hybrid(nand);
+        }
         if self.settings.slc.dynamic_superblocks > 0 {
             if !self.settings.slc.fold_when_idle {
                 self.trimmed.fill(false);

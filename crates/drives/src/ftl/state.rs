@@ -1,5 +1,6 @@
 //! The arrays, and the moves that everything else is made of.
 
+use super::hybrid::Hybrid;
 use super::table::{MapCost, Table};
 use super::{Counters, Nand, Place, Purpose, Settings};
 use crate::random::Random;
@@ -97,6 +98,8 @@ pub struct Ftl {
     pub(super) buffer_tail: u32,
     /// Relocations that are due, in 1/256.
     pub(super) credit_256: u64,
+    /// Of a hybrid mapping; `relocated` is the log block of its stream then.
+    pub(super) hybrid: Option<Hybrid>,
     pub(super) table: Table,
     pub(super) random: Random,
     pub(super) counters: Counters,
@@ -142,6 +145,10 @@ impl Ftl {
             buffer_head: 0,
             buffer_tail: 0,
             credit_256: 0,
+            hybrid: (settings.log_blocks > 0).then(|| {
+                let blocks = shape.logical_slots.div_ceil(shape.superblock_slots());
+                Hybrid::new(settings.log_blocks, blocks)
+            }),
             table: Table::new(settings.map, shape.logical_slots),
             random: Random::new(settings.seed),
             counters: Counters::default(),
@@ -169,6 +176,16 @@ impl Ftl {
         if room * u64::from(shape.superblock_slots()) < u64::from(shape.logical_slots) {
             return Err("too little flash for this capacity, its SLC area and the reserve; \
                     give more blocks, a smaller capacity or a smaller reserve");
+        }
+        if settings.log_blocks > 0 {
+            let blocks = shape.logical_slots.div_ceil(shape.superblock_slots());
+            let needed = u64::from(blocks) + u64::from(settings.log_blocks) + RESERVE + 2;
+            if slc.static_superblocks + slc.dynamic_superblocks > 0 {
+                return Err("a hybrid mapping has no SLC area");
+            }
+            if needed > u64::from(shape.superblocks) {
+                return Err("too little flash for the log blocks; give fewer, or more blocks");
+            }
         }
         if settings.buffer_slots > 1 << 24 || shape.unit_slots > 1 << 20 {
             return Err("the write buffer holds at most 64 GiB and a unit at most 4 GiB");

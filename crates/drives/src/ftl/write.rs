@@ -41,6 +41,9 @@ impl Ftl {
         if self.staged() == 0 {
             return 0;
         }
+        if self.hybrid.is_some() {
+            return self.program_hybrid(nand);
+        }
         let slc = self.make_room(nand);
         let mut frontier = if slc { self.host_slc } else { self.host };
         // Only relocations into the same frontier leave a unit begun.
@@ -70,7 +73,7 @@ impl Ftl {
 
     /// Moves slots from the buffer's head to their place on the flash; returns how many are valid.
     #[inline]
-    fn place(&mut self, first: u32, count: u32) -> u32 {
+    pub(super) fn place(&mut self, first: u32, count: u32) -> u32 {
         let mask = self.buffer.len() as u32 - 1;
         let mut live = 0;
         for physical in first..first + count {

@@ -7,7 +7,7 @@ macro_rules! preset {
 }
 
 /// Every preset: its name and its file.
-pub(super) const ALL: [(&str, &str); 28] = [
+pub(super) const ALL: [(&str, &str); 29] = [
     preset!("intel-660p-1000"),
     preset!("intel-x25-e-32"),
     preset!("intel-x25-m-g1-80"),
@@ -17,6 +17,7 @@ pub(super) const ALL: [(&str, &str); 28] = [
     preset!("ocz-revodrive-350-960"),
     preset!("ocz-summit-120"),
     preset!("ocz-vertex-120"),
+    preset!("ocz-vertex-120-early"),
     preset!("samsung-840-evo-1000"),
     preset!("samsung-840-evo-120"),
     preset!("samsung-840-evo-250"),

@@ -82,7 +82,10 @@ impl FlashModel {
         // Two frontiers are half filled on average.
         let kept = f64::from(settings.slc.static_superblocks) + free + 1.0;
         let alpha = (f64::from(shape.superblocks) - kept) * block / user;
-        let predicted = predicted(settings.victims, alpha, shape.superblock_slots());
+        // No closed form says what merging costs.
+        let predicted = (settings.log_blocks == 0)
+            .then(|| predicted(settings.victims, alpha, shape.superblock_slots()))
+            .flatten();
         let slots = f64::from(shape.unit_slots);
         let transfer = slots * timing.channel_slot_ns as f64;
         let rate = |program_ns: u64| {

@@ -168,6 +168,9 @@ fn settings(reader: &mut Reader<'_>, buffer_slots: u32) -> Read<Settings> {
         _ => Victims::Greedy,
     };
     let pacing = pacing(reader)?;
+    let map = map(reader)?;
+    let is_hybrid = reader.choice("map.blocks", &["pages", "hybrid"])? == "hybrid";
+    let log_blocks = reader.count_where(is_hybrid, "map.log_blocks", 1..=1 << 20)? as u32;
     let full = match reader.choice("slc.full", &["direct", "fold-first"])? {
         "fold-first" => SlcFull::FoldFirst,
         _ => SlcFull::Direct,
@@ -183,7 +186,8 @@ fn settings(reader: &mut Reader<'_>, buffer_slots: u32) -> Read<Settings> {
         },
         idle_free_superblocks: reader.number_or("ftl.idle_free_superblocks", 0.0..=1e6, 0.0)?
             as u32,
-        map: map(reader)?,
+        map,
+        log_blocks: if is_hybrid { log_blocks } else { 0 },
         trim_256: (reader.number_or("ftl.trim_percent", 0.0..=100.0, 100.0)? * 2.56) as u32,
         buffer_slots,
         ..Settings::default()
@@ -248,6 +252,8 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         read_latency_ns: us("firmware.read_latency_us", 1e4)?,
         write_latency_ns: us("firmware.write_latency_us", 1e4)?,
         command_ns: us("link.command_us", 1e3)?,
+        trim_slot_ns: 0,
+        trim_slots_at_once: 0,
         channels: 0,
         slc_read_ns: 0,
         slc_program_ns: 0,
@@ -282,6 +288,8 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         read_slot_ns: or("limits.read_mb_s", 1e5, 0.0).map(per_slot)?,
         write_slot_ns: or("limits.write_mb_s", 1e5, 0.0).map(per_slot)?,
         native_slot_ns: or("limits.native_write_mb_s", 1e5, 0.0).map(per_slot)?,
+        trim_slot_ns: or("firmware.trim_slot_us", 1e4, 0.0).map(ns)?,
+        trim_slots_at_once: or("firmware.trim_slots_at_once", 1e6, 0.0)? as u32,
         map_hit_ns: or("map.hit_us", 1e3, 0.0).map(ns)?,
         idle_ns: (or("idle.after_ms", 1e9, 1000.0)? * 1e6) as u64,
         idle_share_256: (or("idle.share_percent", 100.0, 100.0)? * 2.56) as u32,

@@ -93,6 +93,8 @@ pub struct Timed {
     read_slots: u64,
     /// Commands so far.
     commands: u64,
+    /// The firmware's time for what was trimmed and is not yet freed.
+    trim_debt: u64,
 }
 
 impl Timed {
@@ -117,6 +119,7 @@ impl Timed {
             background: 0,
             read_slots: 0,
             commands: 0,
+            trim_debt: 0,
         }
     }
 
@@ -175,6 +178,11 @@ impl Timed {
             Op::Trim { first, count } => self.trim(now_ns, first, count),
             Op::Flush => self.flush(now_ns),
         };
+        if self.trim_debt > 0
+            && let Op::Read { count, .. } | Op::Write { count, .. } = op
+        {
+            self.pay_trim_debt(u64::from(count).div_ceil(SECTORS));
+        }
         let end = end + self.timing.spread.wait_ns(self.ftl.settings().seed, self.commands);
         self.quiet = self.quiet.max(end);
         end
@@ -319,12 +327,23 @@ impl Timed {
 
     fn trim(&mut self, now: u64, first: u64, count: u64) -> u64 {
         let (start, end) = (first.div_ceil(SECTORS), (first + count) / SECTORS);
+        let mut trimmed = 0;
         for slot in start..end {
-            self.ftl.trim(slot as u32);
+            trimmed += u64::from(self.ftl.trim(slot as u32));
         }
+        self.trim_debt += trimmed * self.timing.trim_slot_ns;
         let command = self.timing.command_ns;
         let arrived = self.link(false).take(now, command);
         self.firmware(arrived, self.timing.firmware_trim_ns)
+    }
+
+    /// A TRIM is answered before what it covers is free: finding that takes the firmware longer. It goes
+    /// on with it after each of the host's commands, and in idle time.
+    fn pay_trim_debt(&mut self, slots: u64) {
+        let at_once = u64::from(self.timing.trim_slots_at_once) * self.timing.trim_slot_ns;
+        let paid = self.trim_debt.min(slots * at_once);
+        self.trim_debt -= paid;
+        self.flash.firmware_free += paid;
     }
 
     fn flush(&mut self, now: u64) -> u64 {
@@ -347,6 +366,7 @@ impl Timed {
         if start >= until_ns {
             return;
         }
+        self.trim_debt = self.trim_debt.saturating_sub(until_ns - start);
         let mut time = start;
         while self.ftl.staged() > 0 {
             self.program(time);

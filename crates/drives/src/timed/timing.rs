@@ -43,6 +43,11 @@ pub struct Timing {
     pub firmware_relocate_ns: u64,
     /// The same for a trim command.
     pub firmware_trim_ns: u64,
+    /// The firmware's time for a slot that was trimmed, after the command was answered: to find and
+    /// free what held it.
+    pub trim_slot_ns: u64,
+    /// While such slots wait, the firmware frees so many for each slot that the host reads or writes.
+    pub trim_slots_at_once: u32,
     /// What a flush takes when all programs are done.
     pub flush_ns: u64,
     /// Latency of a read that occupies nothing.

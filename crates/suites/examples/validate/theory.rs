@@ -153,6 +153,8 @@ fn bare(channels: u32) -> Timing {
         firmware_slot_ns: 0,
         firmware_relocate_ns: 0,
         firmware_trim_ns: 0,
+        trim_slot_ns: 0,
+        trim_slots_at_once: 0,
         flush_ns: 0,
         read_latency_ns: 0,
         write_latency_ns: 0,

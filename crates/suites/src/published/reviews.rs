@@ -57,6 +57,8 @@ const QD3_READ: &str = "random 4 KiB read, QD3";
 const USED: &str = "fill,random:100%";
 /// No two neighbours of the part that is tested were written together.
 const SCATTERED: &str = "random:1000%";
+/// More than the blocks that were never used hold.
+const OVERWRITTEN: &str = "random:200%";
 /// "After server load": how long that was is not said.
 const SERVER: &str = "fill,random:100%,trim";
 
@@ -240,7 +242,7 @@ const LINES: &[Line] = &[
     ),
     (
         "ocz-summit-120",
-        corner(USED, "fresh", QD3_WRITE),
+        corner("filled", OVERWRITTEN, QD3_WRITE),
         QD3_WRITE,
         Near(0.77 * MIB),
         Predicted,

@@ -1,0 +1,325 @@
+//! Hybrid mapping with log blocks, as in controllers without memory for a map of all pages: FAST (Lee and
+//! others, ACM TECS 2007).
+//!
+//! A *data block* holds one logical block, each slot in its own place. What the host writes goes into log
+//! blocks: a stream that begins with a logical block's first slot into one of its own, everything else,
+//! in the order in which it comes, into shared ones. Before a shared log block can be used again, each
+//! logical block of which it holds something is *merged*: what is valid of it, wherever that is, is
+//! copied into a new data block. A stream that has filled its block turns it into the data block
+//! (*switch*); one that ends before takes the rest over from the old one (*partial merge*).
+//!
+//! All of that is done for the request in front. The oldest log block is merged in steps, so that it is
+//! empty when the newest is full.
+
+use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
+use super::{Ftl, Idle, Nand, Place, Purpose};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The state of a hybrid mapping.
+pub(super) struct Hybrid {
+    /// Log blocks that may hold something at a time, the open one included, once no block is left that
+    /// was never used.
+    most: u32,
+    /// The data block of each logical block; `NONE` if it has none.
+    data: Vec<u32>,
+    /// Closed log blocks, oldest first, the one that is being merged included.
+    logs: VecDeque<u32>,
+    /// The logical block that the stream's log block holds.
+    stream: u32,
+    /// Logical blocks without a data block: each may need a free superblock before one is freed.
+    bare: u32,
+}
+
+impl Hybrid {
+    pub(super) fn new(most: u32, blocks: u32) -> Hybrid {
+        let data = vec![NONE; blocks as usize];
+        Hybrid { most, data, logs: VecDeque::new(), stream: NONE, bare: blocks }
+    }
+}
+
+/// Where the next unit goes.
+enum Goal {
+    /// On with the stream's log block.
+    Stream,
+    /// A stream of this logical block begins.
+    Begin(u32),
+    /// Into the shared log.
+    Log,
+}
+
+impl Ftl {
+    fn hybrid(&mut self) -> &mut Hybrid {
+        self.hybrid.as_mut().expect("the mapping is hybrid")
+    }
+
+    /// Programs the oldest staged slots as a unit; returns how many.
+    pub(super) fn program_hybrid<N: Nand>(&mut self, nand: &mut N) -> u32 {
+        let unit = self.shape.unit_slots;
+        let taken = self.staged().min(unit);
+        let into_stream = match self.goal(taken) {
+            Goal::Stream => true,
+            Goal::Begin(block) => {
+                self.end_stream(nand);
+                self.begin_stream(block, nand);
+                true
+            }
+            Goal::Log => {
+                self.make_log_room(nand);
+                false
+            }
+        };
+        let mut frontier = if into_stream { self.relocated } else { self.host };
+        let first = frontier.superblock * self.superblock_slots + frontier.next;
+        let live = self.place(first, taken);
+        self.owner[(first + taken) as usize..(first + unit) as usize].fill(NOWHERE);
+        self.valid[frontier.superblock as usize] += live;
+        self.counters.host_programs += u64::from(taken);
+        self.counters.padding += u64::from(unit - taken);
+        frontier.next += unit;
+        self.tell_program(nand, &frontier, false, Purpose::Host);
+        if into_stream {
+            self.relocated = frontier;
+            if frontier.left() == 0 {
+                self.end_stream(nand);
+            }
+        } else {
+            self.host = frontier;
+            self.merge_ahead(nand);
+        }
+        taken
+    }
+
+    /// Looks at the slots of the next unit.
+    fn goal(&mut self, taken: u32) -> Goal {
+        let mask = self.buffer.len() as u32 - 1;
+        let slot = |number: u32| {
+            self.buffer[(self.buffer_head.wrapping_add(number) & mask) as usize].logical
+        };
+        let first = slot(0);
+        if first == NOWHERE || (1..taken).any(|number| slot(number) != first + number) {
+            return Goal::Log;
+        }
+        let (block, at) = (first / self.superblock_slots, first % self.superblock_slots);
+        let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
+        // What is shorter than a unit would leave a hole in a stream, and says nothing of what follows.
+        if taken < self.shape.unit_slots {
+            return Goal::Log;
+        }
+        if self.relocated.end > 0 && block == hybrid.stream && at == self.relocated.next {
+            return Goal::Stream;
+        }
+        if at == 0 { Goal::Begin(block) } else { Goal::Log }
+    }
+
+    fn begin_stream<N: Nand>(&mut self, block: u32, nand: &mut N) {
+        let superblock = self.take_free(nand);
+        self.relocated = self.open(superblock, false, nand);
+        self.hybrid().stream = block;
+    }
+
+    /// The stream's log block becomes the data block: as it is if it is full, else with what the old one
+    /// and the log hold behind it.
+    fn end_stream<N: Nand>(&mut self, nand: &mut N) {
+        if self.relocated.end == 0 {
+            return;
+        }
+        let stream = core::mem::replace(&mut self.relocated, Frontier::CLOSED);
+        let block = core::mem::replace(&mut self.hybrid().stream, NONE);
+        self.fill_block(block, stream, nand);
+    }
+
+    /// Takes a free superblock; as many stay as merges may need before they free one.
+    fn take_free<N: Nand>(&mut self, nand: &mut N) -> u32 {
+        while !self.has_spare() && self.merge_next(nand) {}
+        self.free.pop_front().expect("merging leaves superblocks free")
+    }
+
+    /// Whether a superblock is free beyond what merges may need.
+    fn has_spare(&self) -> bool {
+        let bare = self.hybrid.as_ref().map_or(0, |hybrid| hybrid.bare);
+        self.free.len() as u32 > bare + 2
+    }
+
+    /// Whether the next superblock that is taken was never used, and there is one to spare.
+    fn is_fresh(&self) -> bool {
+        let next = self.free.front().copied();
+        self.has_spare() && next.is_some_and(|next| self.erases[next as usize] == 0)
+    }
+
+    /// Makes sure that the shared log has room for a unit.
+    fn make_log_room<N: Nand>(&mut self, nand: &mut N) {
+        if self.host.left() > 0 {
+            return;
+        }
+        let full = core::mem::replace(&mut self.host, Frontier::CLOSED);
+        if full.superblock != NONE {
+            self.close(full);
+            self.hybrid().logs.push_back(full.superblock);
+        }
+        while self.is_log_full() && self.merge_next(nand) {}
+        let superblock = self.take_free(nand);
+        self.host = self.open(superblock, false, nand);
+    }
+
+    /// Whether the log holds as much as it may. Blocks that were never used are taken before anything
+    /// is merged.
+    fn is_log_full(&self) -> bool {
+        let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
+        hybrid.logs.len() as u32 >= hybrid.most && !self.is_fresh()
+    }
+
+    /// Merges as much of the oldest log block that it is empty when the open one is full.
+    fn merge_ahead<N: Nand>(&mut self, nand: &mut N) {
+        let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
+        let is_last = hybrid.logs.len() as u32 + 1 >= hybrid.most.max(2);
+        let oldest = hybrid.logs.front().copied();
+        if let Some(oldest) = oldest.filter(|_| is_last && !self.is_fresh()) {
+            while self.hybrid().logs.front() == Some(&oldest)
+                && self.valid[oldest as usize] > self.host.left()
+            {
+                self.merge_next(nand);
+            }
+        }
+    }
+
+    /// Merges the next logical block of which the oldest log block holds something; frees that log block
+    /// if there is none. False: there is no closed log block.
+    fn merge_next<N: Nand>(&mut self, nand: &mut N) -> bool {
+        let Some(oldest) = self.hybrid().logs.front().copied() else {
+            return false;
+        };
+        let mut victim = match self.victim.take() {
+            Some(victim) => victim,
+            None => {
+                self.barred[oldest as usize] = u32::MAX;
+                Victim { superblock: oldest, next: 0, valid: self.valid[oldest as usize] }
+            }
+        };
+        let base = oldest * self.superblock_slots;
+        while self.valid[oldest as usize] > 0 {
+            let physical = base + victim.next;
+            let logical = self.owner[physical as usize];
+            if logical != NOWHERE && self.lies(logical) == physical {
+                self.victim = Some(victim);
+                self.merge(logical / self.superblock_slots, nand);
+                return true;
+            }
+            victim.next += 1;
+        }
+        self.hybrid().logs.pop_front();
+        self.release(oldest);
+        true
+    }
+
+    /// Where on the flash the newest version of a slot lies that is there; `NOWHERE` if none is.
+    fn lies(&self, logical: u32) -> u32 {
+        match self.map[logical as usize] {
+            place if (BUFFERED..NOWHERE).contains(&place) => {
+                self.buffer[(place - BUFFERED) as usize].older
+            }
+            place => place,
+        }
+    }
+
+    /// A full merge: all that is valid of a logical block goes into a new data block.
+    fn merge<N: Nand>(&mut self, block: u32, nand: &mut N) {
+        if self.hybrid().stream == block {
+            return self.end_stream(nand);
+        }
+        let superblock = self.free.pop_front().expect("superblocks are kept for merges");
+        let frontier = self.open(superblock, false, nand);
+        self.fill_block(block, frontier, nand);
+    }
+
+    /// Copies what is valid of a logical block behind what the frontier holds of it, makes that its data
+    /// block, and frees the one before.
+    fn fill_block<N: Nand>(&mut self, block: u32, mut frontier: Frontier, nand: &mut N) {
+        let (slots, unit) = (self.superblock_slots, self.shape.unit_slots);
+        let (base, target) = (block * slots, frontier.superblock * slots);
+        // What of a stream was rewritten meanwhile lies in the log, and is merged with that.
+        let mut reads = Sources::new();
+        while frontier.left() > 0 {
+            let mut copied = 0u32;
+            for at in frontier.next..frontier.next + unit {
+                let logical = base + at;
+                let physical =
+                    if logical < self.shape.logical_slots { self.lies(logical) } else { NOWHERE };
+                self.owner[(target + at) as usize] = NOWHERE;
+                if physical == NOWHERE {
+                    continue;
+                }
+                if N::TIMED {
+                    reads.add(self.place_of(physical), physical, logical, nand);
+                }
+                self.move_slot(logical, physical, target + at);
+                copied += 1;
+            }
+            frontier.next += unit;
+            self.counters.relocations += u64::from(copied);
+            if copied > 0 {
+                self.tell_program(nand, &frontier, false, Purpose::Relocation);
+            }
+        }
+        reads.end(nand);
+        self.close(frontier);
+        let old = core::mem::replace(&mut self.hybrid().data[block as usize], frontier.superblock);
+        match old {
+            NONE => self.hybrid().bare -= 1,
+            old => self.release(old),
+        }
+    }
+
+    fn move_slot(&mut self, logical: u32, physical: u32, target: u32) {
+        self.invalidate(physical);
+        self.owner[target as usize] = logical;
+        let place = self.map[logical as usize];
+        if place == physical {
+            self.map[logical as usize] = target;
+        } else {
+            self.buffer[(place - BUFFERED) as usize].older = target;
+        }
+        let superblock = self.by_superblock.divide(target) as usize;
+        self.valid[superblock] += 1;
+    }
+
+    /// Merges log blocks in idle time, until so many superblocks are free.
+    pub(super) fn idle_hybrid<N: Nand>(&mut self, nand: &mut N) -> Idle {
+        if self.free.len() as u32 >= self.settings.idle_free_superblocks || !self.merge_next(nand) {
+            return Idle::Done;
+        }
+        Idle::Cleaned
+    }
+}
+
+/// Gathers slots that are read for a merge: those of one unit in one read.
+struct Sources {
+    place: Option<Place>,
+    slots: u32,
+    runs: u32,
+    next: (u32, u32),
+}
+
+impl Sources {
+    fn new() -> Sources {
+        Sources { place: None, slots: 0, runs: 0, next: (NOWHERE, NOWHERE) }
+    }
+
+    fn add<N: Nand>(&mut self, place: Place, physical: u32, logical: u32, nand: &mut N) {
+        if self.place != Some(place) {
+            self.end(nand);
+            self.place = Some(place);
+        }
+        self.slots += 1;
+        self.runs += u32::from(self.next != (physical, logical));
+        self.next = (physical + 1, logical + 1);
+    }
+
+    fn end<N: Nand>(&mut self, nand: &mut N) {
+        if let Some(place) = self.place.take() {
+            nand.read(place, self.slots, self.runs);
+            (self.slots, self.runs) = (0, 0);
+        }
+    }
+}
