@@ -98,7 +98,7 @@ fn large_writes_one_at_a_time_are_as_fast_as_smaller_ones() {
             let first = request * sectors;
             now = drive.submit(now, Op::Write { first, count: sectors as u32 });
         }
-        (count * mib << 20) as f64 * 1e3 / now as f64
+        ((count * mib) << 20) as f64 * 1e3 / now as f64
     };
     let best = rate(1);
     for mib in [2, 4, 8, 16, 64] {

@@ -151,10 +151,10 @@ impl Flash {
         let block = spread.block_factor_256(self.seed, place.superblock, place.unit % self.dies);
         if place.slc {
             let (read, program) = (self.timing.slc_read_ns, self.timing.slc_program_ns);
-            return (read * block >> 8, program * block >> 8);
+            return ((read * block) >> 8, (program * block) >> 8);
         }
         let page = spread.page_type(self.pages.divide(place.unit));
-        let of = |time: u64, factor: u32| (time * block >> 8) * u64::from(factor) >> 8;
+        let of = |time: u64, factor: u32| (((time * block) >> 8) * u64::from(factor)) >> 8;
         let read = of(self.timing.read_ns, spread.read_256[page]);
         (read, of(self.timing.program_ns, spread.program_256[page]))
     }

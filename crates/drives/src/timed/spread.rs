@@ -74,7 +74,7 @@ impl Spread {
         }
         let width = 2 * u64::from(self.block_256) + 1;
         let drawn = mixed(seed, u64::from(superblock) << 32 | u64::from(die));
-        256 - u64::from(self.block_256) + ((drawn >> 32) * width >> 32)
+        256 - u64::from(self.block_256) + (((drawn >> 32) * width) >> 32)
     }
 
     /// What this command waits besides.
@@ -85,7 +85,7 @@ impl Spread {
         }
         let drawn = mixed(seed ^ 0x6a09_e667_f3bc_c908, command);
         let mut wait = exponential(self.jitter_ns, drawn as u32);
-        if (drawn >> 32) * 1_000_000 >> 32 < u64::from(self.stalls_per_million) {
+        if ((drawn >> 32) * 1_000_000) >> 32 < u64::from(self.stalls_per_million) {
             wait += exponential(self.stall_ns, mixed(drawn, command) as u32);
         }
         wait
