@@ -185,7 +185,7 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     refused.refused(2, &["has a '/' in it"]);
 }
 
-/// In a mount namespace in which all users may open /dev/fuse, as on an ordinary machine; then as a user who is not root:
+/// In a mount namespace in which all users may open /dev/fuse, as on an ordinary machine; then as a user without the rights of root:
 /// serves an image as a file, writes that, reads it again.
 const AS_USER: &str = r#"
 set -e

@@ -1,4 +1,4 @@
-//! fusermount3, by which users mount who are not root (libfuse's doc/kernel.txt, util/fusermount.c).
+//! fusermount3, by which users mount without the rights of root (libfuse's doc/kernel.txt, util/fusermount.c).
 //!
 //! It opens /dev/fuse, mounts, and sends the descriptor over the socket whose number is in `_FUSE_COMMFD`.
 
