@@ -11,33 +11,9 @@
 //! All of that is done for the request in front. The oldest log block is merged in steps, so that it is
 //! empty when the newest is full.
 
-use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
+use super::log_blocks::{LogBlocks, NONE};
+use super::state::{BUFFERED, Frontier, NOWHERE, Victim};
 use super::{Ftl, Idle, Nand, Place, Purpose};
-use alloc::collections::VecDeque;
-use alloc::vec;
-use alloc::vec::Vec;
-
-/// The state of a hybrid mapping.
-pub(super) struct Hybrid {
-    /// Log blocks that may hold something at a time, the open one included, once no block is left that
-    /// was never used.
-    most: u32,
-    /// The data block of each logical block; `NONE` if it has none.
-    data: Vec<u32>,
-    /// Closed log blocks, oldest first, the one that is being merged included.
-    logs: VecDeque<u32>,
-    /// The logical block that the stream's log block holds.
-    stream: u32,
-    /// Logical blocks without a data block: each may need a free superblock before one is freed.
-    bare: u32,
-}
-
-impl Hybrid {
-    pub(super) fn new(most: u32, blocks: u32) -> Hybrid {
-        let data = vec![NONE; blocks as usize];
-        Hybrid { most, data, logs: VecDeque::new(), stream: NONE, bare: blocks }
-    }
-}
 
 /// Where the next unit goes.
 enum Goal {
@@ -50,7 +26,7 @@ enum Goal {
 }
 
 impl Ftl {
-    fn hybrid(&mut self) -> &mut Hybrid {
+    fn hybrid(&mut self) -> &mut LogBlocks {
         self.hybrid.as_mut().expect("the mapping is hybrid")
     }
 

@@ -10,6 +10,7 @@
 mod audit;
 mod clean;
 mod hybrid;
+mod log_blocks;
 mod settings;
 mod slc;
 mod state;

@@ -1,6 +1,7 @@
 //! The area with one bit a cell: writes into it, folding out of it, and what idle time is used for.
 
-use super::state::{Frontier, NONE, Victim};
+use super::log_blocks::NONE;
+use super::state::{Frontier, Victim};
 use super::{Ftl, Nand, Pacing, SlcFull};
 
 /// What a step of idle work did.
