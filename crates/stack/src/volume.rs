@@ -111,11 +111,14 @@ impl Volume {
     }
 
     /// What tells its contents from those of another volume of its name: the pool, whichever of its members are there, or the
-    /// identities of its files and devices.
+    /// identities of its files and devices. What ends with this process is no other's.
     pub fn identity(&self) -> String {
-        match self.pool() {
-            Some(pool) => format!("pool:{:032x}", pool.identity()),
-            None => self.keys().join(","),
+        if let Some(pool) = self.pool() {
+            return format!("pool:{:032x}", pool.identity());
+        }
+        match self.keys() {
+            keys if keys.is_empty() => format!("process:{}", std::process::id()),
+            keys => keys.join(","),
         }
     }
 

@@ -76,8 +76,6 @@ pub struct Mounting {
     pub keep: Option<Keep>,
     /// The block device that stands on the one file of it, in the place of which that is named to users.
     pub device: Option<PathBuf>,
-    /// What is in it, by which a mount that was kept is told from another one of the same place.
-    pub contents: String,
 }
 
 /// Hears where clients find the volumes once they can connect: their URIs, their files, their devices.
@@ -173,16 +171,14 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
     for mounting in &plan.mounts {
-        fleet.add(Fuse::bind(&ring, mounting, &mut inherited, &budget)?, &mounting.exports);
+        let contents = contents_of("files", &mounting.exports, &plan.volumes);
+        let front = Fuse::bind(&ring, mounting, &contents, &mut inherited, &budget)?;
+        fleet.add(front, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
     let mut ways = Vec::new();
     for attaching in &plan.attachments {
-        let planned = plan.volumes.iter().find(|planned| planned.name == attaching.volume);
-        let identity = planned.map_or(String::new(), |planned| planned.volume.identity());
-        let mounting = mounting_of(attaching, &identity, &plan.runtime);
-        let way =
-            way_of(attaching, &mounting, &plan.runtime, &fleet, &ring, &mut inherited, &budget)?;
+        let way = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
         ways.push((attaching.volume.clone(), way));
     }
     drop(inherited);
@@ -225,8 +221,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
 /// The front by which the kernel reaches a device, added to the fleet.
 fn way_of(
     attaching: &Attaching,
-    mounting: &Mounting,
-    runtime: &Path,
+    plan: &DaemonPlan,
     fleet: &Fleet,
     ring: &Ring,
     inherited: &mut Inherited,
@@ -234,9 +229,11 @@ fn way_of(
 ) -> Result<By, Failure> {
     let volume = &attaching.volume;
     let exports = std::slice::from_ref(volume);
-    Ok(match Route::choose(attaching.via, runtime, volume)? {
+    Ok(match Route::choose(attaching.via, &plan.runtime, volume)? {
         Route::Fuse => {
-            fleet.add(Fuse::bind(ring, mounting, inherited, budget)?, exports);
+            let mounting = mounting_of(attaching, &plan.runtime);
+            let contents = contents_of("device", exports, &plan.volumes);
+            fleet.add(Fuse::bind(ring, &mounting, &contents, inherited, budget)?, exports);
             By::Fuse
         }
         Route::Ublk => {
@@ -253,14 +250,23 @@ fn way_of(
 }
 
 /// The file that a device stands on, as a front's work.
-fn mounting_of(attaching: &Attaching, identity: &str, runtime: &Path) -> Mounting {
+fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
     Mounting {
         directory: device::directory(runtime, &attaching.volume),
         exports: vec![attaching.volume.clone()],
         keep: attaching.keep.clone(),
         device: Some(device::link(&attaching.volume)),
-        contents: format!("device over {:016x}", device::hash(identity)),
     }
+}
+
+/// What a holder of a mount remembers of these volumes, so that only the same ones go on with it.
+fn contents_of(kind: &str, exports: &[String], volumes: &[Planned]) -> String {
+    let identity = |name: &String| {
+        let planned = volumes.iter().find(|planned| planned.name == *name);
+        format!("{name}={}", planned.map_or(String::new(), |planned| planned.volume.identity()))
+    };
+    let identities: Vec<_> = exports.iter().map(identity).collect();
+    format!("{kind} over {:016x}", device::hash(&identities.join("\n")))
 }
 
 /// What each further lane begins with: it serves these volumes, and its thread joins the others.

@@ -188,7 +188,7 @@ fn mounts(config: &Config) -> Vec<Mounting> {
     let Some(directory) = config.fuse.clone() else { return Vec::new() };
     let exports = config.volumes.iter().map(|volume| volume.name.clone()).collect();
     let keep = config.volumes.iter().any(|volume| volume.holder).then(keep);
-    vec![Mounting { directory, exports, keep, device: None, contents: "files".to_owned() }]
+    vec![Mounting { directory, exports, keep, device: None }]
 }
 
 /// Which volumes are block devices.

@@ -185,6 +185,28 @@ fn a_directory_that_cannot_be_mounted_on_is_refused() {
     refused.refused(2, &["has a '/' in it"]);
 }
 
+#[test]
+fn a_mount_that_waits_is_given_to_no_other_image() {
+    if !have_files() {
+        return;
+    }
+    let files = Files::start(IMAGE_MIB, &[]);
+    let directory = files.directory.clone();
+    let path = files.path();
+    let (home, other) = (files.server.home.clone(), place());
+    let other_image = image(&other, IMAGE_MIB as u64);
+    let server = files.server;
+    let home_of_killed = server.kill();
+    let waiting = std::thread::spawn(move || File::open(path)?.read_exact(&mut [0; 512]));
+    let options = ["--name", "disk", "--fuse", directory.to_str().expect("text")];
+    let refused = crate::common::serve_in(&home, &other_image, &options);
+    refused.refused(5, &["waits for the daemon of another backing", "umount -f"]);
+    assert!(!waiting.is_finished(), "it still waits for its own");
+    let server = serve(&home_of_killed, &files.image, &directory, &[]);
+    waiting.join().expect("no panic").expect("it has only waited");
+    server.end().well();
+}
+
 /// In a mount namespace in which all users may open /dev/fuse, as on an ordinary machine; then as a user without the rights of root:
 /// serves an image as a file, writes that, reads it again.
 const AS_USER: &str = r#"

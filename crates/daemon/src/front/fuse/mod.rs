@@ -45,17 +45,18 @@ pub(crate) struct Fuse {
 
 impl Fuse {
     /// Mounts, or goes on with the mount that an earlier program of this process had, or a process before this one. Its
-    /// clients share the budget with those of other fronts.
+    /// clients share the budget with those of other fronts. `contents` tells the volumes from others of their names.
     ///
     /// # Errors
-    /// It cannot be mounted.
+    /// It cannot be mounted; it waits for the daemon of other volumes.
     pub(crate) fn bind(
         ring: &Ring,
         mounting: &Mounting,
+        contents: &str,
         inherited: &mut Inherited,
         budget: &Arc<Budget>,
     ) -> Result<Rc<Fuse>, Failure> {
-        let Mounting { directory, exports, keep, device, contents } = mounting;
+        let Mounting { directory, exports, keep, device } = mounting;
         ::fuse::check_names(exports).map_err(|why| {
             Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
         })?;

@@ -215,3 +215,24 @@ fn a_holder_of_a_device_that_is_killed_is_replaced() {
     mounted.unmount();
     disk.detach().well();
 }
+
+#[test]
+fn a_device_in_a_killed_daemon_s_memory_is_gone_and_not_empty() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    let attach = ["attach", "ram:64M", "--name", &disk.name, "--memory", "0", "--via", "fuse"];
+    disk.home.overdrive(&attach).well();
+    let mounted = disk.make_and_mount(&std::path::Path::new("/dev/overdrive").join(&disk.name));
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    // Another one is started, and would show zeros where the file system was.
+    wait_until("it is refused", || disk.log().contains("waits for the daemon of another backing"));
+    let path = mounted.path("file");
+    let writer = std::thread::spawn(move || {
+        fs::write(&path, "x").and_then(|()| fs::File::open(&path)?.sync_all())
+    });
+    disk.home.overdrive(&["detach", &disk.name, "--force"]).well();
+    writer.join().expect("no panic").expect_err("it is gone");
+}
