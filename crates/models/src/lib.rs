@@ -33,8 +33,10 @@ fn usage(message: String) -> Refusal {
 
 /// The one of `known` that was meant, if one is near.
 pub fn near<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distances = known.map(|known| (strsim::damerau_levenshtein(wrong, known), known));
-    let (distance, known) = distances.min()?;
+    // What was begun and not ended comes before what was mistyped.
+    let distances = known
+        .map(|known| (!known.starts_with(wrong), strsim::damerau_levenshtein(wrong, known), known));
+    let (_, distance, known) = distances.min()?;
     (distance <= known.len().div_ceil(3)).then_some(known)
 }
 

@@ -11,8 +11,8 @@
 //! All of that is done for the request in front. The oldest log block is merged in steps, so that it is
 //! empty when the newest is full.
 
-use super::log_blocks::{LogBlocks, NONE};
-use super::state::{BUFFERED, Frontier, NOWHERE, Victim};
+use super::blocks::Blocks;
+use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
 use super::{Ftl, Idle, Nand, Place, Purpose};
 
 /// Where the next unit goes.
@@ -26,7 +26,7 @@ enum Goal {
 }
 
 impl Ftl {
-    fn hybrid(&mut self) -> &mut LogBlocks {
+    fn hybrid(&mut self) -> &mut Blocks {
         self.hybrid.as_mut().expect("the mapping is hybrid")
     }
 

@@ -8,9 +8,9 @@
 //! Each operation on the flash is told to a [`Nand`], which counts it or times it.
 
 mod audit;
+mod blocks;
 mod clean;
 mod hybrid;
-mod log_blocks;
 mod settings;
 mod slc;
 mod state;

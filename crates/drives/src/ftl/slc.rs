@@ -1,7 +1,6 @@
 //! The area with one bit a cell: writes into it, folding out of it, and what idle time is used for.
 
-use super::log_blocks::NONE;
-use super::state::{Frontier, Victim};
+use super::state::{Frontier, NONE, Victim};
 use super::{Ftl, Nand, Pacing, SlcFull};
 
 /// What a step of idle work did.

@@ -1,6 +1,6 @@
 //! The arrays, and the moves that everything else is made of.
 
-use super::log_blocks::{LogBlocks, NONE};
+use super::blocks::Blocks;
 use super::table::{MapCost, Table};
 use super::{Counters, Nand, Place, Purpose, Settings};
 use crate::random::Random;
@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 
 /// In the map: not mapped. As an owner: a slot that was programmed empty.
 pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// No superblock.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// In the map, from here to `NOWHERE`: in the buffer.
 pub(super) const BUFFERED: u32 = ADDRESSES;
@@ -96,7 +99,7 @@ pub struct Ftl {
     /// Relocations that are due, in 1/256.
     pub(super) credit_256: u64,
     /// Of a hybrid mapping; `relocated` is the log block of its stream then.
-    pub(super) hybrid: Option<LogBlocks>,
+    pub(super) hybrid: Option<Blocks>,
     pub(super) table: Table,
     pub(super) random: Random,
     pub(super) counters: Counters,
@@ -144,7 +147,7 @@ impl Ftl {
             credit_256: 0,
             hybrid: (settings.log_blocks > 0).then(|| {
                 let blocks = shape.logical_slots.div_ceil(shape.superblock_slots());
-                LogBlocks::new(settings.log_blocks, blocks)
+                Blocks::new(settings.log_blocks, blocks)
             }),
             table: Table::new(settings.map, shape.logical_slots),
             random: Random::new(settings.seed),

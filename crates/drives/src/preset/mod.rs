@@ -153,6 +153,15 @@ impl Model {
         Ok(())
     }
 
+    /// Whether a drive of this model can be built with these options, without its memory.
+    ///
+    /// Errors: the options do not fit the model.
+    pub fn fits(&self, options: &Options) -> Result<(), ModelError> {
+        let Kind::Flash(flash) = &self.kind else { return Ok(()) };
+        let shape = flash.shape(options);
+        Ftl::check(&shape, &flash.settings(&shape, options)).map_err(|fault| self.wrong(fault))
+    }
+
     /// Bytes that the host sees.
     pub fn user_bytes(&self) -> u64 {
         match &self.kind {

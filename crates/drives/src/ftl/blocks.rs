@@ -1,18 +1,15 @@
-//! What a hybrid mapping knows of its data blocks and log blocks; `hybrid` changes it.
+//! What a hybrid mapping knows of its blocks.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// No superblock, no data block.
-pub(super) const NONE: u32 = u32::MAX;
-
 /// The state of a hybrid mapping.
-pub(super) struct LogBlocks {
+pub(super) struct Blocks {
     /// Log blocks that may hold something at a time, the open one included, once no block is left that
     /// was never used.
     pub(super) most: u32,
-    /// The data block of each logical block; `NONE` if it has none.
+    /// The data block of each logical block; all ones if it has none.
     pub(super) data: Vec<u32>,
     /// Closed log blocks, oldest first, the one that is being merged included.
     pub(super) logs: VecDeque<u32>,
@@ -22,9 +19,9 @@ pub(super) struct LogBlocks {
     pub(super) bare: u32,
 }
 
-impl LogBlocks {
-    pub(super) fn new(most: u32, blocks: u32) -> LogBlocks {
-        let data = vec![NONE; blocks as usize];
-        LogBlocks { most, data, logs: VecDeque::new(), stream: NONE, bare: blocks }
+impl Blocks {
+    pub(super) fn new(most: u32, blocks: u32) -> Blocks {
+        let data = vec![u32::MAX; blocks as usize];
+        Blocks { most, data, logs: VecDeque::new(), stream: u32::MAX, bare: blocks }
     }
 }
