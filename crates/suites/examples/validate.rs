@@ -8,7 +8,7 @@ mod table;
 #[path = "validate/theory.rs"]
 mod theory;
 
-use suites::published::{Figure, figures, measure};
+use suites::published::{Figure, figures, kept_in, measure};
 use table::Table;
 
 fn main() {
@@ -25,8 +25,32 @@ fn main() {
         |figure: &Figure| format!("{} {} {}", figure.drive, figure.what, figure.class.name());
     let figures: Vec<Figure> = figures().into_iter().filter(|it| wants(&named(it))).collect();
     measure(&figures, |figure, found| table.figure(figure, found));
+    if has("--write") {
+        keep(&table);
+    }
     let missed = table.end();
     if has("--strict") && missed > 0 {
         std::process::exit(1);
+    }
+}
+
+/// Where `overdrive drive models NAME` looks.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/published/modelled.tsv");
+
+/// Puts what came out in the place of what was kept of the same figures; figures that are no more go.
+fn keep(table: &Table) {
+    let before = std::fs::read_to_string(KEPT).unwrap_or_default();
+    let mut kept = String::new();
+    for figure in suites::published::figures() {
+        let (drive, what) = (&figure.drive, &figure.what);
+        let found = table.found.iter().find(|(of, name, _)| of == drive && name == what);
+        let value = found.map(|(.., value)| *value).or_else(|| kept_in(&before, drive, what));
+        if let Some(value) = value {
+            let digits = if value.abs() < 100.0 { 2 } else { 0 };
+            kept.push_str(&format!("{drive}\t{what}\t{value:.digits$}\n"));
+        }
+    }
+    if let Err(error) = std::fs::write(KEPT, kept) {
+        eprintln!("{KEPT}: {error}");
     }
 }

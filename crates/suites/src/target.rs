@@ -47,8 +47,7 @@ impl Target {
         }
         let model = called(models::model(&spec).map_err(refused)?);
         let options = models::options(&spec);
-        // Built once to see that the size fits: its memory is taken only as it is used.
-        model.drive(&options).map_err(|error| wrong(error.to_string()))?;
+        model.fits(&options).map_err(|error| wrong(error.to_string()))?;
         Ok(Target { text: text.to_owned(), model: Some(model), options })
     }
 

@@ -4,6 +4,7 @@ use block::Size;
 use drives::{Derived, Fact, FlashModel, Kind, Model};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use suites::published::{figures_of, kept};
 
 /// The word for a model's kind.
 pub(super) fn kind(model: &Model) -> &'static str {
@@ -52,6 +53,18 @@ pub(super) fn as_json(model: &Model) -> Value {
     let published = model.published.iter();
     object["published"] = published
         .map(|told| json!({ "key": told.key, "value": told.value, "source": told.source }))
+        .collect();
+    let figures = if is_preset(model) { figures_of(&model.name) } else { Vec::new() };
+    object["compared"] = figures
+        .iter()
+        .map(|told| {
+            let found = kept(told);
+            json!({
+                "what": told.what, "unit": told.unit, "state": told.class.name(),
+                "worth": told.worth.name(), "published": told.wanted.told(), "modelled": found,
+                "error": found.map(|found| told.wanted.error(found)), "source": told.source,
+            })
+        })
         .collect();
     if let Kind::Flash(flash) = &model.kind {
         object["derived"] = derived_json(&flash.derived());
@@ -105,21 +118,65 @@ pub(super) fn as_text(model: &Model, checked: bool) -> String {
         }
         _ = writeln!(text, "{name:<22} {:<16} {}", plain(&fact.value), plain(&fact.source));
     }
-    if !model.published.is_empty() {
-        _ = writeln!(
-            text,
-            "\nPublished of the real drive, to compare with; what is derived from it says so above"
-        );
-        for told in &model.published {
-            _ = writeln!(text, "{:<22} {:<16} {}", told.key, told.value, plain(&told.source));
-        }
-    }
+    text.push_str(&published_text(model));
     if let Kind::Flash(flash) = &model.kind {
         _ = writeln!(text, "\nWhat follows");
         text.push_str(&derived_text(flash));
     }
     _ = writeln!(text, "\n{} of {} values are assumed.", assumed, model.facts.len());
     text
+}
+
+/// What was published, beside what the model makes of it.
+fn published_text(model: &Model) -> String {
+    let mut text = String::new();
+    let figures = if is_preset(model) { figures_of(&model.name) } else { Vec::new() };
+    if !figures.is_empty() {
+        _ = writeln!(
+            text,
+            "\nPublished of the real drive, and what the model makes of it when it is tested in the same way; \
+             circular: the figure is one of the model's own values, fitted: a value was chosen for it\n"
+        );
+        _ = writeln!(
+            text,
+            "{:<68} {:<8} {:>16} {:>9} {:>8}  {:<10} source",
+            "test", "state", "published", "modelled", "error", "worth"
+        );
+    }
+    for told in &figures {
+        let wanted = format!("{} {}", told.wanted.told(), told.unit);
+        let (found, error) = match kept(told) {
+            Some(found) => {
+                let digits = if found.abs() < 100.0 { 2 } else { 0 };
+                let error = told.wanted.error(found) * 100.0;
+                (format!("{found:.digits$}"), format!("{error:+.0} %"))
+            }
+            None => ("-".to_owned(), "-".to_owned()),
+        };
+        let (state, worth) = (told.class.name(), told.worth.name());
+        _ = writeln!(
+            text,
+            "{:<68} {state:<8} {wanted:>16} {found:>9} {error:>8}  {worth:<10} {}",
+            told.what, told.source
+        );
+    }
+    // What no test of the suites measures, and what stands in a file of one's own.
+    let rest = model.published.iter().filter(|told| figures.iter().all(|it| it.what != told.key));
+    let rest: Vec<_> = rest.collect();
+    if !rest.is_empty() {
+        _ = writeln!(text, "\nPublished besides");
+    }
+    for told in rest {
+        let source: String = told.source.chars().filter(|one| !one.is_control()).collect();
+        _ = writeln!(text, "{:<22} {:<16} {source}", told.key, told.value);
+    }
+    text
+}
+
+/// Whether a model is the preset of its name, rather than a file called like one.
+fn is_preset(model: &Model) -> bool {
+    Model::names().any(|name| name == model.name)
+        && Model::preset(&model.name).as_ref() == Some(model)
 }
 
 fn derived_text(flash: &FlashModel) -> String {

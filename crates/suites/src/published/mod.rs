@@ -174,6 +174,22 @@ pub fn measure(figures: &[Figure], mut each: impl FnMut(&Figure, Option<f64>)) {
     }
 }
 
+/// What `validate --write` kept: drive, figure, value, in columns.
+const KEPT: &str = include_str!("modelled.tsv");
+
+/// What came out for a figure when all were last measured (`cargo run --release -p suites --example validate --
+/// --write`), so that it can be shown without minutes of simulation. None: it was not among them.
+pub fn kept(figure: &Figure) -> Option<f64> {
+    kept_in(KEPT, &figure.drive, &figure.what)
+}
+
+/// The same in the text of such a file.
+pub fn kept_in(text: &str, drive: &str, what: &str) -> Option<f64> {
+    let mut lines = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let line = lines.find(|line| line.starts_with(&[drive, what]))?;
+    line.get(2)?.parse().ok()
+}
+
 fn latency<'a>(outcome: &'a crate::Outcome, test: &str) -> Option<&'a load::Latency> {
     outcome.row(test).and_then(|row| row.latency.as_ref())
 }

@@ -78,6 +78,17 @@ const MSATA_HOUR: Test = test("trim", "fresh", Some("torture-60m"));
 const REVO: Test = test("trim", "fresh", Some("torture-40m"));
 const QD1: Test = Test { only: Some("random 4 KiB write, QD1"), ..test("qd1", "fresh", None) };
 
+const COMPUTERBASE: &str = "drives.md 2.3 (computerbase 2013-04)";
+
+/// AS SSD's sequential writes, a gigabyte of them.
+const fn as_ssd(state: &'static str) -> Test {
+    let only = Some("write, sequential 1 MiB, QD1");
+    let span_bytes = Some(GB);
+    Test { only, span_bytes, ..test("corners", state, Some("idle:5s")) }
+}
+const AS_SSD: Test = as_ssd(USED);
+const AS_SSD_NEW: Test = as_ssd("fresh");
+
 const LINES: &[Line] = &[
     ("samsung-840-evo-120", fill(12), "knee", Near(3.0), Circular, TURBO),
     ("samsung-840-evo-120", fill(12), "before the knee", Near(410.0), Predicted, TURBO_SPEC),
@@ -147,18 +158,39 @@ const LINES: &[Line] = &[
     ),
     ("samsung-840-evo-msata-120", MSATA, CLEAN, Near(180.4), Predicted, REVIEWS),
     ("samsung-840-evo-msata-120", MSATA, DIRTY, Near(69.3), Predicted, REVIEWS),
-    ("samsung-840-evo-msata-120", MSATA, TRIMMED, Near(126.2), Fitted, REVIEWS),
+    ("samsung-840-evo-msata-120", MSATA, TRIMMED, Near(126.2), Predicted, REVIEWS),
+    ("samsung-840-evo-msata-250", MSATA_HOUR, TRIMMED, Between(100.0, 150.0), Fitted, "issue 18"),
     (
-        "samsung-840-evo-msata-250",
-        MSATA_HOUR,
-        TRIMMED,
-        Between(100.0, 150.0),
+        "intel-dc-s3700-200",
+        CONSISTENCY,
+        STEADY,
+        Between(30_000.0, 36_000.0),
         Predicted,
-        "issue 18",
+        "a recollection of the specification and of AnandTech 6433",
+    ),
+    ("samsung-850-evo-120", fill(12), "after the knee", Near(145.0), Fitted, NATIVE),
+    ("samsung-850-evo-250", fill(12), "after the knee", Near(283.0), Fitted, NATIVE),
+    ("samsung-850-evo-500", fill(24), "after the knee", Near(441.0), Circular, NATIVE),
+    ("samsung-850-evo-1000", fill(48), "after the knee", Near(456.0), Circular, NATIVE),
+    (
+        "samsung-840-250",
+        AS_SSD,
+        "write, sequential 1 MiB, QD1",
+        Near(60.0),
+        Predicted,
+        COMPUTERBASE,
+    ),
+    (
+        "samsung-840-250",
+        AS_SSD_NEW,
+        "write, sequential 1 MiB, QD1",
+        Near(247.0),
+        Predicted,
+        COMPUTERBASE,
     ),
     ("ocz-revodrive-350-480", REVO, CLEAN, Near(447.1), Circular, REVIEWS),
     ("ocz-revodrive-350-480", REVO, DIRTY, Near(157.1), Predicted, REVIEWS),
-    ("ocz-revodrive-350-480", REVO, TRIMMED, Near(306.4), Fitted, REVIEWS),
+    ("ocz-revodrive-350-480", REVO, TRIMMED, Near(306.4), Predicted, REVIEWS),
     ("samsung-840-evo-250", whole(SERVER), CLEAN, Near(289.0), Predicted, HT4U),
     ("samsung-840-evo-250", whole(SERVER), DIRTY, Near(39.3), Predicted, HT4U),
     ("samsung-840-evo-250", whole(SERVER), TRIMMED, Near(290.3), Predicted, HT4U),
@@ -339,7 +371,7 @@ fn figure(
     let told = match (test.suite, class) {
         ("trim", Class::New) => String::new(),
         ("trim", Class::Worn) => format!(" after {worn}"),
-        ("fourcorners", _) if !state.0.is_empty() => format!(" after {state}"),
+        ("fourcorners" | "corners", _) if !state.0.is_empty() => format!(" after {state}"),
         ("trim", _) => format!(" after {state}"),
         _ if test.spare_percent > 0 => format!(", {} % left unused", test.spare_percent),
         _ => String::new(),
