@@ -113,7 +113,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (vec!["qd1", "disk.img"], "write model:NAME"),
         (vec!["qd1", "model:samsung-841"], "there is no such model"),
         (vec!["qd1", "model:samsung-840-evo-250?size=x"], "not a size"),
-        (vec!["trim", &target, "--state", "steady"], "--state steady"),
+        (vec!["consistency", &target, "--state", "steady"], "--state steady"),
         (vec!["qd1", &target, "--cache", "4K"], "at least 1 MiB"),
         (vec!["qd1", &target, "--cache", "64M", "--prices", "/no/such"], "--prices /no/such"),
         (vec!["qd1", &target, "--cache", "64M", "--prices", bad], "miss_ns"),
