@@ -135,6 +135,32 @@ impl Scene {
         (self.lane.now() - begun, answers.take())
     }
 
+    /// How long each of these takes, sent one after the other, while a client sends others. In nanoseconds.
+    fn latencies(&mut self, timed: Vec<Request>, others: Vec<Request>) -> Vec<u64> {
+        let (took, done) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(false)));
+        let (stack, answered, ended) = (self.stack.clone(), took.clone(), done.clone());
+        let client = async move {
+            for request in timed {
+                let begun = stack.lane().now();
+                stack.run(request).await.expect("RAM does not fail");
+                answered.borrow_mut().push(stack.lane().now() - begun);
+                stack.lane().sleep_until(stack.lane().now() + READ_NS / 50).await;
+            }
+            ended.set(true);
+        };
+        self.lane.spawn(client).expect("a lane has room");
+        let stack = self.stack.clone();
+        let client = async move {
+            for request in others {
+                stack.run(request).await.expect("RAM does not fail");
+                stack.lane().sleep_until(stack.lane().now() + READ_NS / 50).await;
+            }
+        };
+        self.lane.spawn(client).expect("a lane has room");
+        assert!(self.world.run_until(|| done.get()), "no answer");
+        took.take()
+    }
+
     /// How long reads take that are sent one after the other.
     fn time(&mut self, reads: impl Iterator<Item = (u64, u32)>) -> u64 {
         self.send(vec![reads.map(|(first, blocks)| read(first, blocks)).collect()]).0
@@ -470,5 +496,21 @@ fn what_ended_streams_leave_is_in_the_way_of_none_that_follow_at_once() {
         assert!(took < 24 * 64 * READ_NS / gain, "filled: {is_filled}, {took} ns");
         let counters = scene.counters();
         assert!(counters.readahead_wasted * 4 < counters.readahead_issued, "{counters:?}");
+    }
+}
+
+/// Reads that belong to no stream do not wait for what is fetched ahead of one, also when it was alone before.
+#[test]
+fn random_reads_beside_a_stream_do_not_wait_for_it() {
+    for alone in [0, 512] {
+        let mut scene = scene(settings());
+        scene.time((0..alone).map(|read| (read * 16, 16)));
+        let mut draw = random();
+        let randoms: Vec<_> = (0..400).map(|_| read(40_000 + draw(20_000), 1)).collect();
+        let stream = (alone..alone + 1800).map(|number| read(number * 16, 16)).collect();
+        let took = scene.latencies(randoms, stream);
+        let slow = took.iter().filter(|ns| **ns > READ_NS * 11 / 10).count();
+        assert!(slow <= 8, "{slow} of 400, after {alone} requests of a stream alone");
+        assert!(scene.counters().readahead_used > 1000, "{:?}", scene.counters());
     }
 }

@@ -8,8 +8,10 @@
 //! What clients read of the backing stands among the pieces, and is counted with them. Where clients alone ask for more
 //! than half of what may be asked for, one piece beside them is the least that can be tried; and where that is as good as
 //! all, a few pieces are sent among twice as many.
+//!
+//! Reads that belong to no stream have nothing of it: the backing is not tried out beside them, because they would wait.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use lane::Lock;
 
 /// The most pieces at a time.
@@ -29,6 +31,13 @@ const TRIED: u32 = 256;
 const TRIAL: u32 = 4;
 /// How much the depth grows, as a part of it, as long as none was too much.
 const STEP_ONE_IN: u32 = 4;
+/// Times as long as a piece takes within which a client that has read what belongs to no stream may do so again.
+const BESIDE: u64 = 8;
+/// What a piece takes before one has come, in nanoseconds.
+const TOOK_FIRST_NS: u64 = 1_000_000;
+/// Beside such reads, one part in so many of what was added to the first depth is left free: the depth is as much as the
+/// backing works on, or somewhat more.
+const FREE_ONE_IN: u32 = 4;
 /// Size classes of pieces: 8, 16, 32 ... sectors.
 const CLASSES: usize = 10;
 
@@ -46,6 +55,12 @@ pub(super) struct Depth {
     trial: AtomicU8,
     /// Since when this has been the limit, or is tried: what began before tells nothing of it.
     since_ns: AtomicU64,
+    /// What belongs to no stream was read since a piece has begun.
+    is_alone_read: AtomicBool,
+    /// Until when pieces begin beside such reads.
+    beside_ns: AtomicU64,
+    /// What the last piece took, in nanoseconds.
+    took_ns: AtomicU64,
     measured: Lock<Measured>,
 }
 
@@ -97,6 +112,8 @@ pub(super) struct Begun {
     among: u32,
     /// Reads of clients, with that place.
     reads: u32,
+    /// What belongs to no stream is read meanwhile.
+    is_beside: bool,
     at_ns: u64,
 }
 
@@ -200,6 +217,9 @@ impl Depth {
             under_way: AtomicU32::new(0),
             trial: AtomicU8::new(NONE),
             since_ns: AtomicU64::new(0),
+            is_alone_read: AtomicBool::new(false),
+            beside_ns: AtomicU64::new(0),
+            took_ns: AtomicU64::new(TOOK_FIRST_NS),
             measured: Lock::new(Measured {
                 among_half: [0; CLASSES],
                 all: Sum::default(),
@@ -224,19 +244,47 @@ impl Depth {
         limit.saturating_sub(places).max(1)
     }
 
-    /// Whether a piece may begin.
+    /// The same where clients read what belongs to no stream, and will again at any moment.
+    fn room_beside(&self, reads: u32) -> u32 {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let free = limit.saturating_sub(DEPTH_FIRST) / FREE_ONE_IN;
+        (limit - free).saturating_sub(places(reads.max(1))).max(1)
+    }
+
+    /// A client has read what belongs to no stream.
+    pub(super) fn note_alone(&self) {
+        self.is_alone_read.store(true, Ordering::Relaxed);
+    }
+
+    /// What was taken for that was the beginning of streams.
+    pub(super) fn was_none_alone(&self) {
+        self.is_alone_read.store(false, Ordering::Relaxed);
+        self.beside_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a client has done so lately.
+    fn is_beside(&self, now_ns: u64) -> bool {
+        if self.is_alone_read.swap(false, Ordering::Relaxed) {
+            let for_ns = BESIDE * self.took_ns.load(Ordering::Relaxed);
+            self.beside_ns.store(now_ns.saturating_add(for_ns), Ordering::Relaxed);
+        }
+        now_ns < self.beside_ns.load(Ordering::Relaxed)
+    }
+
+    /// Whether a piece may begin, where all reads belong to streams.
     pub(super) fn has_room(&self, reads: u32) -> bool {
         self.under_way.load(Ordering::Relaxed) < self.room(reads)
     }
 
     /// A piece begins, if it may. It must be told of with [`Depth::end`] or [`Depth::cancel`].
     pub(super) fn begin(&self, now_ns: u64, reads: u32) -> Option<Begun> {
-        let room = self.room(reads);
+        let is_beside = self.is_beside(now_ns);
+        let room = if is_beside { self.room_beside(reads) } else { self.room(reads) };
         let next = |pieces| (pieces < room).then_some(pieces + 1);
         let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
         let before = self.under_way.fetch_update(done, failed, next).ok()?;
         let reads = places(reads);
-        Some(Begun { among: before + 1 + reads, reads, at_ns: now_ns })
+        Some(Begun { among: before + 1 + reads, reads, is_beside, at_ns: now_ns })
     }
 
     /// A piece that was begun was not asked for, or has failed.
@@ -247,10 +295,11 @@ impl Depth {
     /// A piece of so many sectors has come.
     pub(super) fn end(&self, begun: Begun, now_ns: u64, sectors: u32) {
         self.cancel();
-        if begun.at_ns < self.since_ns.load(Ordering::Relaxed) {
+        let (class, took_ns) = (class_of(sectors), now_ns.saturating_sub(begun.at_ns).max(1));
+        self.took_ns.store(took_ns, Ordering::Relaxed);
+        if begun.is_beside || begun.at_ns < self.since_ns.load(Ordering::Relaxed) {
             return;
         }
-        let (class, took_ns) = (class_of(sectors), now_ns.saturating_sub(begun.at_ns).max(1));
         let limit = self.limit.load(Ordering::Relaxed);
         self.measured.peek(|measured| match self.trial.load(Ordering::Relaxed) {
             DOUBLE => {

@@ -36,7 +36,13 @@ use window::{WINDOW_MAX, Window};
 /// Of so many slots, one may hold what was fetched ahead and not read yet, before shards keep to their share.
 const UNREAD_ONE_IN: u32 = 8;
 
-/// The same of what is fetched ahead of one stream.
+/// Reads that belong to none when a stream begins, at most: it is known from the third or fourth on, or from the next one
+/// that is not found in memory.
+const BEGINNING: u32 = 4;
+/// More of them are not counted.
+const ALONE_MAX: u32 = 64;
+
+/// One in so many may hold what is fetched ahead of one stream.
 const WINDOW_ONE_IN: u32 = 16;
 
 /// The streams of a volume.
@@ -77,6 +83,8 @@ struct Followed {
     /// Whose turn it is.
     turn: usize,
     gate: Gate,
+    /// Reads that belonged to no stream, without those with which streams began.
+    alone: u32,
 }
 
 /// What is known of a request.
@@ -111,6 +119,7 @@ impl Streams {
             wants: 0,
             turn: 0,
             gate: Gate::default(),
+            alone: 0,
         };
         Streams {
             followed: Lock::new(followed),
@@ -137,7 +146,15 @@ impl Streams {
             followed.gate.settled(found, true);
             let heard = followed.read(at, has_missed);
             self.has_wants.store(followed.wants != 0, Ordering::Relaxed);
-            let Some((place, was_asked)) = heard else { return Heard::default() };
+            let Some((place, was_asked)) = heard else {
+                if followed.alone > BEGINNING {
+                    self.depth.note_alone();
+                }
+                return Heard::default();
+            };
+            if followed.alone == 0 {
+                self.depth.was_none_alone();
+            }
             let is_long = followed.detector.stream(place).sectors > self.long_sectors;
             Heard { is_long, passes: is_long && !self.long_pays(), was_asked }
         })
@@ -296,8 +313,12 @@ impl Followed {
     fn read(&mut self, at: &Extent, has_missed: bool) -> Option<(usize, bool)> {
         let found = self.detector.hear(at);
         let (place, was_asked) = match found {
-            Found::Alone => return None,
+            Found::Alone => {
+                self.alone = (self.alone + 1).min(ALONE_MAX);
+                return None;
+            }
             Found::Begins(place) => {
+                self.alone = self.alone.saturating_sub(BEGINNING);
                 // The one that had this place may have wanted a piece; it ends here.
                 self.wants &= !(1 << place);
                 self.windows[place] = Window::of(self.detector.stream(place));
