@@ -256,7 +256,9 @@ impl Reads {
 
     fn end<N: Nand>(&mut self, nand: &mut N) {
         if self.slots > 0 {
-            nand.read(self.place, self.slots, self.runs);
+            // Cleaning asks of each slot whether it is valid; an SLC superblock is folded as it was written.
+            let runs = if self.place.slc { self.runs } else { self.slots };
+            nand.read(self.place, self.slots, runs);
             (self.slots, self.runs) = (0, 0);
         }
     }

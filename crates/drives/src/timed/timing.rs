@@ -35,11 +35,11 @@ pub struct Timing {
     pub firmware_read_ns: u64,
     /// The same for a write command.
     pub firmware_write_ns: u64,
-    /// The same for each slot of a command but the first, and for each that is relocated together with
-    /// the one before it.
+    /// The same for each slot of a command but the first, and for each that is folded or merged together
+    /// with the one before it.
     pub firmware_slot_ns: u64,
-    /// The same for each slot that is relocated by itself, or begins a run of such as follow one
-    /// another on the flash and for the host.
+    /// The same for each slot that cleaning relocates, and that begins a run of such as follow one
+    /// another on the flash and for the host where an SLC superblock is folded or a block merged.
     pub firmware_relocate_ns: u64,
     /// The same for a trim command.
     pub firmware_trim_ns: u64,
