@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::claimed::ClaimedDevice;
+use crate::clock::Patience;
 use crate::sysfs::number_in;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -26,6 +27,9 @@ const DIRECT: u32 = 16;
 
 /// Another process may take the device that was free a moment ago.
 const TRIES: usize = 32;
+
+/// How long what looks at a device may keep it, in milliseconds.
+const LAST_LOOKS_MS: u64 = 2_000;
 
 /// `struct loop_info64`.
 #[repr(C)]
@@ -246,12 +250,21 @@ impl LoopDevice {
         clear(&open(&self.path())?)
     }
 
-    /// Takes its file from it, for the one that has claimed it.
+    /// Takes its file from it, for the one that has claimed it. Whether it has gone: what had only looked at it, as
+    /// udev does after each change, is given some seconds to close it.
     ///
     /// # Errors
     /// What the system says.
-    pub fn detach_claimed(&self, claimed: ClaimedDevice) -> io::Result<()> {
-        clear(&claimed.0)
+    pub fn detach_claimed(&self, claimed: ClaimedDevice) -> io::Result<bool> {
+        clear(&claimed.0)?;
+        drop(claimed);
+        let patience = Patience::new(LAST_LOOKS_MS);
+        while self.is_attached() {
+            if !patience.pause() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether it has a file.
@@ -316,7 +329,7 @@ mod tests {
         let again = ClaimedDevice::claim(&device.path()).expect_err("claimed");
         assert_eq!(again.kind(), io::ErrorKind::ResourceBusy);
         claimed.flush().expect("room");
-        device.detach_claimed(claimed).expect("nothing else uses it");
+        assert!(device.detach_claimed(claimed).expect("nothing else uses it"));
         assert!(!device.is_attached() && LoopDevice::all_over(&path).is_empty());
         device.detach().expect("it is over already");
     }

@@ -107,8 +107,7 @@ impl OverFile {
         let Some(device) = self.found() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
         claimed.flush().map_err(self.trouble("it cannot be flushed"))?;
-        device.detach_claimed(claimed).map_err(self.trouble("it does not go"))?;
-        if device.is_attached() {
+        if !device.detach_claimed(claimed).map_err(self.trouble("it does not go"))? {
             return Err(using::busy(&self.link, &device.path()));
         }
         place::remove_link(&self.link, &device.path());
