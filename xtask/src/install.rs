@@ -5,17 +5,30 @@ use crate::cargo;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The program's path in units.
 const PROGRAM_IN_UNIT: &str = "/usr/bin/overdrive";
 
+const SUSPEND: &str = "packaging/systemd/overdrive-suspend.service";
+const HIBERNATE: &str = "packaging/systemd/overdrive-hibernate.service";
+
+/// The units that are always enabled, by a link below the prefix to each from the one that asks for it.
+const LINKS: [(&str, &str); 4] = [
+    ("sleep.target.wants", "overdrive-suspend.service"),
+    ("systemd-hibernate.service.requires", "overdrive-hibernate.service"),
+    ("systemd-hybrid-sleep.service.requires", "overdrive-hibernate.service"),
+    ("systemd-suspend-then-hibernate.service.requires", "overdrive-hibernate.service"),
+];
+
 /// What is installed beside the program: where it is in the project, and where it goes below the prefix.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 5] = [
     ("packaging/systemd/overdrive@.service", "lib/systemd/system/overdrive@.service"),
     ("packaging/systemd/overdrive-device@.service", "lib/systemd/system/overdrive-device@.service"),
+    (SUSPEND, "lib/systemd/system/overdrive-suspend.service"),
+    (HIBERNATE, "lib/systemd/system/overdrive-hibernate.service"),
     ("packaging/udev/61-overdrive.rules", "lib/udev/rules.d/61-overdrive.rules"),
 ];
 
@@ -31,10 +44,17 @@ impl Options {
         self.prefix.join("bin/overdrive")
     }
 
-    /// All that is put, the program first.
+    /// The links, and the unit that each leads to.
+    fn links(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+        let units = self.prefix.join("lib/systemd/system");
+        LINKS.into_iter().map(move |(asks, unit)| (units.join(asks).join(unit), units.join(unit)))
+    }
+
+    /// All that is put, the program first. What leads to a unit is put after it, and goes before it.
     fn all(&self) -> Vec<PathBuf> {
         let files = FILES.iter().map(|(_, place)| self.prefix.join(place));
-        std::iter::once(self.program()).chain(files).collect()
+        let links = self.links().map(|(link, _)| link);
+        std::iter::once(self.program()).chain(files).chain(links).collect()
     }
 }
 
@@ -79,7 +99,15 @@ fn put(options: &Options, root: &Path, program: &Path) -> anyhow::Result<()> {
         let text = text.replace(PROGRAM_IN_UNIT, path);
         replace(&below(&options.prefix.join(place)), text.as_bytes(), 0o644)?;
     }
-    Ok(())
+    options.links().try_for_each(|(link, unit)| put_link(&below(&link), &unit))
+}
+
+/// Puts a link into its place.
+fn put_link(link: &Path, unit: &Path) -> anyhow::Result<()> {
+    let directory = link.parent().context("a link is in a directory")?;
+    let _ = fs::remove_file(link);
+    let put = fs::create_dir_all(directory).and_then(|()| symlink(unit, link));
+    put.with_context(|| format!("{}: cannot be made; are you root?", link.display()))
 }
 
 /// Puts a file into its place at once: one that runs just now goes on as it was.
@@ -102,7 +130,7 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
 /// If nothing is installed, or it cannot be removed.
 pub(crate) fn uninstall(options: &Options) -> anyhow::Result<ExitCode> {
     let mut found = false;
-    for path in options.all() {
+    for path in options.all().into_iter().rev() {
         match fs::remove_file(&path) {
             Ok(()) => println!("{}", path.display()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -145,11 +173,14 @@ mod tests {
         }
         let mode = options.program().metadata()?.permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        let start = format!("ExecStart={} serve --config", options.program().display());
+        let start = format!("ExecStart={} ", options.program().display());
         for (_, file) in FILES.iter().filter(|(_, place)| place.ends_with(".service")) {
             let unit = fs::read_to_string(options.prefix.join(file))?;
             assert!(unit.contains(&start), "{unit}");
             assert!(!unit.contains(PROGRAM_IN_UNIT), "{unit}");
+        }
+        for (link, _) in options.links() {
+            assert!(fs::canonicalize(link)?.starts_with(&place));
         }
         assert_eq!(uninstall(&options)?, ExitCode::SUCCESS);
         assert!(options.all().iter().all(|path| !path.exists()));
@@ -168,6 +199,11 @@ mod tests {
         let unit = root.join("usr/lib/systemd/system/overdrive-device@.service");
         assert!(fs::read_to_string(unit)?.contains("ExecStart=/usr/bin/overdrive serve"));
         assert!(root.join("usr/lib/udev/rules.d/61-overdrive.rules").is_file());
+        let link = root.join("usr/lib/systemd/system/sleep.target.wants/overdrive-suspend.service");
+        assert_eq!(
+            fs::read_link(link)?,
+            Path::new("/usr/lib/systemd/system/overdrive-suspend.service")
+        );
         fs::remove_dir_all(&root)?;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `overdrive volume`: what an operator sees of volumes that are served, and does with them.
 
 mod clear;
+mod flush;
 mod list;
 mod meant;
 mod power;
@@ -43,7 +44,7 @@ enum Command {
     /// What a volume has counted and measured.
     Stats(stats::Options),
     /// Make everything durable that was answered.
-    Flush(Name),
+    Flush(flush::Options),
     /// Write everything out, then pass everything through until 'resume'.
     Pause(Name),
     /// Hold writes and make everything durable, so that the backing can be copied, until 'resume'.
@@ -208,7 +209,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::List(options) => list::run(control, options),
         Command::Show(name) => show::run(control, name),
         Command::Stats(options) => stats::run(control, options),
-        Command::Flush(name) => simple(control, name, "flushed", |volume| Ask::Flush { volume }),
+        Command::Flush(options) => flush::run(control, options),
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
         Command::Freeze(name) => simple(control, name, "frozen", |volume| Ask::Freeze { volume }),
         Command::Resume(name) => simple(control, name, "resumed", |volume| Ask::Resume { volume }),

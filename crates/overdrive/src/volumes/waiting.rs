@@ -5,12 +5,13 @@ use super::stats::time;
 use crate::progress::Stages;
 use block::Size;
 use daemon::control::Daemon;
-use daemon::control::statistics::Statistics;
 use daemon::control::words::{Ask, State};
 use serde_json::Value;
 use stack::Failure;
 use std::io::IsTerminal;
+use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// Most is done by then, and nothing need be said of it.
@@ -25,57 +26,55 @@ const LOOKS: Duration = Duration::from_millis(500);
 /// # Errors
 /// As [`Daemon::ask`].
 pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
-    let (name, dirty) = (target.row.name.clone(), target.row.dirty_bytes);
-    let beside = target.daemon.beside();
+    let mut answers = ask_all(std::slice::from_mut(target), |_| ask.clone());
+    answers.pop().expect("one target, one answer")
+}
+
+/// Asks each of them, all at once, as [`ask`] does it.
+pub(super) fn ask_all(
+    targets: &mut [Target],
+    question: impl Fn(&str) -> Ask,
+) -> Vec<Result<Value, Failure>> {
+    let looks: Vec<Look> = targets.iter().filter_map(|target| Look::at(target).ok()).collect();
     let (answered, wait) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if let Ok(daemon) = beside {
-                Watch { daemon, name, most: dirty }.tell(&wait);
-            }
-        });
-        let result = target.daemon.ask(ask);
+        scope.spawn(move || Watch { looks }.tell(&wait));
+        let threads: Vec<_> = targets
+            .iter_mut()
+            .map(|target| {
+                let ask = question(&target.row.name);
+                scope.spawn(move || target.daemon.ask(&ask))
+            })
+            .collect();
+        let join = |thread: ScopedJoinHandle<_>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        let answers = threads.into_iter().map(join).collect();
         drop(answered);
-        result
+        answers
     })
 }
 
-/// Looks how far another connection's question is.
-struct Watch {
+/// What another connection's question has come to.
+struct Look {
     daemon: Daemon,
     name: String,
     /// What was dirty at most, in bytes.
     most: u64,
 }
 
-impl Watch {
-    /// Tells, until that is answered, or the daemon has gone.
-    fn tell(&mut self, wait: &Receiver<()>) {
-        let is_answered = |time| wait.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
-        if is_answered(FIRST) {
-            return;
-        }
-        let terminal = std::io::stderr().is_terminal();
-        let mut bar = Stages::new_at_once();
-        while let Ok(stats) = self.daemon.statistics(&self.name) {
-            let (words, share) = self.words(&stats);
-            match terminal {
-                true => bar.set(&words, share),
-                false => daemon::tell!("overdrive: {words}"),
-            }
-            if is_answered(if terminal { LOOKS } else { LINES }) {
-                break;
-            }
-        }
-        bar.finish();
+impl Look {
+    fn at(target: &Target) -> Result<Look, Failure> {
+        let (name, most) = (target.row.name.clone(), target.row.dirty_bytes);
+        Ok(Look { daemon: target.daemon.beside()?, name, most })
     }
 
-    /// What is left, in words, and the share that is done.
-    fn words(&mut self, stats: &Statistics) -> (String, f64) {
+    /// What is left, in words, and in bytes. None: its daemon has gone.
+    fn words(&mut self) -> Option<(String, u64)> {
+        let stats = self.daemon.statistics(&self.name).ok()?;
         let (name, clients) = (&self.name, stats.clients);
         let left = stats.counters.blocks_dirty * 4096;
         self.most = self.most.max(left);
-        let share = 1.0 - left as f64 / self.most.max(1) as f64;
         let words = match left {
             0 if stats.state == State::Ending && clients > 0 => {
                 format!("{name}: waits for what {clients} clients have sent")
@@ -87,6 +86,42 @@ impl Watch {
                 time(stats.counters.flush_predicted_ns)
             ),
         };
-        (words, share)
+        Some((words, left))
+    }
+}
+
+/// Looks how far all questions are.
+struct Watch {
+    looks: Vec<Look>,
+}
+
+impl Watch {
+    /// Tells, until all are answered, or no daemon is left.
+    fn tell(&mut self, wait: &Receiver<()>) {
+        let is_answered = |time| wait.recv_timeout(time) != Err(RecvTimeoutError::Timeout);
+        if is_answered(FIRST) {
+            return;
+        }
+        let terminal = std::io::stderr().is_terminal();
+        let mut bar = Stages::new_at_once();
+        while let Some((words, share)) = self.words() {
+            match terminal {
+                true => bar.set(&words, share),
+                false => daemon::tell!("overdrive: {words}"),
+            }
+            if is_answered(if terminal { LOOKS } else { LINES }) {
+                break;
+            }
+        }
+        bar.finish();
+    }
+
+    /// What is left of all, in words of the one that has most left, and the share that is done.
+    fn words(&mut self) -> Option<(String, f64)> {
+        let seen: Vec<(String, u64)> = self.looks.iter_mut().filter_map(Look::words).collect();
+        let left: u64 = seen.iter().map(|(_, left)| left).sum();
+        let most: u64 = self.looks.iter().map(|look| look.most).sum();
+        let (words, _) = seen.into_iter().max_by_key(|(_, left)| *left)?;
+        Some((words, 1.0 - left as f64 / most.max(1) as f64))
     }
 }

@@ -27,13 +27,15 @@ const EXIT_MISSING: u8 = 4;
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// The parts, in their order, and how each ends.
-const PARTS: [(&str, End); 6] = [
+const PARTS: [(&str, End); 8] = [
     ("first", End::Off),
     ("second", End::Off),
     ("third", End::Cut),
     ("fourth", End::Off),
     ("served", End::Off),
     ("luks", End::Off),
+    ("lvm", End::Off),
+    ("asleep", End::Off),
 ];
 
 /// How a boot ends.
@@ -50,7 +52,7 @@ pub(crate) struct Options {
     /// Where it cannot be had: say so and end well, but not under CI.
     #[arg(long)]
     if_possible: bool,
-    /// Only this part, on new disks: served, luks and first need none before them.
+    /// Only this part, on new disks: first, served, luks, lvm and asleep need none before them.
     #[arg(long, value_name = "PART", value_parser = PARTS.map(|(part, _)| part))]
     only: Option<String>,
 }

@@ -183,8 +183,92 @@ luks() {
     cryptsetup close secret
 }
 
+# LVM, on a volume and below one.
+lvm() {
+    command lvm version > /dev/null || fail "no LVM in this system"
+    # Above, with the filter that the documents name.
+    echo 'devices { global_filter = [ "r|^/dev/vdd$|" ] }' > /etc/lvm/lvmlocal.conf
+    attach $scratch
+    pvcreate -q /dev/overdrive/scratch
+    vgcreate -q group /dev/overdrive/scratch
+    lvcreate -q -y -L 128M -n logical group
+    format /dev/group/logical
+    refused "is used by dm-"
+    umount /media
+    refused "is used by dm-"
+    # With both faces in sight, LVM takes the volume.
+    pvs --noheadings -o pv_name | tr -d ' ' > /tmp/said
+    [ "$(readlink -f "$(cat /tmp/said)")" = "$(readlink -f /dev/overdrive/scratch)" ] || fail "LVM sees $(cat /tmp/said)"
+    vgchange -q -an group
+    overdrive detach scratch
+    rm /etc/lvm/lvmlocal.conf
+    # What it held is what the disk holds.
+    udevadm settle
+    vgchange -q -ay group
+    mount /dev/group/logical /media
+    check /media
+    umount /media
+    # Below: a snapshot of what is served is whole while the volume is frozen.
+    attach /dev/group/logical
+    mount /dev/overdrive/scratch /media
+    check /media
+    write /media below 8
+    fsfreeze -f /media
+    overdrive volume freeze scratch
+    lvcreate -q -y -s -L 64M -n copied group/logical
+    overdrive volume resume scratch
+    fsfreeze -u /media
+    write /media later 8
+    umount /media
+    overdrive detach scratch
+    mount -o ro /dev/group/copied /media
+    [ ! -e /media/later ] || fail "the snapshot has what came later"
+    check /media
+    umount /media
+    mount /dev/group/logical /media
+    check /media
+    umount /media
+    vgremove -q -y group
+    pvremove -q $scratch
+}
+
+dirty() { overdrive volume list --json | sed 's/.*"dirty_bytes":\([0-9]*\).*/\1/'; }
+soil() { dd if=/dev/urandom of=/dev/overdrive/scratch bs=64k count=64 oflag=direct status=none; [ "$(dirty)" -gt 0 ] || fail "nothing is dirty"; }
+slept() { journalctl --no-pager -b -k | grep -c 'PM: suspend entry\|PM: hibernation: hibernation entry' || true; }
+
+# Suspend and hibernation, up to where the kernel would turn devices off.
+sleep_of_the_machine() {
+    mounted > /dev/null
+    umount /mnt/disk /mnt/parted /mnt/image
+    systemctl stop overdrive-device@disk overdrive-device@parted overdrive-device@image
+    mkswap -f /dev/vdc > /dev/null && swapon /dev/vdc
+    echo freezer > /sys/power/pm_test
+    overdrive attach $scratch --name scratch --memory 64M --write back-now --dirty-age 600s
+    soil
+    systemctl start systemd-suspend.service
+    [ "$(slept)" = 1 ] || fail "the machine was not suspended"
+    [ "$(dirty)" = 0 ] || fail "suspended with $(dirty) dirty bytes"
+    soil
+    systemctl start systemd-hibernate.service
+    [ "$(slept)" = 2 ] || fail "the machine did not hibernate"
+    [ "$(dirty)" = 0 ] || fail "hibernated with $(dirty) dirty bytes"
+    # What cannot be written out keeps the machine awake, but only from hibernation.
+    soil
+    pid=$(overdrive volume list --json | sed 's/.*"pid":\([0-9]*\).*/\1/')
+    kill -STOP "$pid"
+    systemctl start systemd-hibernate.service && fail "hibernated while dirty"
+    [ "$(slept)" = 2 ] || fail "hibernated while dirty"
+    systemctl start systemd-suspend.service
+    [ "$(slept)" = 3 ] || fail "the machine was not suspended"
+    kill -CONT "$pid"
+    overdrive detach scratch
+}
+
 part=$(sed 's/.*overdrive.part=\([a-z]*\).*/\1/' /proc/cmdline)
-"$part"
+case $part in
+    asleep) sleep_of_the_machine ;;
+    *) "$part" ;;
+esac
 echo "trial: passed"
 case $part in
     second) systemctl reboot ;;

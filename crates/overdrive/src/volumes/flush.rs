@@ -1,0 +1,79 @@
+//! `overdrive volume flush`: one volume, or all that there are before the machine sleeps.
+
+use super::meant::silent_holder;
+use super::waiting::ask_all;
+use super::{Name, Target, roll, simple};
+use block::Size;
+use daemon::control::words::Ask;
+use daemon::control::{Daemon, Silent};
+use holder::{Keeper, Status};
+use stack::{Exit, Failure};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    volume: Name,
+
+    /// All volumes of this user, all at once. It is well if there are none; it fails if something stays dirty.
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+}
+
+pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
+    let question = |volume: &str| Ask::Flush { volume: volume.to_owned() };
+    if !options.all {
+        return simple(control, &options.volume, "flushed", |volume| question(&volume));
+    }
+    let (mut targets, mut failures) = gather(control)?;
+    let answers = ask_all(&mut targets, question);
+    let mut flushed = Vec::new();
+    for (target, answer) in targets.into_iter().zip(answers) {
+        match answer {
+            Ok(_) => flushed.push(target.row.name),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if options.volume.json {
+        let said = serde_json::json!({ "schema": "overdrive.volumes-done/1", "volumes": flushed, "done": "flushed" });
+        daemon::say!("{said}");
+    } else {
+        flushed.iter().for_each(|name| daemon::say!("{name} flushed"));
+    }
+    failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
+    Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
+}
+
+/// All volumes that are served, each with a connection of its own, and a failure for each that may be dirty and cannot be
+/// flushed.
+fn gather(control: Option<&PathBuf>) -> Result<(Vec<Target>, Vec<Failure>), Failure> {
+    let daemons = roll(control)?;
+    let mut targets = Vec::new();
+    for (daemon, rows) in daemons.answered {
+        for row in rows {
+            targets.push(Target { daemon: Daemon::beside(&daemon)?, row });
+        }
+    }
+    let mut failures: Vec<Failure> = daemons.silent.iter().map(Silent::failure).collect();
+    if control.is_none() {
+        let holders = Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
+        let orphans = holders.answered.iter().filter(|held| held.is_orphaned());
+        failures.extend(orphans.filter(|held| held.dirty_blocks > 0).map(orphaned));
+        let is_known = |key: &String| targets.iter().any(|target| target.row.keys.contains(key));
+        failures.extend(
+            holders.silent.iter().filter(|silent| !is_known(&silent.key)).map(silent_holder),
+        );
+    }
+    Ok((targets, failures))
+}
+
+fn orphaned(held: &Status) -> Failure {
+    let backing = held.path.as_ref().unwrap_or(&held.backing);
+    let message = format!(
+        "{}: {} are dirty in memory, and no daemon serves it; serve {backing} again",
+        held.volume,
+        Size(held.dirty_blocks * 4096),
+    );
+    Failure::new(Exit::NoDaemon, message)
+}
