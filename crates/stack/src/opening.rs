@@ -38,7 +38,7 @@ const LOCK_WAIT_MS: u64 = 1_000;
 pub struct OpenFlags {
     /// The volume's name.
     pub name: String,
-    /// Serve a file that looks like an image format byte by byte all the same.
+    /// Serve byte by byte what looks like an image format, and on this host what looks like a cluster's file system.
     pub raw: bool,
     /// Refuse clients' changes, whatever the backing takes.
     pub read_only: bool,
@@ -194,7 +194,9 @@ impl<'a> Opening<'a> {
             None => FileVolume::open_waiting(path, options, LOCK_WAIT_MS)
                 .map_err(|error| image_instead(error, path, self.flags))?,
         };
-        look_inside(&file, path, self.flags, &mut self.notes)?;
+        // What was kept has to get to its backing, whatever clients have written there meanwhile.
+        let is_meant = self.flags.raw || self.left.is_some();
+        look_inside(&file, path, is_meant, &mut self.notes)?;
         note_file(&file, options.buffered, &mut self.notes);
         Ok(file)
     }
@@ -363,26 +365,39 @@ fn image_instead(error: OpenError, path: &Path, flags: &OpenFlags) -> Failure {
     }
 }
 
-/// Refuses image formats: cached byte by byte, their metadata would be served as data.
+/// Refuses what is not meant to be served byte by byte on one host: image formats, whose metadata would be served as data,
+/// and file systems of clusters, whose other hosts would not see what is cached here. `is_meant`: it is all the same.
 fn look_inside(
     file: &FileVolume,
     path: &Path,
-    flags: &OpenFlags,
+    is_meant: bool,
     notes: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let Some(format) = uring::detect(&file.first_bytes()?) else {
-        return Ok(());
-    };
-    let reason = uring::reason(format, path);
-    if format.is_container() {
-        notes.push(reason);
-        return Ok(());
+    let name = path.display();
+    if let Some(format) = uring::detect(&file.first_bytes()?) {
+        let reason = uring::reason(format, path);
+        if format.is_container() {
+            notes.push(reason);
+        } else if is_meant {
+            notes.push(format!("{name}: {format} image, served byte by byte (--raw)"));
+        } else {
+            return Err(Failure::new(Exit::Usage, reason));
+        }
     }
-    if flags.raw {
-        notes.push(format!("{}: {format} image, served byte by byte (--raw)", path.display()));
-        return Ok(());
+    if let Some(found) = file.cluster_file_system()? {
+        if !is_meant {
+            let message = format!(
+                "{name}: has a file system for several hosts on it ({found}); a cache on one of them hides its changes \
+                 from the others, and theirs from it, and both would damage it. Where this is the only host that uses \
+                 it, say --raw"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        notes.push(format!(
+            "{name}: {found} on it; make sure that this is the only host that uses it (--raw)"
+        ));
     }
-    Err(Failure::new(Exit::Usage, reason))
+    Ok(())
 }
 
 fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
@@ -398,6 +413,8 @@ fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {
         notes.push(format!(
             "{path}: not locked against others ({why}); make sure that no other program writes it"
         ));
+    } else if let Some(why) = file.local_locks() {
+        notes.push(format!("{path}: {why}; make sure that no other host uses it"));
     }
 }
 

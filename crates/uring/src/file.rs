@@ -1,10 +1,12 @@
 //! A regular file or a block device, opened once for all lanes.
 
+use crate::cluster::{self, ClusterFileSystem};
 use crate::identity::Identity;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::probe::{self, Alignment, Direct};
 use crate::refusal::{check_size, failed, in_use, read_only, system_error};
 use crate::size::Size;
+use crate::sysfs::number;
 use crate::{File, busy, clock, locks, stretches};
 use block::{Fua, Limits, Memory, SECTOR};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
@@ -376,6 +378,28 @@ impl FileVolume {
     /// # Errors
     /// `Io` if they cannot be read.
     pub fn first_bytes(&self) -> Result<Vec<u8>, OpenError> {
+        self.page(0)
+    }
+
+    /// The file system on it that several hosts may mount at one time.
+    ///
+    /// # Errors
+    /// `Io` if its marks cannot be read.
+    pub fn cluster_file_system(&self) -> Result<Option<ClusterFileSystem>, OpenError> {
+        let pages = cluster::PAGES.into_iter().map(|place| Ok((place, self.page(place)?)));
+        Ok(cluster::in_pages(&pages.collect::<Result<Vec<_>, OpenError>>()?))
+    }
+
+    /// Why no other host is kept out, where the file's lock is: in words that follow its name.
+    pub fn local_locks(&self) -> Option<String> {
+        let found = rustix::fs::fstat(&self.file).ok()?;
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let (kind, option) = cluster::local_locks(&mounts, &number(found.st_dev))?;
+        Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
+    }
+
+    /// The 4096 bytes from here on, or up to the end.
+    fn page(&self, offset: u64) -> Result<Vec<u8>, OpenError> {
         // Twice 4096 leaves room to align the destination, which direct I/O wants.
         let mut room = vec![0u8; 8192];
         let skip = room.as_ptr().align_offset(4096);
@@ -384,8 +408,8 @@ impl FileVolume {
         if block > 4096 {
             return Ok(Vec::new());
         }
-        let got = rustix::io::pread(&self.file, &mut room[skip..skip + 4096], 0)
-            .map_err(|errno| system_error(&self.path, "read its first block", errno))?;
+        let got = rustix::io::pread(&self.file, &mut room[skip..skip + 4096], offset)
+            .map_err(|errno| system_error(&self.path, "read its first blocks", errno))?;
         Ok(room[skip..skip + got].to_vec())
     }
 }

@@ -5,6 +5,7 @@ use crate::common::{
     python, run, serve,
 };
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::process::Command;
 
 #[test]
@@ -249,6 +250,26 @@ fn image_formats_are_refused_with_the_line_that_works_and_raw_serves_them() {
         }
         assert!(fs::read(&path).expect("ours") == before, "nothing was changed");
     }
+}
+
+#[test]
+fn file_systems_of_clusters_are_refused_unless_this_is_the_only_host() {
+    let place = place();
+    let path = image(&place, 16);
+    let file = path.to_str().expect("plain");
+    let opened = fs::File::options().write(true).open(&path).expect("ours");
+    // What a client had written when the daemon was killed gets to the backing nevertheless.
+    let server =
+        Server::start(&path, &["--memory", "4M", "--write", "back-now", "--dirty-age", "600s"]);
+    let write = format!("h.connect_uri('{}'); h.pwrite(b'OCFSV2', 0x800)", server.uri);
+    python(&format!("import nbd; h = nbd.NBD(); {write}"), &[]).well();
+    let home = server.kill();
+    opened.write_all_at(b"OCFSV2", 0x1000).expect("room");
+    let server = Server::start_in(&home, &path, &["--memory", "4M"]);
+    assert!(server.stderr().contains("OCFS2 on it"), "{}", server.stderr());
+    server.end().well();
+    serve(file, &["-q", "--run", "exit 99"]).refused(2, &["OCFS2", "only host", "--raw"]);
+    captive(file, &["--raw", "--memory", "4M"], "true").well();
 }
 
 #[test]
