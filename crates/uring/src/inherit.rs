@@ -34,6 +34,13 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// Closes all descriptors but the standard ones. For a process that outlives the one that started it, which may have left
+/// open a lock or the end of a pipe: to be called at start, before anything of our own has any.
+pub fn close_inherited() {
+    // SAFETY: nothing in this program owns a descriptor yet, by this function's contract.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

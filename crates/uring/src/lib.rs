@@ -66,7 +66,7 @@ pub use device_users::{device_number, device_users, mount_points};
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use image::{ImageFormat, detect, reason};
-pub use inherit::{inherited, set_inherited};
+pub use inherit::{close_inherited, inherited, set_inherited};
 pub use loop_device::{LoopDevice, LoopOptions};
 pub use messages::{send_message, take_message};
 pub use nbd_device::{NbdDevice, NbdOptions};

@@ -1,8 +1,11 @@
 //! Where devices and their files are found by name.
 
+use super::using;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use stack::{Exit, Failure};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The directory with a link to each device.
@@ -52,11 +55,33 @@ pub(super) fn remove_link(link: &Path, node: &Path) {
     }
 }
 
-/// Another device may have this name.
+/// The right to give a device a name. While it lives, no other daemon of this machine gives one.
+pub(super) struct Naming {
+    _locked: OwnedFd,
+}
+
+/// Waits for the right to give a new device this name, which another device may have.
 ///
 /// # Errors
-/// Busy.
-pub(super) fn check_link(link: &Path) -> Result<(), Failure> {
+/// Busy; the directory of names cannot be had.
+pub(super) fn claim_name(link: &Path) -> Result<Naming, Failure> {
+    let trouble = using::trouble(link, "it cannot be named");
+    let directory = link.parent().expect("a link has a directory");
+    fs::create_dir_all(directory).map_err(&trouble)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let locked = rustix::fs::open(directory, flags, Mode::empty());
+    let locked = locked.map_err(|errno| trouble(errno.into()))?;
+    let lock = || rustix::fs::flock(&locked, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if !using::wait_until(lock) {
+        let message =
+            format!("{}: another daemon keeps giving names; end that", directory.display());
+        return Err(Failure::new(Exit::Busy, message));
+    }
+    check_link(link)?;
+    Ok(Naming { _locked: locked })
+}
+
+fn check_link(link: &Path) -> Result<(), Failure> {
     let Ok(node) = fs::read_link(link) else { return Ok(()) };
     let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
     let Some(owner) = name.and_then(|name| owner(&name)) else { return Ok(()) };

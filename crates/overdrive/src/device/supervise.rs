@@ -81,6 +81,7 @@ pub(super) fn start(log: &Path) -> Result<Started, Failure> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    uring::close_inherited();
     // The terminal that it was started from may go.
     let _ = setsid();
     let signals = uring::signals().map_err(|error| broken("signals", &error))?;
