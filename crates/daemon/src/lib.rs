@@ -30,7 +30,9 @@ mod threads;
 pub mod units;
 
 pub use descriptors::allow_descriptors;
-pub use device::{Attaching, DEVICES, Orphan, Route, check_name, orphan, sweep_faces};
+pub use device::{
+    Attaching, DEVICE_CALL, DEVICES, Orphan, Route, check_name, device_call, orphan, sweep_faces,
+};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{Rescued, check_rescue_place, rescue};

@@ -47,6 +47,14 @@ enum Command {
     Doctor(doctor::Arguments),
     #[command(hide = true)]
     Supervise(device::SuperviseArguments),
+    /// Do what waits for a device, for the daemon that serves it, which starts this itself.
+    #[command(hide = true, name = daemon::DEVICE_CALL)]
+    DeviceCall {
+        /// The daemon's process.
+        daemon: i32,
+        /// What is to be done.
+        told: String,
+    },
     /// Keep a volume's memory for its daemon, which starts this itself.
     #[command(hide = true)]
     Hold,
@@ -69,6 +77,9 @@ fn main() -> ExitCode {
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Command::DeviceCall { daemon, told } => {
+            daemon::device_call(daemon, &told).map(|()| ExitCode::SUCCESS)
+        }
         Command::Hold => Ok(holder::hold()),
     };
     let status = result.unwrap_or_else(|failure| tell(&failure));

@@ -18,12 +18,4 @@ impl ClaimedDevice {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
         Ok(ClaimedDevice(rustix::fs::open(node, flags, Mode::empty())?))
     }
-
-    /// Makes durable what was written to the device, also what the kernel still keeps in its page cache.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn flush(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.0)?)
-    }
 }

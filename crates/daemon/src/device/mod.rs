@@ -9,6 +9,8 @@
 //! The kernel keeps a device while no process serves it: what is asked of it waits. The next process finds the device again,
 //! a loop device by the file that it serves, the others by what it has told their drivers, and goes on with it.
 
+mod answer;
+mod apart;
 mod blocking;
 mod faces;
 mod orphan;
@@ -31,8 +33,9 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use uring::LoopOptions;
 
+pub use answer::device_call;
+pub use apart::DEVICE_CALL;
 pub use faces::sweep_faces;
 pub(crate) use faces::{mark, unmark};
 pub use orphan::{Orphan, orphan};
@@ -182,8 +185,12 @@ impl Devices {
         let stand = match by {
             By::Fuse => {
                 let file = place::directory(&self.runtime, volume).join(volume);
-                let options = LoopOptions { block_bytes, read_only };
-                Stand::File(Arc::new(OverFile { file, link: place::link(volume), options }))
+                Stand::File(Arc::new(OverFile {
+                    file,
+                    link: place::link(volume),
+                    block_bytes,
+                    read_only,
+                }))
             }
             By::Ublk(front) => {
                 let over = OverUblk::new(&self.runtime, volume, identity, limits);

@@ -1,5 +1,6 @@
 //! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
 
+use super::apart::Call;
 use super::{place, using};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -11,11 +12,14 @@ use std::path::PathBuf;
 use uring::{LoopDevice, LoopOptions};
 
 /// A file, and the device that is to stand on it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OverFile {
     pub(super) file: PathBuf,
     pub(super) link: PathBuf,
-    pub(super) options: LoopOptions,
+    /// Bytes of a block of the device.
+    pub(super) block_bytes: u32,
+    /// Refuse changes.
+    pub(super) read_only: bool,
 }
 
 /// Whether the kernel has ended the connection to the server of a FUSE file system.
@@ -30,7 +34,7 @@ impl OverFile {
     }
 
     fn open(&self) -> io::Result<OwnedFd> {
-        let access = if self.options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        let access = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
         Ok(rustix::fs::open(&self.file, flags, Mode::empty())?)
     }
@@ -50,13 +54,22 @@ impl OverFile {
     /// # Errors
     /// There can be no device, or none with direct I/O; the name is another device's.
     pub(super) fn attach(&self) -> Result<(), Failure> {
+        let OverFile { file, link, block_bytes, read_only } = self.clone();
+        Call::Attach { file, link, block_bytes, read_only }.run()
+    }
+
+    /// The same in this process, which does not serve the file.
+    pub(super) fn attach_here(&self) -> Result<(), Failure> {
         let file = self.open().map_err(self.trouble("its file cannot be opened"))?;
-        let device = match self.adopt(&file)? {
-            Some(device) => device,
+        let (device, _naming) = match self.adopt(&file)? {
+            Some(device) => (device, None),
             None => {
-                self.check_link(&file)?;
-                LoopDevice::attach(&file, self.options)
-                    .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))?
+                self.end_former(&file)?;
+                let naming = place::claim_name(&self.link)?;
+                let (block_bytes, read_only) = (self.block_bytes, self.read_only);
+                let device = LoopDevice::attach(&file, LoopOptions { block_bytes, read_only })
+                    .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))?;
+                (device, Some(naming))
             }
         };
         place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
@@ -87,16 +100,16 @@ impl OverFile {
         }
     }
 
-    /// Another device of this name may be in use. One whose server has gone for good is not: what still uses it gets errors,
-    /// and with that it goes.
-    fn check_link(&self, file: &OwnedFd) -> Result<(), Failure> {
+    /// Takes a device of this name away whose server has gone for good: what still uses it gets errors, and with that it
+    /// goes.
+    fn end_former(&self, file: &OwnedFd) -> Result<(), Failure> {
         let linked = fs::read_link(&self.link).ok().and_then(|node| LoopDevice::at(&node));
         if let Some((device, _)) = linked
             && device.is_over(file).is_err_and(|error| is_server_gone(&error))
         {
-            return device.detach().map_err(self.trouble("what is left of it does not go"));
+            device.detach().map_err(self.trouble("what is left of it does not go"))?;
         }
-        place::check_link(&self.link)
+        Ok(())
     }
 
     /// Flushes the device and takes it away, unless something uses it.
@@ -106,7 +119,7 @@ impl OverFile {
     pub(super) fn detach(&self) -> Result<(), Failure> {
         let Some(device) = self.found() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        claimed.flush().map_err(self.trouble("it cannot be flushed"))?;
+        Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
         if !device.detach_claimed(claimed).map_err(self.trouble("it does not go"))? {
             return Err(using::busy(&self.link, &device.path()));
         }

@@ -1,11 +1,11 @@
 //! A device of the kernel's NBD client, whose server this process is: all of this waits for the kernel, which waits for our
 //! lanes.
 
+use super::apart::Call;
 use super::{place, using};
 use nbd::client::{Agreed, Connection, Wish};
 use nbd::codec::*;
 use stack::{Exit, Failure};
-use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -131,19 +131,20 @@ impl OverNbd {
         let greeted = greeted.map_err(self.trouble("it cannot be connected"))?;
         let options = self.options(greeted[0].agreed());
         let sockets: Vec<UnixStream> = greeted.into_iter().map(Connection::into_stream).collect();
-        let device = match self.found()? {
+        let (device, _naming) = match self.found()? {
             Some(device) => {
                 self.reconnect(&device, &sockets, &options)?;
-                device
+                (device, None)
             }
             None => {
-                place::check_link(&self.link)?;
-                NbdDevice::connect(&sockets, &options, &self.backend)
-                    .map_err(self.trouble("there can be no NBD device of it"))?
+                let naming = place::claim_name(&self.link)?;
+                let device = NbdDevice::connect(&sockets, &options, &self.backend)
+                    .map_err(self.trouble("there can be no NBD device of it"))?;
+                (device, Some(naming))
             }
         };
         // The first opening has its partitions found; a device without any is as good.
-        let _ = fs::File::open(device.path());
+        let _ = Call::Open { node: device.path(), link: self.link.clone() }.run();
         place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
     }
 
@@ -195,7 +196,7 @@ impl OverNbd {
     pub(super) fn detach(&self) -> Result<(), Failure> {
         let Some(device) = self.found()? else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        claimed.flush().map_err(self.trouble("it cannot be flushed"))?;
+        Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
         device.disconnect().map_err(self.trouble("it does not go"))?;
         drop(claimed);
         if !using::wait_until(|| !device.is_connected().unwrap_or(false)) {

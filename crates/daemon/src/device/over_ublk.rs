@@ -1,5 +1,7 @@
 //! A device of the kernel's driver ublk, whose queues our lanes serve: all of this waits for the kernel, which waits for them.
 
+use super::apart::Call;
+use super::place::Naming;
 use super::{place, using};
 use crate::front::Opened;
 use block::Limits;
@@ -98,7 +100,8 @@ pub(super) struct OverUblk {
 pub(super) struct Prepared {
     pub(super) opened: Opened,
     number: u32,
-    is_new: bool,
+    /// Until a new one has its name.
+    naming: Option<Naming>,
 }
 
 impl OverUblk {
@@ -150,28 +153,27 @@ impl OverUblk {
     pub(super) fn prepare(&self, queues: u16) -> Result<Prepared, Failure> {
         let mut control = self.control()?;
         let found = self.found(&mut control)?;
-        let is_new = found.is_none();
-        let info = match found {
+        let (info, naming) = match found {
             Some(info) => {
                 self.take_over(&mut control, info.device)?;
-                info
+                (info, None)
             }
             None => {
-                place::check_link(&self.link)?;
-                self.make(&mut control, queues)
-                    .map_err(self.trouble("there can be no ublk device of it"))?
+                let naming = place::claim_name(&self.link)?;
+                let made = self.make(&mut control, queues);
+                (made.map_err(self.trouble("there can be no ublk device of it"))?, Some(naming))
             }
         };
         let number = info.device;
         let file = open_queues(number).map_err(|error| {
-            if is_new {
+            if naming.is_some() {
                 let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
             }
             self.trouble("its queues cannot be opened")(error)
         })?;
         let DeviceInfo { queues, tags, io_bytes_max, .. } = info;
         let opened = Opened { file: file.into(), queues, tags, io_bytes_max };
-        Ok(Prepared { opened, number, is_new })
+        Ok(Prepared { opened, number, naming })
     }
 
     fn make(&self, control: &mut UblkControl, queues: u16) -> io::Result<DeviceInfo> {
@@ -222,7 +224,7 @@ impl OverUblk {
     /// # Errors
     /// What the driver says; then nothing is left of a new one.
     pub(super) fn start(&self, prepared: &Prepared) -> Result<(), Failure> {
-        let command = if prepared.is_new { Command::Start } else { Command::EndRecovery };
+        let command = if prepared.naming.is_some() { Command::Start } else { Command::EndRecovery };
         let mut control = self.control()?;
         let server = std::process::id().into();
         ask(&mut control, command, prepared.number, server, &mut [])
@@ -236,9 +238,11 @@ impl OverUblk {
 
     /// Takes a device away whose queues could not be served, or that could not be started. One that was there waits on.
     pub(super) fn undo(&self, prepared: Prepared) {
-        let Prepared { opened, number, is_new } = prepared;
+        let Prepared { opened, number, naming } = prepared;
         drop(opened);
-        if is_new && let Ok(mut control) = UblkControl::open() {
+        if naming.is_some()
+            && let Ok(mut control) = UblkControl::open()
+        {
             // What stays has no disk, and goes with the next attach.
             let _ = ask(&mut control, Command::Delete, number, 0, &mut []);
         }
@@ -252,7 +256,7 @@ impl OverUblk {
         let Some(node) = self.node() else { return Ok(()) };
         let number = self.number.load(Ordering::Relaxed);
         let claimed = using::claim(&self.link, &node)?;
-        claimed.flush().map_err(self.trouble("it cannot be flushed"))?;
+        Call::Flush { node: node.clone(), link: self.link.clone() }.run()?;
         let mut control = self.control()?;
         ask(&mut control, Command::Stop, number, 0, &mut [])
             .map_err(self.trouble("it does not go"))?;

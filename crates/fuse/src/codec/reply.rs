@@ -5,8 +5,10 @@ use super::{TRANSFER_BYTES_MAX, TRANSFER_PAGES_MAX};
 
 /// The longest answer but data and directories, in bytes.
 const BYTES_MAX: usize = 160;
-/// For how long the kernel may believe what it was told of names and attributes, in seconds.
-const VALID_S: u64 = 1;
+/// For how long the kernel may believe what it was told of names, in seconds.
+const NAMES_VALID_S: u64 = 1;
+/// The same of attributes. It asks each time: by an answer a file that is served is told from one whose server has gone.
+const ATTRIBUTES_VALID_S: u64 = 0;
 /// What a name takes in a directory, beside its own bytes.
 const ENTRY_BYTES: usize = 24;
 
@@ -118,8 +120,8 @@ impl Reply {
         reply.u64(attributes.node);
         // A name stands for the same node as long as the file system is mounted.
         reply.u64(0);
-        reply.u64(VALID_S);
-        reply.u64(VALID_S);
+        reply.u64(NAMES_VALID_S);
+        reply.u64(ATTRIBUTES_VALID_S);
         reply.zeros(8);
         reply.attributes_of(attributes);
         reply
@@ -127,7 +129,7 @@ impl Reply {
 
     pub(crate) fn attributes(unique: u64, attributes: &Attributes) -> Reply {
         let mut reply = Reply::done(unique);
-        reply.u64(VALID_S);
+        reply.u64(ATTRIBUTES_VALID_S);
         reply.zeros(8);
         reply.attributes_of(attributes);
         reply

@@ -1,10 +1,12 @@
 //! A daemon of a device is killed, stopped or upgraded: what uses the device goes on.
 
-use super::{Disk, have_devices, is_alive, text};
+use super::{Disk, have_devices, is_alive, loads, text};
 use crate::common::{pause, run, wait_until};
 use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// fio's load, which verifies what it has written, for so many seconds.
@@ -17,7 +19,7 @@ fn verified_load(directory: &Path, seconds: u32) -> Vec<String> {
     load.split(' ').map(str::to_owned).collect()
 }
 
-/// A file system that is used by a verifying load for so long, while its daemon is killed three times, then checked.
+/// A file system that is used by verifying loads for so long, while its daemon is killed three times, then checked.
 pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], check: &[&str]) {
     let disk = Disk::new(mib);
     let device = disk.attach_with(attach);
@@ -27,6 +29,8 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
     let fio = std::thread::spawn(move || {
         run("fio", &load.iter().map(String::as_str).collect::<Vec<_>>())
     });
+    let ends = Arc::new(AtomicBool::new(false));
+    let loads = loads::begin(&mounted.0, &ends);
     let mut daemon = disk.daemon();
     for _ in 0..3 {
         pause(Duration::from_millis(1300));
@@ -37,6 +41,10 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
         daemon = disk.daemon();
     }
     fio.join().expect("it ran").well();
+    ends.store(true, Ordering::Relaxed);
+    for load in loads {
+        assert!(load.join().expect("all is as it was made") > 0);
+    }
     assert_eq!(disk.log().matches("started again").count(), 3, "{}", disk.log());
     run("fstrim", &[text(&mounted.0)]).well();
     mounted.unmount();

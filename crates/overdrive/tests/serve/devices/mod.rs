@@ -4,7 +4,9 @@ mod attached;
 mod faces;
 mod killed;
 mod lifecycle;
+mod loads;
 mod mounting;
+mod races;
 mod refused;
 mod routes;
 

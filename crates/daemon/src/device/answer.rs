@@ -1,0 +1,40 @@
+//! The process that does what a daemon would wait for without end: see `apart.rs`.
+
+use super::apart::{Call, DEVICE_CALL};
+use super::over_file::OverFile;
+use super::using;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use stack::{Exit, Failure};
+use std::fs::File;
+
+/// Does what the daemon of this process number has told.
+///
+/// # Errors
+/// What the system says; it was not a daemon that started this.
+pub fn device_call(daemon: i32, told: &str) -> Result<(), Failure> {
+    let wrong = || Failure::new(Exit::Usage, format!("{DEVICE_CALL}: only a daemon starts this"));
+    let call: Call = serde_json::from_str(told).map_err(|_| wrong())?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|errno| Failure::new(Exit::Io, format!("{DEVICE_CALL}: {errno}")))?;
+    // It may have died before.
+    if getppid() != Pid::from_raw(daemon) {
+        return Err(wrong());
+    }
+    answer(call)
+}
+
+fn answer(call: Call) -> Result<(), Failure> {
+    match call {
+        Call::Attach { file, link, block_bytes, read_only } => {
+            OverFile { file, link, block_bytes, read_only }.attach_here()
+        }
+        Call::Open { node, link } => {
+            let opened = File::open(node);
+            opened.map(drop).map_err(using::trouble(&link, "it cannot be opened"))
+        }
+        Call::Flush { node, link } => {
+            let flushed = File::open(node).and_then(|file| file.sync_all());
+            flushed.map_err(using::trouble(&link, "it cannot be flushed"))
+        }
+    }
+}

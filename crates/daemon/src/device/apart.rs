@@ -1,0 +1,56 @@
+//! What waits for a device that this very process serves is done by a process of its own.
+//!
+//! A process that is killed ends when all of its threads have ended. A thread that waits in the kernel for such a device
+//! never would: the device waits for the next daemon, and that waits for this process, whose descriptors hold the locks of
+//! the backing. A process of its own has none of them. It is killed with its daemon, so that it goes on with nothing after
+//! what it waits for.
+
+use rustix::process::getpid;
+use serde::{Deserialize, Serialize};
+use stack::{Exit, Failure};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The hidden command of the program that does it.
+pub const DEVICE_CALL: &str = "device-call";
+
+/// What is to be done.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Call {
+    /// A loop device over the file is had, with its partitions found.
+    Attach { file: PathBuf, link: PathBuf, block_bytes: u32, read_only: bool },
+    /// A device is opened once, by which its partitions are found.
+    Open { node: PathBuf, link: PathBuf },
+    /// What the kernel has of a device gets to its server, with a flush behind it.
+    Flush { node: PathBuf, link: PathBuf },
+}
+
+impl Call {
+    /// Has it done, and waits for its end.
+    ///
+    /// # Errors
+    /// Its own, with its status; it cannot be started, or was killed.
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let trouble = |error: io::Error| {
+            Failure::new(Exit::Io, format!("a process for a device cannot be had: {error}"))
+        };
+        let told = serde_json::to_string(self).expect("plain data");
+        let daemon = getpid().as_raw_nonzero().to_string();
+        // Also where the program was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.args([DEVICE_CALL, &daemon, &told]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let ended = command.output().map_err(trouble)?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let status = ended.status.code().and_then(|code| u8::try_from(code).ok());
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let said = said.trim_end().trim_start_matches("overdrive: ");
+        match said {
+            "" => Err(trouble(io::Error::other(ended.status.to_string()))),
+            said => Err(Failure::new(status.map_or(Exit::Io, Exit::of), said)),
+        }
+    }
+}

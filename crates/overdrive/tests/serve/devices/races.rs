@@ -1,0 +1,127 @@
+//! Two things happen to a device at the same moment: all that was answered is on its image in the end, and it can be attached
+//! and detached as ever.
+
+use super::{Disk, have_devices, is_alive, parent_of, text};
+use crate::common::{pause, run, wait_until};
+use crate::dice::Dice;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+const BYTES: usize = 1 << 20;
+
+/// Writes a pattern to the device, and returns when it is answered.
+fn write(device: &Path, byte: u8) {
+    let mut file = File::options().write(true).open(device).expect("it is attached");
+    file.write_all(&vec![byte; BYTES]).expect("it is served");
+    file.sync_all().expect("it is served");
+}
+
+/// Detaches until there is nothing more to detach, and nothing that would start a daemon again, and looks at the image.
+fn ends_whole(disk: &Disk, supervisor: Pid, byte: u8) {
+    let link = Path::new("/dev/overdrive").join(&disk.name);
+    wait_until("it is detached", || {
+        disk.detach();
+        !is_alive(supervisor) && !link.is_symlink()
+    });
+    let image = fs::read(&disk.image).expect("ours");
+    assert!(image[..BYTES].iter().all(|found| *found == byte), "not what was written");
+    let loops = run("losetup", &["--list", "--noheadings", "--output", "BACK-FILE"]).well().stdout;
+    assert!(!loops.contains(&disk.name), "{loops}");
+}
+
+#[test]
+fn a_daemon_is_killed_while_its_device_is_detached() {
+    if !have_devices(&["losetup"]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    let mut dice = Dice::new();
+    for byte in 1..=12 {
+        write(&disk.attach(), byte);
+        let daemon = disk.daemon();
+        let supervisor = parent_of(daemon);
+        let delay = Duration::from_millis(dice.between(0, 60));
+        std::thread::scope(|scope| {
+            let detach = scope.spawn(|| disk.detach());
+            pause(delay);
+            // It may have ended by itself.
+            let _ = kill_process(daemon, Signal::KILL);
+            detach.join().expect("it ends, well or not");
+        });
+        ends_whole(&disk, supervisor, byte);
+    }
+}
+
+#[test]
+fn a_device_is_detached_while_its_daemon_is_upgraded() {
+    if !have_devices(&["losetup"]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    let mut dice = Dice::new();
+    for byte in 1..=8 {
+        write(&disk.attach(), byte);
+        let supervisor = parent_of(disk.daemon());
+        let delay = Duration::from_millis(dice.between(0, 80));
+        std::thread::scope(|scope| {
+            let upgrade = scope.spawn(|| disk.home.overdrive(&["upgrade"]));
+            pause(delay);
+            disk.detach();
+            upgrade.join().expect("it ends, well or not");
+        });
+        ends_whole(&disk, supervisor, byte);
+    }
+}
+
+#[test]
+fn of_two_that_attach_by_one_name_at_once_one_gets_it() {
+    if !have_devices(&["losetup"]) {
+        return;
+    }
+    let (disk, other) = (Disk::new(8), Disk::among_namespaces(8));
+    for byte in 1..=6 {
+        let image = text(&other.image);
+        // Another user's daemon, and another image.
+        let attach = ["attach", image, "--name", &disk.name, "--memory", "64M"];
+        let (one, two) = std::thread::scope(|scope| {
+            let one = scope.spawn(|| disk.try_attach(&[]));
+            let two = scope.spawn(|| other.home.overdrive(&attach));
+            (one.join().expect("it ends"), two.join().expect("it ends"))
+        });
+        let mut statuses = [one.status, two.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [0, 5], "{}{}", one.stderr, two.stderr);
+        write(&Path::new("/dev/overdrive").join(&disk.name), byte);
+        if one.status == 0 {
+            ends_whole(&disk, parent_of(disk.daemon()), byte);
+        } else {
+            other.home.overdrive(&["detach", &disk.name]).well();
+            assert!(
+                fs::read(&other.image).expect("ours")[..BYTES].iter().all(|found| *found == byte)
+            );
+        }
+    }
+}
+
+#[test]
+fn of_two_that_attach_one_image_at_once_one_gets_it() {
+    if !have_devices(&["losetup"]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    for byte in 1..=4 {
+        let (one, two) = std::thread::scope(|scope| {
+            let one = scope.spawn(|| disk.try_attach(&[]));
+            let two = scope.spawn(|| disk.try_attach(&[]));
+            (one.join().expect("it ends"), two.join().expect("it ends"))
+        });
+        let mut statuses = [one.status, two.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [0, 5], "{}{}", one.stderr, two.stderr);
+        write(&Path::new("/dev/overdrive").join(&disk.name), byte);
+        ends_whole(&disk, parent_of(disk.daemon()), byte);
+    }
+}
