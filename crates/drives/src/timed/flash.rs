@@ -30,6 +30,8 @@ pub(super) struct Flash {
     pub(super) host_end: u64,
     /// Where it is.
     pub(super) host_place: Place,
+    /// Whether that has been erased since, by a merge behind it.
+    pub(super) host_is_erased: bool,
     /// When the last of all that was asked for so far will have ended.
     pub(super) all_end: u64,
     /// When each superblock was opened.
@@ -61,6 +63,7 @@ impl Flash {
             now: 0,
             host_end: 0,
             host_place: Place { superblock: 0, unit: 0, slc: false },
+            host_is_erased: false,
             all_end: 0,
             opened: vec![0; superblocks as usize],
             map_die: 0,
@@ -207,12 +210,14 @@ impl Nand for Flash {
         if purpose == Purpose::Host {
             self.host_end = end;
             self.host_place = place;
+            self.host_is_erased = false;
         }
     }
 
     fn erase(&mut self, superblock: u32, slc: bool) {
         let erase = if slc { self.timing.slc_erase_ns } else { self.timing.erase_ns };
         self.opened[superblock as usize] = self.now;
+        self.host_is_erased |= superblock == self.host_place.superblock;
         for die in 0..self.dies as usize {
             self.occupy(die, self.now, erase);
         }

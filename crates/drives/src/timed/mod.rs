@@ -64,8 +64,9 @@ impl Serial {
     }
 }
 
-/// A unit under way to the flash: when it will be there, where, and its slots of the buffer.
-type Flight = Reverse<(u64, u32, u32, u32)>;
+/// A unit under way to the flash: when it will be there, where, its slots of the buffer, and how often its
+/// superblock had been erased.
+type Flight = Reverse<(u64, u32, u32, u32, u32)>;
 
 /// A flash drive in time.
 pub struct Timed {
@@ -218,7 +219,7 @@ impl Timed {
         // A buffer that is smaller than two units could never be filled and emptied at once.
         let most = self.ftl.settings().buffer_slots.max(2 * self.ftl.shape().unit_slots);
         while self.buffered >= most {
-            let Some(Reverse((end, _, _, slots))) = self.flights.pop() else {
+            let Some(Reverse((end, _, _, slots, _))) = self.flights.pop() else {
                 break;
             };
             self.buffered -= slots;
@@ -240,7 +241,9 @@ impl Timed {
         let slots = self.ftl.program(&mut self.flash);
         let Place { superblock, unit, .. } = self.flash.host_place;
         let end = self.flash.host_end;
-        self.flights.push(Reverse((end, superblock, unit, slots)));
+        let erases = self.ftl.erases()[superblock as usize];
+        let erases = erases - u32::from(self.flash.host_is_erased);
+        self.flights.push(Reverse((end, superblock, unit, slots, erases)));
         self.programmed = self.programmed.max(end);
     }
 
@@ -399,8 +402,11 @@ impl Timed {
         self.ftl.drop_buffer(|slot| lost.push(u64::from(slot)));
         let mut flights: Vec<_> = core::mem::take(&mut self.flights).into_vec();
         flights.sort_unstable();
-        for Reverse((end, superblock, unit, _)) in flights {
-            if end > now_ns && random.bits() & 1 == 0 {
+        for Reverse((end, superblock, unit, _, erases)) in flights {
+            // A superblock that was erased since holds something else by now, and the unit's slots were
+            // written again or moved.
+            let is_there = self.ftl.erases()[superblock as usize] == erases;
+            if end > now_ns && random.bits() & 1 == 0 && is_there {
                 self.ftl.lose_unit(superblock, unit, |slot| lost.push(u64::from(slot)));
             }
         }
