@@ -28,6 +28,9 @@ pub struct Shape {
 /// Physical addresses end below this: what lies above says "buffered" or "nowhere".
 pub(crate) const ADDRESSES: u32 = 0xf000_0000;
 
+/// As a place: not mapped. As an owner: a slot that was programmed empty.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
 impl Shape {
     /// Slots of a superblock that is used with all its bits.
     pub fn superblock_slots(&self) -> u32 {

@@ -12,11 +12,13 @@ use std::collections::BinaryHeap;
 
 /// A device that says at once when a request will be answered.
 pub trait Foresees {
-    /// Takes a request at a time, not before the last one's; returns when it is answered.
+    /// Takes a request at a time, not before the last one's; returns when it is answered. `ahead` is one
+    /// that comes some steps later, if that is known: what it needs may be brought nearer, and nothing
+    /// else may follow from it.
     ///
     /// # Errors
     /// What the request is answered with instead.
-    fn submit(&mut self, now_ns: u64, step: &Step) -> block::Result<u64>;
+    fn submit(&mut self, now_ns: u64, step: &Step, ahead: Option<&Step>) -> block::Result<u64>;
 
     /// The same for a flush.
     ///
@@ -74,24 +76,24 @@ impl Alone {
                 Next::Start => self.submit(device, worker, &errand),
                 Next::Answer { started_ns } => {
                     self.state.answered(now, started_ns, &errand, Ok(()));
-                    self.ask(worker);
-                    self.start_now(device, worker);
+                    self.go_on_with(device, worker);
                 }
             }
         }
         true
     }
 
-    /// A worker that may start at once does so without going through the queue.
-    fn start_now(&mut self, device: &mut dyn Foresees, worker: u32) {
-        let is_next = |event: &Event| {
-            let Reverse((at, _, which, next)) = event;
-            (*at, *which, *next) == (self.now_ns, worker, Next::Start)
-        };
-        if self.events.peek().is_some_and(is_next) {
-            self.events.pop();
-            let errand = self.errands[worker as usize].expect("a worker has an errand");
+    /// What an answered worker does next. If that is due and nothing else happens at this time before,
+    /// it does not go through the queue.
+    fn go_on_with(&mut self, device: &mut dyn Foresees, worker: u32) {
+        self.errands[worker as usize] = self.state.next(self.now_ns);
+        let Some(errand) = self.errands[worker as usize] else { return };
+        let now = self.now_ns;
+        let is_first = self.events.peek().is_none_or(|Reverse((at, ..))| *at > now);
+        if errand.due_ns <= now && is_first {
             self.submit(device, worker, &errand);
+        } else {
+            self.push(errand.due_ns.max(now), worker, Next::Start);
         }
     }
 
@@ -104,7 +106,7 @@ impl Alone {
 
     fn submit(&mut self, device: &mut dyn Foresees, worker: u32, errand: &Errand) {
         let started_ns = self.now_ns;
-        match device.submit(started_ns, &errand.step) {
+        match device.submit(started_ns, &errand.step, self.state.ahead()) {
             Ok(end) => self.push(end, worker, Next::Answer { started_ns }),
             Err(error) => self.state.answered(started_ns, started_ns, errand, Err(error)),
         }

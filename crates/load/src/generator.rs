@@ -5,6 +5,7 @@ use crate::source::{Source, Step};
 use crate::zipf::{Scramble, Zipf};
 use block::Limits;
 use lane::Random;
+use std::collections::VecDeque;
 use trace::Operation;
 
 /// A [`Load`], step by step. It has no end of its own.
@@ -15,7 +16,13 @@ pub(crate) struct Generator {
     /// Steps so far.
     steps: u64,
     order: Picked,
+    /// Steps that come next. Nothing that happens meanwhile changes them.
+    drawn: VecDeque<Step>,
 }
+
+/// Steps that are drawn before they are asked for: as many as a device can do in the time of a look into
+/// memory.
+const DRAWN: usize = 16;
 
 enum Picked {
     Sequential { next: u64 },
@@ -35,7 +42,27 @@ impl Generator {
                 scramble: Scramble::new(blocks, &mut random),
             },
         };
-        Generator { load: load.clone(), random, blocks, steps: 0, order }
+        let drawn = VecDeque::with_capacity(DRAWN + 1);
+        let mut generator =
+            Generator { load: load.clone(), random, blocks, steps: 0, order, drawn };
+        (0..DRAWN).for_each(|_| generator.draw());
+        generator
+    }
+
+    fn draw(&mut self) {
+        let due_ns = match self.load.arrival {
+            Arrival::Closed { .. } => None,
+            Arrival::Open { interval_ns, .. } => Some(self.steps.saturating_mul(interval_ns)),
+        };
+        self.steps += 1;
+        let block = self.block();
+        let reads = match self.load.reads_percent {
+            0 => false,
+            100.. => true,
+            percent => self.random.below(100) < u64::from(percent),
+        };
+        let operation = if reads { Operation::Read } else { Operation::Write { fua: false } };
+        self.drawn.push_back(Step { due_ns, operation, at: self.load.at(block) });
     }
 
     /// The next block's number.
@@ -60,18 +87,11 @@ impl Source for Generator {
 
     #[inline]
     fn next(&mut self) -> Option<Step> {
-        let due_ns = match self.load.arrival {
-            Arrival::Closed { .. } => None,
-            Arrival::Open { interval_ns, .. } => Some(self.steps.saturating_mul(interval_ns)),
-        };
-        self.steps += 1;
-        let block = self.block();
-        let reads = match self.load.reads_percent {
-            0 => false,
-            100.. => true,
-            percent => self.random.below(100) < u64::from(percent),
-        };
-        let operation = if reads { Operation::Read } else { Operation::Write { fua: false } };
-        Some(Step { due_ns, operation, at: self.load.at(block) })
+        self.draw();
+        self.drawn.pop_front()
+    }
+
+    fn ahead(&self) -> Option<&Step> {
+        self.drawn.back()
     }
 }

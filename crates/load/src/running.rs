@@ -149,6 +149,10 @@ impl State {
         std::mem::replace(&mut self.record, Record::new(0))
     }
 
+    pub(crate) fn ahead(&self) -> Option<&Step> {
+        self.source.ahead()
+    }
+
     pub(crate) fn next(&mut self, now: u64) -> Option<Errand> {
         if self.stopped || self.started >= self.terms.limit.requests {
             return None;

@@ -54,4 +54,9 @@ pub trait Source {
 
     /// The next step; None: that was all. Steps that are due come in the order of their times.
     fn next(&mut self) -> Option<Step>;
+
+    /// A step that comes some steps later, if that is known already: for devices that get ready for it.
+    fn ahead(&self) -> Option<&Step> {
+        None
+    }
 }

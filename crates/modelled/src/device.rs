@@ -133,6 +133,15 @@ impl Device {
         Ok(start + self.submit(op))
     }
 
+    #[inline]
+    pub(crate) fn prefetch(&self, sector: u64) {
+        if let Drive::Flash(flash) = self.drive()
+            && let Some(entry) = flash.ftl().entry((sector / SLOT_SECTORS) as u32)
+        {
+            block::prefetch(entry);
+        }
+    }
+
     /// A command comes at a time of the lanes; returns the lanes' time at the drive's time 0.
     fn arrive(&mut self, lane_now: u64, op: Op) -> Result<u64> {
         let start = match self.power {

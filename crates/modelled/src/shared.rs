@@ -224,15 +224,20 @@ impl Shared {
 
     /// Takes a request to a drive that keeps nothing, at a time of its user not before the last one's;
     /// returns when it completes. The short way around a lane for runs in virtual time that have the
-    /// drive to themselves. One section.
+    /// drive to themselves. `ahead` is the first sector of a request that comes some requests later, if that is
+    /// known: what the map says of it is brought nearer. One section.
     ///
     /// # Errors
     /// It has no power, or the flush tells of a power cut.
     ///
     /// # Panics
     /// If it keeps data, or the request reaches beyond its end.
-    pub fn foresee(&self, now_ns: u64, op: Op) -> Result<u64> {
-        self.device.with(|device| device.foresee(now_ns, op))
+    pub fn foresee(&self, now_ns: u64, op: Op, ahead: Option<u64>) -> Result<u64> {
+        self.device.with(|device| {
+            // In the section of a request, so that no lock waits for the memory.
+            ahead.into_iter().for_each(|sector| device.prefetch(sector));
+            device.foresee(now_ns, op)
+        })
     }
 
     /// One section.

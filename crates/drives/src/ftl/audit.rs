@@ -12,8 +12,8 @@ impl Ftl {
     /// With what is wrong, if anything is.
     pub fn audit(&self) {
         let mut valid = vec![0u32; self.valid.len()];
-        for (logical, place) in self.map.iter().enumerate() {
-            let physical = match *place {
+        for (logical, place) in self.map.places().enumerate() {
+            let physical = match place {
                 NOWHERE => continue,
                 buffered if buffered >= BUFFERED => {
                     let staged = self.buffer[(buffered - BUFFERED) as usize];

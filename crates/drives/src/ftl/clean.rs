@@ -96,7 +96,7 @@ impl Ftl {
             let first = base + victim.next;
             let owners = &self.owner[first as usize..(first + count) as usize];
             for (place, owner) in places.iter_mut().zip(owners) {
-                *place = self.map.get(*owner as usize).copied().unwrap_or(NOWHERE);
+                *place = self.map.of_owner(*owner);
             }
             for offset in 0..count {
                 let (physical, place) = (first + offset, places[offset as usize]);
@@ -142,7 +142,7 @@ impl Ftl {
         let logical = self.owner[physical as usize];
         self.owner[target as usize] = logical;
         if place == physical {
-            self.map[logical as usize] = target;
+            self.map.set(logical, target);
         } else {
             self.buffer[(place - BUFFERED) as usize].older = target;
         }

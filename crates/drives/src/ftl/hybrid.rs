@@ -191,7 +191,7 @@ impl Ftl {
 
     /// Where on the flash the newest version of a slot lies that is there; `NOWHERE` if none is.
     fn lies(&self, logical: u32) -> u32 {
-        match self.map[logical as usize] {
+        match self.map.at(logical) {
             place if (BUFFERED..NOWHERE).contains(&place) => {
                 self.buffer[(place - BUFFERED) as usize].older
             }
@@ -250,9 +250,9 @@ impl Ftl {
     fn move_slot(&mut self, logical: u32, physical: u32, target: u32) {
         self.invalidate(physical);
         self.owner[target as usize] = logical;
-        let place = self.map[logical as usize];
+        let place = self.map.at(logical);
         if place == physical {
-            self.map[logical as usize] = target;
+            self.map.set(logical, target);
         } else {
             self.buffer[(place - BUFFERED) as usize].older = target;
         }

@@ -11,6 +11,7 @@ mod audit;
 mod blocks;
 mod clean;
 mod hybrid;
+mod map;
 mod settings;
 mod slc;
 mod state;

@@ -1,6 +1,7 @@
 //! The arrays, and the moves that everything else is made of.
 
 use super::blocks::Blocks;
+use super::map::Map;
 use super::table::{MapCost, Table};
 use super::{Counters, Nand, Place, Purpose, Settings};
 use crate::random::Random;
@@ -9,8 +10,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// In the map: not mapped. As an owner: a slot that was programmed empty.
-pub(crate) const NOWHERE: u32 = u32::MAX;
+pub(crate) use crate::shape::NOWHERE;
 
 /// No superblock.
 pub(super) const NONE: u32 = u32::MAX;
@@ -64,7 +64,7 @@ pub struct Ftl {
     pub(super) by_superblock: Divider,
     pub(super) superblock_slots: u32,
     /// Where each logical slot is.
-    pub(super) map: Vec<u32>,
+    pub(super) map: Map,
     /// Whose each physical slot is, or was: it is valid if the map agrees.
     pub(super) owner: Vec<u32>,
     /// Valid slots of each superblock.
@@ -121,7 +121,7 @@ impl Ftl {
             settings,
             by_superblock: Divider::new(shape.superblock_slots()),
             superblock_slots: shape.superblock_slots(),
-            map: vec![NOWHERE; shape.logical_slots as usize],
+            map: Map::new(shape.logical_slots),
             // Zeroes cost no memory until they are written, and nothing reads an owner before that.
             owner: vec![0; shape.physical_slots() as usize],
             valid: vec![0; superblocks],
@@ -242,11 +242,18 @@ impl Ftl {
     /// Where a slot's data are, for a read.
     #[inline]
     pub fn find(&self, logical: u32) -> Found {
-        match self.map[logical as usize] {
+        match self.map.at(logical) {
             NOWHERE => Found::Nowhere,
             buffered if buffered >= BUFFERED => Found::Buffer,
             physical => Found::Flash(self.place_of(physical)),
         }
+    }
+
+    /// The memory that says where a slot's data are, for a caller that knows what comes and has it fetched
+    /// before; None: the slot lies beyond the drive's end.
+    #[inline]
+    pub fn entry(&self, logical: u32) -> Option<&u32> {
+        self.map.entry(logical)
     }
 
     pub(crate) fn place_of(&self, physical: u32) -> Place {

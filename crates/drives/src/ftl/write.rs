@@ -18,7 +18,7 @@ impl Ftl {
     #[inline]
     pub fn stage(&mut self, logical: u32) -> MapCost {
         self.counters.host_writes += 1;
-        let older = self.map[logical as usize];
+        let older = self.map.at(logical);
         if older >= BUFFERED && older != NOWHERE {
             self.counters.absorbed += 1;
             return MapCost::default();
@@ -27,7 +27,7 @@ impl Ftl {
         let at = self.buffer_tail & (self.buffer.len() as u32 - 1);
         self.buffer_tail = self.buffer_tail.wrapping_add(1);
         self.buffer[at as usize] = Staged { logical, older };
-        self.map[logical as usize] = BUFFERED | at;
+        self.map.set(logical, BUFFERED | at);
         let cost = self.table.write(logical);
         self.counters.map_reads += u64::from(cost.reads);
         self.counters.map_programs += u64::from(cost.programs);
@@ -86,7 +86,7 @@ impl Ftl {
             if staged.older != NOWHERE {
                 self.invalidate(staged.older);
             }
-            self.map[staged.logical as usize] = physical;
+            self.map.set(staged.logical, physical);
             live += 1;
         }
         live
@@ -117,7 +117,7 @@ impl Ftl {
     /// # Panics
     /// If the slot lies beyond the drive's end.
     pub fn trim(&mut self, logical: u32) -> bool {
-        let place = self.map[logical as usize];
+        let place = self.map.at(logical);
         if place == NOWHERE {
             return false;
         }
@@ -129,7 +129,7 @@ impl Ftl {
             return true;
         }
         self.counters.trimmed += 1;
-        self.map[logical as usize] = NOWHERE;
+        self.map.set(logical, NOWHERE);
         if place < BUFFERED {
             self.drop_trimmed(place);
             return true;
@@ -158,7 +158,7 @@ impl Ftl {
             let staged = self.buffer[(self.buffer_head & mask) as usize];
             self.buffer_head = self.buffer_head.wrapping_add(1);
             if staged.logical != NOWHERE {
-                self.map[staged.logical as usize] = staged.older;
+                self.map.set(staged.logical, staged.older);
                 lost(staged.logical);
             }
         }
@@ -172,9 +172,8 @@ impl Ftl {
         let first = superblock * self.superblock_slots + unit * slots;
         for physical in first..first + slots {
             let logical = self.owner[physical as usize];
-            let place = self.map.get(logical as usize).copied();
-            if place == Some(physical) {
-                self.map[logical as usize] = NOWHERE;
+            if self.map.of_owner(logical) == physical {
+                self.map.set(logical, NOWHERE);
                 self.invalidate(physical);
                 lost(logical);
             }

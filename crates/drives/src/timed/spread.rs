@@ -2,8 +2,6 @@
 //! and what the controller does beside. Everything is drawn by number from a seed: the command's, or the
 //! block's.
 
-use libm::log;
-
 /// Where latencies spread. Factors are in 1/256 and average to 256, so that rates stay what they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spread {
@@ -101,11 +99,17 @@ pub(super) fn mixed(seed: u64, number: u64) -> u64 {
     twice ^ (twice >> 31)
 }
 
-/// An exponential time of this mean, from 32 random bits.
+/// An exponential time of this mean, from 32 random bits. Drawn for each command, so the logarithm is
+/// made of the leading zeros and a polynomial (off by 0.1 % of a mean at most).
 #[inline]
 fn exponential(mean: u64, bits: u32) -> u64 {
-    let share = (f64::from(bits) + 0.5) / 4_294_967_296.0;
-    (-log(share) * mean as f64) as u64
+    let odd = u64::from(bits) << 1 | 1;
+    // Of 33 bits: the share is odd / 2^33, a power of two times something from 1 up to 2.
+    let zeros = odd.leading_zeros() - 31;
+    let part = (odd << (zeros + 31) << 1) as f64 / 18_446_744_073_709_551_616.0;
+    let logarithm = part * (1.420_9 + part * (-0.577_3 + part * 0.156_4));
+    let nats = (f64::from(zeros) + 1.0 - logarithm) * core::f64::consts::LN_2;
+    (nats.max(0.0) * mean as f64) as u64
 }
 
 #[cfg(test)]
@@ -129,6 +133,15 @@ mod tests {
             (0..10_000).map(|block| spread.block_factor_256(1, block, 3)).collect();
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
         assert!((mean - 256.0).abs() < 1.0 && drawn.iter().all(|it| (240..=272).contains(it)));
+    }
+
+    #[test]
+    fn exponential_times_are_near_those_of_a_true_logarithm() {
+        for bits in [0, 1, 2, 3, 1000, 1 << 16, 1 << 31, (1 << 31) - 1, u32::MAX - 1, u32::MAX] {
+            let share = (f64::from(bits) + 0.5) / 4_294_967_296.0;
+            let off = exponential(1_000_000, bits) as f64 + libm::log(share) * 1e6;
+            assert!(off.abs() < 1_000.0, "{bits}: {off}");
+        }
     }
 
     #[test]
