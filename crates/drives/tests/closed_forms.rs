@@ -15,7 +15,7 @@ fn drive(superblocks: u32, spare: f64, victims: Victims) -> Fast {
         pages: BLOCK,
         slc_pages: 0,
     };
-    let pacing = Pacing::Burst { low: 1, high: 2 };
+    let pacing = Pacing::Burst { low: 1, high: 2, gain: 0 };
     // Theory has one log for all.
     let one_frontier = true;
     let settings = Settings { victims, pacing, one_frontier, ..Settings::default() };
@@ -124,7 +124,11 @@ fn pacing_does_not_change_the_amplification() {
         fast.ftl().audit();
         (found, theory::greedy(fast.ftl().alpha(), 512))
     };
-    for pacing in [Pacing::Paced { free_superblocks: 4 }, Pacing::Burst { low: 2, high: 6 }] {
+    for pacing in [
+        Pacing::Paced { free_superblocks: 4 },
+        Pacing::Burst { low: 2, high: 6, gain: 0 },
+        Pacing::Burst { low: 3, high: 6, gain: 3 },
+    ] {
         let (found, expected) = run(pacing);
         assert_near(found, expected, 0.015);
     }

@@ -150,3 +150,36 @@ fn after_a_trim_and_idle_time_a_dynamic_area_is_whole_again() {
     let area = (drive.ftl().counters().slc_programs - before) * 4096;
     assert!((130_000_000_000..150_000_000_000).contains(&area), "{area} bytes");
 }
+
+#[test]
+fn a_burst_of_cleaning_lets_writes_through() {
+    let text = "like = \"ocz-revodrive-350-480\"\ntitle = \"An eighth of it\"\n\
+        [capacity]\nuser_bytes = [60012997632, \"test\"]\n[nand]\nblocks = [256, \"test\"]\n";
+    let longest = |gain: u32| {
+        let text = format!("{text}[ftl]\nburst_gain = [{gain}, \"test\"]\n");
+        let model = Model::parse("an eighth", &text).expect("a sound file");
+        let Drive::Flash(drive) = model.drive(&Options::default()).expect("a sound drive") else {
+            panic!("a flash drive");
+        };
+        let slots = drive.ftl().shape().logical_slots;
+        let mut random = Random::new(7);
+        let mut drive = drive.fast_forward(|fast| {
+            fast.write_sequential(0, u64::from(slots));
+            fast.write_random(slots, u64::from(slots), &mut random);
+        });
+        let mut waiting = std::collections::VecDeque::from([0; 32]);
+        let (mut now, mut longest) = (0, 0);
+        for _ in 0..600_000 {
+            let next = waiting.pop_front().expect("32 under way").max(now);
+            longest = longest.max(next - now);
+            now = next;
+            let first = u64::from(random.below(slots)) * 8;
+            waiting.push_back(drive.submit(now, Op::Write { first, count: 8 }));
+        }
+        drive.ftl().audit();
+        longest
+    };
+    let (at_once, beside) = (longest(0), longest(3));
+    assert!(at_once > 2 * SECOND, "all at once: {} ms", at_once / 1_000_000);
+    assert!(beside < SECOND / 4, "beside writes: {} ms", beside / 1_000_000);
+}

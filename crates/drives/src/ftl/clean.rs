@@ -20,25 +20,32 @@ impl Ftl {
                     self.credit_256 = 0;
                     return;
                 }
-                self.pay(written, goal - room, nand);
+                let lack_256 = (goal - room) * 256 / block;
+                self.pay(written, 256 + lack_256.min(768), nand);
             }
-            Pacing::Burst { low, high } => {
+            Pacing::Burst { low, high, gain: 0 } => {
                 if self.free.len() as u32 <= low {
                     self.clean_until(high, nand);
+                }
+            }
+            Pacing::Burst { low, high, gain } => {
+                let free = self.free.len() as u32;
+                self.in_burst = free <= low || self.in_burst && free < high;
+                if self.in_burst {
+                    self.pay(written, 256 * (1 + u64::from(gain)), nand);
                 }
             }
         }
     }
 
-    /// Relocates for each host slot what the victim costs for each slot it gives, and up to four times
-    /// that while free space is lacking.
-    fn pay<N: Nand>(&mut self, written: u32, lack: u64, nand: &mut N) {
+    /// Relocates for each host slot what the victim costs for each slot it gives, times the haste: what is
+    /// above 256 gains space.
+    fn pay<N: Nand>(&mut self, written: u32, haste_256: u64, nand: &mut N) {
         let Some(victim) = self.victim.or_else(|| self.choose()) else {
             return;
         };
         self.victim = Some(victim);
         let gain = u64::from(self.superblock_slots - victim.valid).max(1);
-        let haste_256 = 256 + (lack * 256 / u64::from(self.superblock_slots)).min(768);
         self.credit_256 += u64::from(written) * u64::from(victim.valid) * haste_256 / gain;
         let due = (self.credit_256 >> 8) as u32;
         if due > 0 || victim.valid == 0 {

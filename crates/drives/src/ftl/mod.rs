@@ -48,8 +48,10 @@ pub trait Nand {
     /// Whether reads are wanted; where not, relocation does without finding out which they are.
     const TIMED: bool;
 
-    /// So many slots of a unit are read to be relocated. `runs` of them do not continue the one before,
-    /// on the flash and for the host: the map is looked up and changed once for each run.
+    /// So many slots of a unit are read to be relocated, in so many runs: the firmware looks up and changes
+    /// the map once for each. Cleaning asks of each slot whether it is valid, and so each is a run; where
+    /// a superblock is folded or a block merged, slots that follow one another on the flash and for the
+    /// host are one.
     fn read(&mut self, place: Place, slots: u32, runs: u32);
 
     /// A unit is programmed.

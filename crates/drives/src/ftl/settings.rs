@@ -23,12 +23,16 @@ pub enum Pacing {
         /// Superblocks that stay free, 2 at least.
         free_superblocks: u32,
     },
-    /// Nothing until `low` superblocks are free, then everything until `high` are.
+    /// Nothing until `low` superblocks are free, then until `high` are: all at once, or so much with each
+    /// host write that some space is gained.
     Burst {
         /// Cleaning begins when no more than this many superblocks are free.
         low: u32,
         /// Cleaning ends when this many are.
         high: u32,
+        /// Slots that are gained meanwhile for each that the host writes; 0: the host waits until
+        /// cleaning has ended.
+        gain: u32,
     },
 }
 

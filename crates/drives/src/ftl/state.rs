@@ -98,6 +98,8 @@ pub struct Ftl {
     pub(super) buffer_tail: u32,
     /// Relocations that are due, in 1/256.
     pub(super) credit_256: u64,
+    /// Whether a burst of cleaning is under way that goes on beside the host's writes.
+    pub(super) in_burst: bool,
     /// Of a hybrid mapping; `relocated` is the log block of its stream then.
     pub(super) hybrid: Option<Blocks>,
     pub(super) table: Table,
@@ -145,6 +147,7 @@ impl Ftl {
             buffer_head: 0,
             buffer_tail: 0,
             credit_256: 0,
+            in_burst: false,
             hybrid: (settings.log_blocks > 0).then(|| {
                 let blocks = shape.logical_slots.div_ceil(shape.superblock_slots());
                 Blocks::new(settings.log_blocks, blocks)
@@ -168,7 +171,7 @@ impl Ftl {
         }
         let most = match settings.pacing {
             super::Pacing::Paced { free_superblocks } => free_superblocks,
-            super::Pacing::Burst { low, high } if low <= high && low > 0 => high,
+            super::Pacing::Burst { low, high, .. } if low <= high && low > 0 => high,
             super::Pacing::Burst { .. } => return Err("a burst needs 0 < low <= high"),
         };
         let held = u64::from(most.max(2)) + u64::from(slc.static_superblocks) + RESERVE;

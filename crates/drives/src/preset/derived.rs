@@ -77,7 +77,7 @@ impl FlashModel {
         let user = f64::from(shape.logical_slots);
         let free = match settings.pacing {
             Pacing::Paced { free_superblocks } => f64::from(free_superblocks),
-            Pacing::Burst { low, high } => f64::from(low + high) / 2.0,
+            Pacing::Burst { low, high, .. } => f64::from(low + high) / 2.0,
         };
         // Two frontiers are half filled on average.
         let kept = f64::from(settings.slc.static_superblocks) + free + 1.0;

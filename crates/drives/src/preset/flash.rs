@@ -200,8 +200,9 @@ fn pacing(reader: &mut Reader<'_>) -> Read<Pacing> {
     let paced = reader.count_where(!burst, "ftl.free_superblocks", free.clone())?;
     let low = reader.count_where(burst, "ftl.burst_low", free.clone())?;
     let high = reader.count_where(burst, "ftl.burst_high", free)?;
+    let gain = reader.number_or("ftl.burst_gain", 0.0..=64.0, 0.0)?;
     Ok(if burst {
-        Pacing::Burst { low: low as u32, high: high as u32 }
+        Pacing::Burst { low: low as u32, high: high as u32, gain: gain as u32 }
     } else {
         Pacing::Paced { free_superblocks: paced as u32 }
     })

@@ -11,7 +11,7 @@ fn fast(block: u32, spare: f64, victims: Victims) -> Fast {
     let logical_slots = (physical / (1.0 + spare)) as u32;
     let (dies, unit_slots, slc_pages) = (1, 1, 0);
     let shape = Shape { logical_slots, superblocks, dies, unit_slots, pages: block, slc_pages };
-    let pacing = Pacing::Burst { low: 1, high: 2 };
+    let pacing = Pacing::Burst { low: 1, high: 2, gain: 0 };
     let settings = Settings { victims, pacing, one_frontier: true, ..Settings::default() };
     let mut fast = Fast::new(Ftl::new(shape, settings).expect("a sound drive"));
     fast.write_sequential(0, u64::from(logical_slots));

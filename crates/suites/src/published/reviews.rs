@@ -121,7 +121,8 @@ const LINES: &[Line] = &[
     ),
     ("samsung-840-evo-250", CONSISTENCY, STEADY, Between(3000.0, 5000.0), Predicted, ANAND_STEADY),
     ("samsung-850-evo-250", CONSISTENCY, STEADY, Between(5000.0, 8000.0), Predicted, ANAND_STEADY),
-    ("samsung-850-pro-256", CONSISTENCY, STEADY, Between(6000.0, 10_000.0), Predicted, REVIEWS),
+    // How cleaning is charged was chosen with this in view.
+    ("samsung-850-pro-256", CONSISTENCY, STEADY, Between(6000.0, 10_000.0), Fitted, REVIEWS),
     ("samsung-xp941-256", CONSISTENCY, STEADY, Near(3000.0), Fitted, REVIEWS),
     ("samsung-xp941-512", CONSISTENCY, STEADY, Near(5000.0), Fitted, REVIEWS),
     (
