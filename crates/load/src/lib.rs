@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod data;
 mod generator;
 mod latency;
 mod plan;
@@ -30,6 +31,7 @@ mod source;
 mod zipf;
 
 pub use alone::{Alone, Foresees};
+pub use data::{Content, Data, Found, Mismatch, content_seed};
 pub use latency::Latency;
 pub use plan::{Arrival, Limit, Load, LoadError, Order, Terms};
 pub use record::{End, Record};

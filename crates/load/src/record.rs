@@ -1,5 +1,6 @@
 //! What became of a load.
 
+use crate::data::Mismatch;
 use crate::latency::Latency;
 use block::Error;
 
@@ -12,6 +13,8 @@ pub enum End {
     Stopped,
     /// The device answered with an error.
     Failed(Error),
+    /// What was read is not what was written.
+    Wrong(Mismatch),
     /// The device takes no time: the clock stood still over millions of answers.
     Timeless,
 }
@@ -40,6 +43,9 @@ pub struct Record {
     pub served: Latency,
     /// Requests that started after they were due, as too many were under way.
     pub late_starts: u64,
+    /// How long after their time requests started that a worker was free for: what the load engine itself, and the
+    /// machine that it runs on, kept waiting.
+    pub lateness: Latency,
     /// Answers by intervals of the load's `interval_ns`, from its start.
     pub by_interval: Vec<u32>,
     /// When each further `mark_bytes` were done, from the load's start.
@@ -61,6 +67,7 @@ impl Record {
             trims: Latency::new(),
             served: Latency::new(),
             late_starts: 0,
+            lateness: Latency::new(),
             by_interval: Vec::new(),
             marks_ns: Vec::new(),
             end: End::Limit,

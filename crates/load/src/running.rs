@@ -1,5 +1,6 @@
 //! A load under way: tasks that ask for the next request until there is none.
 
+use crate::data::{Data, Mismatch};
 use crate::generator::Generator;
 use crate::plan::{Load, LoadError, Terms};
 use crate::record::{End, Record};
@@ -41,6 +42,8 @@ pub(crate) struct Errand {
     pub(crate) step: Step,
     /// On the lane's clock.
     pub(crate) due_ns: u64,
+    /// It was due before there was a free worker for it.
+    pub(crate) waited: bool,
 }
 
 impl Running {
@@ -57,6 +60,18 @@ impl Running {
         Running::of(stack, Generator::new(&load), load.terms())
     }
 
+    /// The same with data in what is written, and a look at what is read.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    ///
+    /// # Panics
+    /// As [`Running::start`].
+    pub fn start_with(stack: &Stack, load: Load, data: &Data) -> Result<Running, LoadError> {
+        load.check(stack.limits())?;
+        Running::with(stack, Generator::new(&load), load.terms(), Some(data))
+    }
+
     /// Starts what a source asks for on the stack's lane. It goes on whenever that lane is driven.
     ///
     /// # Errors
@@ -69,13 +84,22 @@ impl Running {
         source: impl Source + 'static,
         terms: Terms,
     ) -> Result<Running, LoadError> {
+        Running::with(stack, source, terms, None)
+    }
+
+    fn with(
+        stack: &Stack,
+        source: impl Source + 'static,
+        terms: Terms,
+        data: Option<&Data>,
+    ) -> Result<Running, LoadError> {
         source.check(stack.limits())?;
         terms.check()?;
         let now = stack.lane().now();
         let state = State::new(Box::new(source), terms, now);
         let running = Running(Rc::new(RefCell::new(state)));
         for _ in 0..terms.depth_max {
-            let worker = work(stack.clone(), running.clone());
+            let worker = work(stack.clone(), running.clone(), data.cloned());
             stack.lane().spawn(worker).expect("the lane has room for a load");
         }
         Ok(running)
@@ -164,8 +188,17 @@ impl State {
         }
         self.started += 1;
         // What is due now and is asked for only now had to wait for a free worker.
-        self.record.late_starts += u64::from(now > due_ns);
-        Some(Errand { step, due_ns })
+        let waited = now > due_ns;
+        self.record.late_starts += u64::from(waited);
+        Some(Errand { step, due_ns, waited })
+    }
+
+    /// What was read is not what was written.
+    fn mistaken(&mut self, mismatch: Mismatch) {
+        if !matches!(self.record.end, End::Failed(_)) {
+            self.record.end = End::Wrong(mismatch);
+        }
+        self.stopped = true;
     }
 
     pub(crate) fn answered(
@@ -191,6 +224,9 @@ impl State {
         latencies.record(now - errand.due_ns);
         if errand.step.due_ns.is_some() {
             self.record.served.record(now - started_ns);
+            if !errand.waited {
+                self.record.lateness.record(started_ns - errand.due_ns);
+            }
         }
         self.count(now, errand.step.bytes());
         self.look_at_clock(now);
@@ -238,30 +274,52 @@ impl State {
         if self.stopped && self.record.end == End::Limit {
             self.record.end = End::Stopped;
         }
-        if let Err(error) = flushed {
+        if let Err(error) = flushed
+            && !matches!(self.record.end, End::Failed(_) | End::Wrong(_))
+        {
             self.record.end = End::Failed(error);
         }
         self.done = true;
     }
 }
 
-async fn work(stack: Stack, running: Running) {
+/// Sends a request and waits for its answer, whose time is returned with it. The clock is read anew where a
+/// request starts, and where it is answered without a wait; any other answer has the time of the round that found it.
+async fn answer(stack: &Stack, request: Request) -> (u64, u64, block::Result) {
+    let lane = stack.lane();
+    let (started_ns, polls) = (lane.stopwatch_ns(), lane.polls());
+    let result = match stack.try_now(&request) {
+        Some(result) => result,
+        None => stack.run(request).await,
+    };
+    let now = if lane.polls() == polls { lane.stopwatch_ns() } else { lane.now() };
+    (started_ns, now.max(started_ns), result)
+}
+
+async fn work(stack: Stack, running: Running, data: Option<Data>) {
     let lane = stack.lane().clone();
     let grain = stack.limits().grain;
     let mut buffer = Buf::new(0, grain);
-    while let Some(errand) = running.next(lane.now()) {
-        lane.sleep_until(errand.due_ns).await;
-        let (started_ns, polls) = (lane.now(), lane.polls());
+    while let Some(mut errand) = running.next(lane.now()) {
         let sectors = errand.step.buffer_sectors();
         if buffer.sectors() < sectors {
             buffer = Buf::new(sectors, grain);
         }
-        let request = errand.step.request(buffer.part(0, sectors));
-        let result = match stack.try_now(&request) {
-            Some(result) => result,
-            None => stack.run(request).await,
-        };
-        running.answered(lane.now(), started_ns, &errand, result);
+        let part = buffer.part(0, sectors);
+        // Before it is due: making the data is no part of its time.
+        let begun = data.as_ref().map(|data| data.begin(&errand.step, &part));
+        lane.sleep_until(errand.due_ns).await;
+        let polls = lane.polls();
+        let (started_ns, now, result) = answer(&stack, errand.step.request(part.clone())).await;
+        if errand.step.due_ns.is_none() {
+            errand.due_ns = started_ns;
+        }
+        running.answered(now, started_ns.max(errand.due_ns), &errand, result);
+        if let (Some(data), Some(begun)) = (&data, begun)
+            && let Err(mismatch) = data.end(begun, &part, result.is_ok())
+        {
+            running.0.borrow_mut().mistaken(mismatch);
+        }
         // What was answered without a wait lets others go first: timers, and whatever writes out.
         if lane.polls() == polls {
             lane.rest().await;
