@@ -89,7 +89,7 @@ impl Content {
         let slot = mixed(self.seed ^ mixed((sector / SLOT_SECTORS).wrapping_add(1)));
         if slot % 100 < u64::from(self.dedupe_percent.min(100)) {
             let original = mixed(slot) % ORIGINALS;
-            return (mixed(self.seed ^ mixed(original << 8 | sector % SLOT_SECTORS)), true);
+            return (mixed(self.seed ^ mixed((original << 8) | (sector % SLOT_SECTORS))), true);
         }
         (mixed(slot ^ mixed(!sector)), false)
     }

@@ -45,6 +45,7 @@ mod operations;
 mod pages;
 mod polling;
 mod probe;
+mod punctual;
 mod refusal;
 mod ring;
 mod signals;

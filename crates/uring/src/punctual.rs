@@ -1,0 +1,38 @@
+//! Deadlines that are met to the microsecond: the kernel is asked to wake the thread a little earlier, and the rest of
+//! the time the loop looks at the clock.
+
+use std::cell::Cell;
+use std::io;
+
+/// How long before a deadline a ring wakes up.
+#[derive(Default)]
+pub(crate) struct Punctual {
+    spin_ns: Cell<u64>,
+}
+
+/// What a ring does until its next deadline.
+pub(crate) enum Until {
+    /// It sleeps until then; None: until something comes.
+    Sleep(Option<u64>),
+    /// It looks, without sleeping.
+    Look(u64),
+}
+
+impl Punctual {
+    pub(crate) fn set(&self, spin_ns: u64) -> io::Result<()> {
+        // By itself the kernel may be 50 us late, so that it can wake several threads at once.
+        rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
+        self.spin_ns.set(spin_ns);
+        Ok(())
+    }
+
+    pub(crate) fn until(&self, deadline_ns: Option<u64>, now_ns: impl Fn() -> u64) -> Until {
+        match (self.spin_ns.get(), deadline_ns) {
+            (0, _) | (_, None) => Until::Sleep(deadline_ns),
+            (spin_ns, Some(deadline)) if deadline <= now_ns().saturating_add(spin_ns) => {
+                Until::Look(deadline)
+            }
+            (spin_ns, Some(deadline)) => Until::Sleep(Some(deadline - spin_ns)),
+        }
+    }
+}
