@@ -110,7 +110,10 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     std::fs::write(&bad, "{\"prices\":{\"hit_ns\":1}}").expect("written");
     let bad = bad.to_str().expect("plain");
     for (arguments, says) in [
-        (vec!["qd1", "disk.img"], "write model:NAME"),
+        (vec!["qd1", &target, "--verify"], "--verify: is for targets in real time"),
+        (vec!["qd1", "null:32M"], "only 32 MiB to work on"),
+        (vec!["qd1", "null:1G", "--span", "2G"], "--span 2 GiB: null:1G has only 1 GiB"),
+        (vec!["qd1", "nbd+unix:///disk", "--destroy"], "nbd+unix:///NAME?socket=PATH"),
         (vec!["qd1", "model:samsung-841"], "there is no such model"),
         (vec!["qd1", "model:samsung-840-evo-250?size=x"], "not a size"),
         (vec!["consistency", &target, "--state", "steady"], "--state steady"),
@@ -154,4 +157,102 @@ fn an_interrupt_leaves_a_valid_partial_result() {
         (&false.into(), &"overdrive.bench/1".into())
     );
     assert!(object["rows"].is_array());
+}
+
+#[test]
+fn a_suite_runs_on_a_file_for_real_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("test.img");
+    let path = file.to_str().expect("plain");
+    let arguments = [
+        "qd1",
+        path,
+        "--size",
+        "64M",
+        "--time",
+        "200ms",
+        "--prepare",
+        "fill",
+        "--verify",
+        "--json",
+    ];
+    let arguments = [&arguments[..], &["--only", "random 4 KiB read, QD1"]].concat();
+    let output = run(home.path(), &arguments);
+    let (object, errors) = told(&output);
+    assert_eq!((output.status.code(), errors.as_str()), (Some(0), ""));
+    assert_eq!((&object["time"], &object["complete"]), (&"real".into(), &true.into()));
+    let row = &object["rows"][0];
+    assert!(row["value"].as_f64().is_some_and(|rate| rate > 0.0), "{row}");
+    assert!(row["ceiling"].as_f64().is_some_and(|ceiling| ceiling > 0.0), "{row}");
+    assert_eq!(row["shortened"], "0.2 s of 60 s, 64 MiB of 8 GiB");
+    assert!(object["facts"]["kernel"].as_str().is_some_and(|kernel| kernel.starts_with("Linux")));
+    assert!(!file.exists());
+}
+
+#[test]
+fn what_would_be_lost_is_said_and_an_interrupt_ends_a_real_run() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("disk.img");
+    std::fs::File::create(&file).and_then(|file| file.set_len(64 << 20)).expect("room");
+    let path = file.to_str().expect("plain");
+    let refused = run(home.path(), &["qd1", path]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("an image of 64 MiB") && errors.contains("--destroy"), "{errors}");
+    let missing = run(home.path(), &["qd1", "no-such-volume"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let mut command = bench(
+        home.path(),
+        &["qd1", path, "--destroy", "--time", "600s", "--prepare", "fresh", "--json"],
+    );
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let id = rustix::process::Pid::from_child(&child);
+    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
+    std::thread::sleep(Duration::from_secs(2));
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
+    let output = child.wait_with_output().expect("it ends");
+    let (object, errors) = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
+    assert!(file.exists(), "it was there before");
+}
+
+#[test]
+fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
+    let home = tempfile::tempdir().expect("a directory");
+    let socket = home.path().join("served.sock");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    server.args(["serve", "ram:64M", "--name", "bench-me", "--write", "none", "--nbd"]);
+    server.arg(format!("unix:{}", socket.display())).env("XDG_RUNTIME_DIR", home.path());
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(server.try_wait().expect("asked").is_none(), "the server has ended");
+        #[allow(clippy::disallowed_methods, reason = "a test may wait")]
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let uri = format!("nbd+unix:///bench-me?socket={}", socket.display());
+    for target in [uri.as_str(), "bench-me"] {
+        let arguments = ["qd1", target, "--destroy", "--time", "200ms", "--prepare", "fill"];
+        let more = ["--verify", "--json", "--only", "random 4 KiB read, QD1"];
+        let mut command = bench(home.path(), &[&arguments[..], &more].concat());
+        let output = command.env("XDG_RUNTIME_DIR", home.path()).output().expect("it runs");
+        let (object, errors) = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        assert_eq!((&object["target"], &object["complete"]), (&target.into(), &true.into()));
+        assert_eq!(object["rows"].as_array().map(Vec::len), Some(1));
+    }
+    // A server that dies in the middle leaves what was measured until then.
+    let arguments =
+        ["qd1", uri.as_str(), "--destroy", "--time", "600s", "--prepare", "fresh", "--json"];
+    let command = &mut bench(home.path(), &arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
+    std::thread::sleep(Duration::from_secs(1));
+    server.kill().expect("it lives");
+    server.wait().expect("it ends");
+    let output = child.wait_with_output().expect("it ends");
+    let (object, errors) = told(&output);
+    assert_eq!(output.status.code(), Some(6), "{errors}");
+    assert!(errors.contains("the connection has ended") && errors.lines().count() == 1, "{errors}");
+    assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
 }

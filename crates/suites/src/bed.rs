@@ -1,61 +1,20 @@
 //! The bed of a suite: a rig with its device, and the cache in front of it.
 
+use crate::halt::{Halt, Watch};
+use crate::in_front::cache;
 use crate::plan::Plan;
 use crate::preparation::{Preparation, Step};
 use crate::rig::{Modelled, Rig};
-use block::{CacheSpec, Error, Extent, Request, SECTOR, Stack};
-use cache::{Arena, Cache, Geometry, Settings};
+use block::{CacheSpec, Discard, Extent, Request, SECTOR, Size, Stack};
+use cache::Cache;
 use drives::{Fast, Random, SLOT_BYTES};
-use lane::Lane;
-use load::{Alone, End, Limit, Load, LoadError, Order, Record, Running};
+use lane::{Event, Lane};
+use load::{Alone, Content, Data, End, Limit, Load, Order, Record, Running};
 use std::cell::Cell;
-use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-
-/// Hears how far a suite has come, and may end it.
-pub trait Watch {
-    /// Called every few milliseconds: what is being done, and the share of it that is done. False
-    /// ends the suite with what it has.
-    fn look(&mut self, stage: &str, share: f64) -> bool;
-}
-
-/// Does not look.
-impl Watch for () {
-    fn look(&mut self, _: &str, _: f64) -> bool {
-        true
-    }
-}
-
-/// Why a suite ends before its end.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Halt {
-    /// The watch wanted it.
-    Interrupted,
-    /// The device answered with an error.
-    Failed(Error),
-    /// The device cannot take a load of the suite.
-    Load(LoadError),
-    /// What was asked for does not fit together.
-    Plan(String),
-}
-
-impl fmt::Display for Halt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Halt::Interrupted => write!(f, "interrupted"),
-            Halt::Failed(error) => write!(f, "{error}"),
-            Halt::Load(error) => write!(f, "{error}"),
-            Halt::Plan(what) => write!(f, "{what}"),
-        }
-    }
-}
-
-impl From<LoadError> for Halt {
-    fn from(error: LoadError) -> Halt {
-        Halt::Load(error)
-    }
-}
+use std::task::Poll;
 
 /// Slots that are written without time between two looks.
 const AGED: u64 = 1 << 20;
@@ -72,11 +31,16 @@ pub struct Bed<'a> {
     spec: Option<CacheSpec>,
     cache: Option<Cache>,
     watch: &'a mut dyn Watch,
-    interrupted: bool,
+    /// Why nothing more is done.
+    halt: Option<Halt>,
     /// What was done to the device to prepare it.
     done: Preparation,
-    /// Of the last load's time, the share in which the cache's own work kept the processor busy.
+    /// Of the last load's time, the share in which the cache's own work, or the load's, kept the processor busy.
     busy: f64,
+    data: Option<Data>,
+    /// The first bytes of the device that are known to be written.
+    written: u64,
+    remarks: Vec<String>,
 }
 
 impl<'a> Bed<'a> {
@@ -94,16 +58,19 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The cache's sizes do not fit together.
     pub fn over(rig: Box<dyn Rig>, plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
-        let below = rig.device().clone();
+        let (below, data) = (rig.device().clone(), rig.data());
         let mut bed = Bed {
             rig,
+            data,
+            written: 0,
+            remarks: Vec::new(),
             lane: below.lane().clone(),
             top: below.clone(),
             below,
             spec: plan.cache.clone(),
             cache: None,
             watch,
-            interrupted: false,
+            halt: None,
             done: Preparation::default(),
             busy: 0.0,
         };
@@ -161,29 +128,73 @@ impl<'a> Bed<'a> {
                 return;
             }
             assert!(goes_on, "{stage}: nothing can happen any more");
-            if !self.interrupted && !self.watch.look(stage, share(self.lane.now())) {
-                self.interrupted = true;
+            if self.halt.is_none() && !self.watch.look(stage, share(self.lane.now())) {
+                self.halt = Some(Halt::Interrupted);
                 stop();
             }
         }
     }
 
-    /// Runs a load to its end. If that is the watch's end, the record is of what was done until then,
-    /// and the next call is refused.
+    /// What is to be known of how the loads ran, sentence by sentence.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// What is to be known of the machine and the device: names and values.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        self.rig.facts()
+    }
+
+    fn remark(&mut self, sentence: String) {
+        if !self.remarks.contains(&sentence) {
+            self.remarks.push(sentence);
+        }
+    }
+
+    /// What loads write from now on is stored by a drive that compresses in so many percent of its size.
+    pub fn set_data_percent(&mut self, data_percent: u32) {
+        if let Some(data) = &self.data {
+            let content = Content { data_percent, ..data.content() };
+            self.data = Some(data.with(content));
+        }
+    }
+
+    /// Runs a load to its end. If it was ended by the watch or by an error of the device, the record is of what was
+    /// done until then, and the next call is refused. What it reads is written first, where the device has bytes.
     ///
     /// # Errors
-    /// The device cannot take the load, or failed; or the suite was interrupted before.
+    /// The device cannot take the load; or the suite was interrupted, or the device failed before.
     pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
         self.load_on(&self.top.clone(), stage, load)
     }
 
     fn load_on(&mut self, stack: &Stack, stage: &str, load: Load) -> Result<Record, Halt> {
         self.go_on()?;
+        load.check(stack.limits())?;
+        if load.reads_percent > 0 {
+            self.write_first((load.first + load.sectors) * SECTOR)?;
+        }
         if self.cache.is_none() && self.rig.foresees().is_some() {
             return self.load_alone(stage, &load);
         }
+        let most = self.rig.calibrate(&load);
+        let data = self.data.clone();
+        self.run(stack, stage, load, data.as_ref(), most)
+    }
+
+    fn run(
+        &mut self,
+        stack: &Stack,
+        stage: &str,
+        load: Load,
+        data: Option<&Data>,
+        most: Option<f64>,
+    ) -> Result<Record, Halt> {
         let charged = self.lane.charged();
-        let running = Running::start(stack, load)?;
+        let running = match data {
+            Some(data) => Running::start_with(stack, load, data)?,
+            None => Running::start(stack, load)?,
+        };
         let seen = running.clone();
         self.drive_until(
             stage,
@@ -193,11 +204,47 @@ impl<'a> Bed<'a> {
         );
         let record = seen.record();
         let charged = self.lane.charged() - charged;
-        self.busy = charged as f64 / record.elapsed_ns().max(1) as f64;
+        self.busy = match most {
+            Some(most) => record.per_second() / most,
+            None => charged as f64 / record.elapsed_ns().max(1) as f64,
+        };
+        self.note(record)
+    }
+
+    /// After an error of the device the record still tells what was done until then.
+    fn note(&mut self, record: Record) -> Result<Record, Halt> {
         match record.end {
-            End::Failed(error) => Err(Halt::Failed(error)),
-            _ => Ok(record),
+            End::Failed(error) => self.halt = Some(Halt::Failed(error)),
+            End::Wrong(mismatch) => self.halt = Some(Halt::Wrong(mismatch)),
+            End::Limit | End::Stopped | End::Timeless => {}
         }
+        Ok(record)
+    }
+
+    /// Writes what of the first bytes was not written yet: what was never written is read without the device.
+    fn write_first(&mut self, bytes: u64) -> Result<(), Halt> {
+        if self.data.is_none() || bytes <= self.written {
+            return Ok(());
+        }
+        self.remark(format!(
+            "What is read was written first: the first {} in order, 64 KiB at a time.",
+            Size(bytes)
+        ));
+        self.empty_cache()?;
+        self.write_out(self.written, bytes, self.data.clone())
+    }
+
+    /// Writes a part of the device in order, past the cache.
+    fn write_out(&mut self, first: u64, end: u64, data: Option<Data>) -> Result<(), Halt> {
+        let below = self.below.clone();
+        let block = (64 << 10).min(below.limits().io_max_bytes);
+        let load = Load::new(Order::Sequential, block, end - first).depth(32);
+        let limit = Limit::requests(load.blocks());
+        let load = Load { first: first / SECTOR, limit, ..load };
+        self.run(&below, "filling", load, data.as_ref(), None)?;
+        self.go_on()?;
+        self.written = self.written.max(end);
+        Ok(())
     }
 
     /// The same where nothing stands between the load and a device that foresees its answers.
@@ -209,8 +256,8 @@ impl<'a> Bed<'a> {
             if !alone.go_on(device, ALONE) {
                 break;
             }
-            if !self.interrupted && !self.watch.look(stage, alone.share_done()) {
-                self.interrupted = true;
+            if self.halt.is_none() && !self.watch.look(stage, alone.share_done()) {
+                self.halt = Some(Halt::Interrupted);
                 alone.stop();
             }
         }
@@ -220,27 +267,36 @@ impl<'a> Bed<'a> {
             lane.sleep_until(end_ns).await;
             Ok(())
         };
-        self.task_always(stage, follow)?;
-        match record.end {
-            End::Failed(error) => Err(Halt::Failed(error)),
-            _ => Ok(record),
-        }
+        self.task_always(stage, |_| 1.0, follow)?;
+        self.note(record)
     }
 
     /// What the last load could have reached at most, had the drive taken no time at all: its figure
-    /// over the share of the time in which the cache's own work kept the processor busy. None without
-    /// a cache: the generator itself takes no virtual time.
+    /// over the share of the time in which the cache's own work, or in real time the load's, kept the processor busy. None
+    /// in virtual time without a cache: the load itself takes none.
     pub fn ceiling(&self, reached: f64) -> Option<f64> {
         (self.busy > 0.0).then(|| reached / self.busy)
     }
 
-    /// Whether the suite was interrupted.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupted
+    /// Why the suite is not complete: it was interrupted, or the device failed.
+    pub fn halt(&self) -> Option<&Halt> {
+        self.halt.as_ref()
     }
 
     fn go_on(&self) -> Result<(), Halt> {
-        if self.interrupted { Err(Halt::Interrupted) } else { Ok(()) }
+        self.halt.clone().map_or(Ok(()), Err)
+    }
+
+    /// Starts a task; what it ends with is found in what is returned.
+    fn begin(
+        &self,
+        task: impl Future<Output = block::Result> + 'static,
+    ) -> Rc<Cell<Option<block::Result>>> {
+        let ended = Rc::new(Cell::new(None));
+        let told = ended.clone();
+        let task = async move { told.set(Some(task.await)) };
+        self.lane.spawn(task).expect("the lane has room for a task");
+        ended
     }
 
     /// Runs one task to its end.
@@ -250,20 +306,18 @@ impl<'a> Bed<'a> {
         task: impl Future<Output = block::Result> + 'static,
     ) -> Result<(), Halt> {
         self.go_on()?;
-        self.task_always(stage, task)
+        self.task_always(stage, |_| 0.0, task)
     }
 
     /// The same, interrupted or not.
     fn task_always(
         &mut self,
         stage: &str,
+        share: impl Fn(u64) -> f64,
         task: impl Future<Output = block::Result> + 'static,
     ) -> Result<(), Halt> {
-        let ended = Rc::new(Cell::new(None));
-        let told = ended.clone();
-        let task = async move { told.set(Some(task.await)) };
-        self.lane.spawn(task).expect("the lane has room for a task");
-        self.drive_until(stage, || ended.get().is_some(), |_| 0.0, || ());
+        let ended = self.begin(task);
+        self.drive_until(stage, || ended.get().is_some(), share, || ());
         match ended.get() {
             Some(Err(error)) => Err(Halt::Failed(error)),
             _ => Ok(()),
@@ -276,17 +330,41 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The drive failed; or the suite was interrupted.
     pub fn idle(&mut self, ns: u64) -> Result<(), Halt> {
-        let (lane, below) = (self.lane.clone(), self.below.clone());
+        self.go_on()?;
+        let below = self.below.clone();
+        self.task("idle", async move { below.run(Request::Flush).await })?;
+        let (from_ns, woken) = (self.lane.now(), Rc::new(Event::new()));
+        let lane = self.lane.clone();
+        let (until_ns, told) = (from_ns.saturating_add(ns), woken.clone());
         let sleep = async move {
-            below.run(Request::Flush).await?;
-            lane.sleep_until(lane.now() + ns).await;
+            // What is interrupted need not be slept out.
+            let mut sleep = pin!(lane.sleep_until(until_ns));
+            let mut wake = pin!(told.after(0));
+            poll_fn(|context| {
+                let over = sleep.as_mut().poll(context).is_ready();
+                if over || wake.as_mut().poll(context).is_ready() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
             Ok(())
         };
-        self.task("idle", sleep)
+        let share = move |now: u64| (now - from_ns.min(now)) as f64 / ns.max(1) as f64;
+        let ended = self.begin(sleep);
+        self.drive_until("idle", || ended.get().is_some(), share, || woken.notify());
+        self.go_on()
     }
 
     /// Trims the first bytes of a stack, by commands of at most so many bytes, and flushes.
     fn trim(&mut self, stack: Stack, bytes: u64, command_bytes: u64) -> Result<(), Halt> {
+        if stack.limits().discard == Discard::Ignored {
+            self.remark("The target takes no TRIM: nothing was trimmed.".to_owned());
+            return Ok(());
+        }
+        self.data.iter().for_each(Data::forget);
+        self.written = 0;
         let trim = async move {
             let sectors = bytes / SECTOR;
             let at_once = (command_bytes / SECTOR).max(1);
@@ -372,7 +450,9 @@ impl<'a> Bed<'a> {
                 return Ok(false);
             }
             let share = (done + count) as f64 / slots as f64;
-            self.interrupted |= !self.watch.look(stage, share);
+            if !self.watch.look(stage, share) {
+                self.halt.get_or_insert(Halt::Interrupted);
+            }
         }
         self.go_on().map(|()| true)
     }
@@ -387,9 +467,19 @@ impl<'a> Bed<'a> {
         if self.age("filling", slots, &mut write)? {
             return Ok(());
         }
-        let load = Load::new(Order::Sequential, 64 << 10, bytes).depth(32);
-        let load = Load { limit: Limit::requests(load.blocks()), ..load };
-        self.load_on(&self.below.clone(), "filling", load).map(drop)
+        let data = self.data_of(data_percent);
+        self.write_out(0, bytes, data)
+    }
+
+    /// Data of which a drive that compresses stores so much: the loads' own if they are like that.
+    fn data_of(&mut self, data_percent: u32) -> Option<Data> {
+        let data = self.data.as_ref()?;
+        let content = data.content();
+        if content.data_percent == data_percent {
+            return Some(data.clone());
+        }
+        data.forget();
+        Some(data.with(Content { data_percent, ..content }))
     }
 
     fn overwrite(&mut self, bytes: u64, percent: u32, seed: u64) -> Result<(), Halt> {
@@ -407,16 +497,4 @@ impl<'a> Bed<'a> {
         let load = Load { limit: Limit::requests(writes), seed, ..load };
         self.load_on(&self.below.clone(), "writing the drive's state", load).map(drop)
     }
-}
-
-/// The cache that ships, with as many bytes a sector as the device has: in virtual time none.
-fn cache(spec: &CacheSpec, lane: &Lane, below: Stack) -> Result<Cache, Halt> {
-    let bytes = below.limits().bytes();
-    // A block may have two versions while an epoch closes; more than that would stay empty.
-    let geometry = Geometry::for_memory(spec.memory.0.min(bytes + bytes / 4));
-    let settings = Settings::from_spec(spec, &geometry);
-    let memory = Arc::new(block::Memory::heap(Arena::bytes(&geometry, below.limits().grain)));
-    let shared = cache::Shared::new(below.limits(), geometry, settings, 0, memory);
-    let shared = shared.map_err(|error| Halt::Plan(error.to_string()))?;
-    Ok(Cache::attach(&shared, lane, below))
 }

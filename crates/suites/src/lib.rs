@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+mod halt;
+mod in_front;
 mod knee;
 mod outcome;
 mod plan;
@@ -25,9 +27,10 @@ mod rig;
 mod suite;
 mod target;
 
-pub use bed::{Bed, Halt, Watch};
+pub use bed::Bed;
+pub use halt::{Halt, Watch};
 pub use knee::{Knee, knee};
-pub use outcome::{Outcome, Row, Series};
+pub use outcome::{Outcome, Punctual, Row, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile};
 pub use preparation::{PRESETS, Preparation, Step, TRIM_BYTES};
 pub use rig::{Modelled, Rig};

@@ -2,7 +2,7 @@
 
 use crate::bed::Bed;
 use crate::plan::Plan;
-use load::{Latency, Record};
+use load::{End, Latency, Record};
 
 /// A figure.
 #[derive(Clone, Debug)]
@@ -22,11 +22,53 @@ pub struct Row {
     pub ceiling: Option<f64>,
     /// What of the measured time the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
+    /// What the value is made of, in its unit: whole seconds of a run, or runs. Nothing where it is not made of parts.
+    pub samples: Vec<f64>,
+    /// Of a load whose requests have times of their own: how late they started.
+    pub punctual: Option<Punctual>,
+    /// How it is shorter than the suite's own test; None: it is not.
+    pub shortened: Option<String>,
     /// What was done to the drive to prepare it, as a [`Preparation`](crate::Preparation) is printed.
     /// What rows before this one measured was done as well.
     pub prepared: String,
-    /// It was interrupted: the value is of what was done until then.
+    /// It was interrupted, or the device failed: the value is of what was done until then.
     pub partial: bool,
+}
+
+/// How late requests with a time of their own started.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Punctual {
+    /// What 99 of a hundred starts that a worker was free for were late at most, in nanoseconds.
+    pub p99_ns: u64,
+    /// The share of starts that had to wait because too many requests were under way.
+    pub waited: f64,
+    /// What `p99_ns` may be, so that it does not matter: 1 % of the mean service time, or 50 us if that is more.
+    pub p99_ns_max: u64,
+}
+
+/// Lateness that is never held against a run.
+const LATENESS_NS: u64 = 50_000;
+
+impl Punctual {
+    fn of(record: &Record) -> Option<Punctual> {
+        let timed = record.served.count();
+        (timed > 0).then(|| Punctual {
+            p99_ns: record.lateness.quantile_ns(0.99),
+            waited: record.late_starts as f64 / timed as f64,
+            p99_ns_max: ((record.served.mean_ns() / 100.0) as u64).max(LATENESS_NS),
+        })
+    }
+
+    /// Whether it says something of the device.
+    pub fn is_valid(&self) -> bool {
+        self.p99_ns <= self.p99_ns_max
+    }
+}
+
+/// Answers in each whole second of a load.
+fn seconds(record: &Record) -> Vec<f64> {
+    let whole = record.by_interval.len().saturating_sub(1);
+    record.by_interval[..whole].iter().map(|count| f64::from(*count)).collect()
 }
 
 impl Row {
@@ -40,6 +82,9 @@ impl Row {
             cold: None,
             ceiling: None,
             flush_ns: None,
+            samples: Vec::new(),
+            punctual: None,
+            shortened: None,
             prepared: String::new(),
             partial: false,
         }
@@ -51,7 +96,9 @@ impl Row {
         Row {
             latency: Some(record.all()),
             flush_ns: (record.flush_ns > 0).then_some(record.flush_ns),
-            partial: record.end == load::End::Stopped,
+            partial: !matches!(record.end, End::Limit | End::Timeless),
+            samples: seconds(record),
+            punctual: Punctual::of(record),
             ..row
         }
     }
@@ -59,7 +106,10 @@ impl Row {
     /// The same in MB a second.
     pub fn throughput(test: impl Into<String>, record: &Record) -> Row {
         let value = record.bytes_per_second() / 1e6;
-        Row { unit: "MB/s", value, ..Row::rate(test, record) }
+        let row = Row::rate(test, record);
+        let each = record.bytes as f64 / record.requests().max(1) as f64 / 1e6;
+        let samples = row.samples.iter().map(|count| count * each).collect();
+        Row { unit: "MB/s", value, samples, ..row }
     }
 
     /// Whether the figure says more of the cache's own work than of the drive: it is above seven
@@ -95,6 +145,8 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Curves.
     pub series: Vec<Series>,
+    /// What is to be known of the machine and the device: names and values.
+    pub facts: Vec<(&'static str, String)>,
     /// What the drive says of itself at the end: names and values.
     pub drive: Vec<(&'static str, f64)>,
     /// What the cache has counted.
@@ -115,6 +167,7 @@ impl Outcome {
             method: Vec::new(),
             rows: Vec::new(),
             series: Vec::new(),
+            facts: Vec::new(),
             drive: Vec::new(),
             counters: Vec::new(),
             complete: false,
@@ -131,7 +184,8 @@ impl Outcome {
     /// Adds a row of what was done on this bed, with what was done to the device before.
     pub(crate) fn add(&mut self, bed: &Bed, row: Row) {
         let prepared = bed.prepared().to_string();
-        self.rows.push(Row { prepared, ..row });
+        let shortened = self.plan.shortened();
+        self.rows.push(Row { prepared, shortened, ..row });
     }
 
     pub(crate) fn say(&mut self, sentence: impl Into<String>) {

@@ -104,6 +104,21 @@ impl Plan {
         self.span_bytes.unwrap_or(all).min(usable) >> 20 << 20
     }
 
+    /// How it is shorter than the suite as it is usually run; None: it is not.
+    pub fn shortened(&self) -> Option<String> {
+        let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
+        let mut how = Vec::new();
+        if self.time_ns < self.suite.time_ns {
+            how.push(format!("{} of {}", seconds(self.time_ns), seconds(self.suite.time_ns)));
+        }
+        if let Some(usual) = self.suite.span_bytes
+            && self.span() < usual
+        {
+            how.push(format!("{} of {}", Size(self.span()), Size(usual)));
+        }
+        (!how.is_empty()).then(|| how.join(", "))
+    }
+
     /// Whether a test of this name is asked for.
     pub fn wants(&self, test: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only == test)

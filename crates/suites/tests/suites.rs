@@ -306,8 +306,8 @@ fn an_interrupted_suite_tells_what_it_has() {
     assert!(outcome.rows.last().is_some_and(|row| row.partial));
     let told = report::json(&outcome);
     assert_eq!((&told["complete"], &told["schema"]), (&false.into(), &"overdrive.bench/1".into()));
-    assert!(report::text(&outcome).contains("interrupted"));
-    assert!(report::page(&outcome).contains("Interrupted"));
+    assert!(report::text(&outcome).contains("not complete"));
+    assert!(report::page(&outcome).contains("Not complete"));
     // At the first look there is nothing yet, and that is told as well.
     let steady = Plan { state: state("steady"), ..plan("qd1") };
     let (nothing, ended) = suites::run(&steady, &mut Impatient(Cell::new(0)));

@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 31] = [
+const ALLOWED: [(&str, &[&str]); 32] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
@@ -35,6 +35,7 @@ const ALLOWED: [(&str, &[&str]); 31] = [
     ("explore", &["lane", "block", "cache", "policy"]),
     ("devices", &["lane", "block", "drives"]),
     ("stack", STACK),
+    ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "uring"]),
     ("daemon", DAEMON),
     ("overdrive", OVERDRIVE),
     ("figures", FIGURES),
@@ -88,6 +89,7 @@ const OVERDRIVE: &[&str] = &[
     "devices",
     "load",
     "suites",
+    "rigs",
     "kills",
     "simulator",
     "report",
@@ -114,6 +116,7 @@ const FIGURES: &[&str] = &[
     "load",
     "trace",
     "suites",
+    "rigs",
     "simulator",
     "overdrive",
 ];

@@ -1,6 +1,7 @@
-//! `overdrive bench`: the suites of the lab on modelled drives, bare or behind the cache.
+//! `overdrive bench`: the suites of the lab on modelled drives and on real targets, bare or behind the cache.
 
 mod choice;
+mod live;
 mod output;
 mod prices;
 
@@ -10,27 +11,33 @@ use crate::settings::Said;
 use crate::watch::Watch;
 use block::{CacheSpec, Size};
 use daemon::units;
-use lane::Prices;
 use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use suites::{Halt, Plan, Preparation, Suite, Target};
+use suites::{Halt, Modelled, Plan, Preparation, Rig, Suite, Target};
 
-/// Run a test suite on a modelled drive, in virtual time, bare or behind the cache.
+/// Run a test suite on a modelled drive in virtual time, or on a file, a device or a volume in real time.
 ///
-/// With --cache, the very engine that serves stands in front of the drive, and each piece of its work
-/// is charged what it takes on this machine. That is measured once and kept; see --prices. The same
+/// With --cache, the very engine that serves stands in front of the target. On a modelled drive each piece of
+/// its work is charged what it takes on this machine. That is measured once and kept; see --prices. The same
 /// seed and prices give the same bytes of output.
+///
+/// A suite writes to its target. What an existing image, a device, an export or a volume holds is lost, and so
+/// --destroy is needed; one that is mounted or in use is refused. With --size a file is made for the time of the
+/// test.
 ///
 /// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has its
 /// own: all of the memory may be dirty, for as long as it likes, and there is no flush target.
 ///
-/// Ctrl-C ends a suite with what it has; the exit status is then 1.
+/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 6 if the target failed, and 7 if --verify
+/// found something else than what was written.
 ///
 /// Examples:
 ///   overdrive bench consistency model:samsung-840-evo-250 --report consistency.html
 ///   overdrive bench qd1 model:samsung-840-evo-250 --cache 1G
 ///   overdrive bench corners model:samsung-840-evo-250?seed=7 --state steady --json
+///   overdrive bench qd1 /mnt/data/test.img --size 8G
+///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -40,7 +47,8 @@ pub(crate) struct Arguments {
 
     /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow, and
     /// data=PERCENT, to which a drive that compresses gets what is written, and dedupe=PERCENT, of which it
-    /// stores nothing.
+    /// stores nothing. Or what is tested in real time: a file, a block device, the name of a volume that is served,
+    /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE.
     target: String,
 
     /// Put a cache of so much memory in front.
@@ -85,6 +93,9 @@ pub(crate) struct Arguments {
     time: Option<u64>,
 
     #[command(flatten)]
+    live: live::Options,
+
+    #[command(flatten)]
     settings: Said<true>,
 
     /// What the cache's work costs: a price list (as in the JSON), or 'measure' to measure it anew.
@@ -93,9 +104,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self, target: Target) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
-        let target = Target::parse(&self.target).map_err(|error| usage(error.to_string()))?;
         let usual = Plan::new(self.suite.profile(), target);
         let plan = Plan {
             cache: self.cache.map(|memory| self.cache_of(self.suite.cache(memory))),
@@ -108,6 +118,11 @@ impl Arguments {
             ..Plan::new(self.suite.profile(), usual.target)
         };
         plan.check().map_err(usage)?;
+        if let Some(span) = self.span.filter(|span| span.0 > plan.target.bytes()) {
+            let holds = Size(plan.target.bytes());
+            let text = &plan.target.text;
+            return Err(usage(format!("--span {span}: {text} has only {holds}")));
+        }
         Ok(plan)
     }
 
@@ -119,17 +134,34 @@ impl Arguments {
         }
         spec
     }
+
+    /// What is to be done, and what it is done on.
+    fn set_up(&self) -> Result<(Plan, Box<dyn Rig>), Failure> {
+        let usage = |message: String| Failure::new(Exit::Usage, message);
+        if !self.target.starts_with("model:") {
+            if self.prices.is_some() {
+                return Err(usage("--prices: in real time nothing is charged".to_owned()));
+            }
+            let (target, rig) = self.live.open(&self.target)?;
+            return Ok((self.plan(target)?, Box::new(rig)));
+        }
+        self.live.check_unused()?;
+        let target = Target::parse(&self.target).map_err(|error| usage(error.to_string()))?;
+        let mut plan = self.plan(target)?;
+        if plan.cache.is_some() {
+            plan.prices = prices::find(self.prices.as_deref())?;
+        }
+        let rig = Modelled::new(&plan.target, plan.prices).map_err(usage)?;
+        Ok((plan, Box::new(rig)))
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let mut plan = arguments.plan()?;
+    // Before anything is opened or made: what is wrong changes nothing.
     let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
-    plan.prices = match plan.cache {
-        Some(_) => prices::find(arguments.prices.as_deref())?,
-        None => Prices::default(),
-    };
-    let mut watch = Watch::new(Stages::new())?;
-    let (outcome, ended) = suites::run(&plan, &mut watch);
+    let (plan, rig) = arguments.set_up()?;
+    let mut watch = Watch::new(Stages::with_time_left())?;
+    let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
     watch.finish();
     // What there is, is told, however it ended; it need not be read.
     output::print(&outcome, arguments.json);
@@ -145,7 +177,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn failure(plan: &Plan, halt: &Halt) -> Failure {
     let (exit, what) = match halt {
         Halt::Interrupted => (Exit::Negative, "interrupted; what was measured is not complete"),
-        Halt::Failed(_) => (Exit::Io, "the drive failed"),
+        Halt::Failed(_) => (Exit::Io, "it failed, what was measured is not complete"),
+        Halt::Wrong(_) => (Exit::Integrity, "it does not give back what was written"),
         Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested so"),
     };
     let message = match halt {

@@ -106,6 +106,22 @@ pub(crate) struct Target {
     pub(crate) row: Row,
 }
 
+/// Where the volume of this name is reached by NBD, if a daemon of this user serves one that way.
+///
+/// # Errors
+/// A daemon does not answer; several daemons serve one of that name; it is not served by NBD.
+pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
+    match find_device(name)? {
+        Named::NotServed => Ok(None),
+        Named::Served(target) if target.row.uri.is_empty() => {
+            let message =
+                format!("{name}: is served, but not by NBD; name its device or its file instead");
+            Err(Failure::new(Exit::Usage, message))
+        }
+        Named::Served(target) => Ok(Some(target.row.uri)),
+    }
+}
+
 /// What there is of a volume's name.
 pub(crate) enum Named {
     /// A daemon serves it.

@@ -18,6 +18,8 @@ pub fn json(outcome: &Outcome) -> Value {
         "series": outcome.series.iter().map(series).collect::<Vec<_>>(),
         "time": outcome.time,
         "virtual_ns": outcome.elapsed_ns,
+        "elapsed_ns": outcome.elapsed_ns,
+        "facts": outcome.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "seed": plan.target.options.seed,
         "state": plan.state.name().map_or_else(|| plan.state.to_string(), str::to_owned),
         "preparation": plan.preparation.to_string(),
@@ -73,6 +75,18 @@ fn row(row: &Row) -> Value {
     }
     if let Some(flush_ns) = row.flush_ns {
         set("flush_ns", flush_ns.into());
+    }
+    if !row.samples.is_empty() {
+        set("samples", row.samples.iter().map(|value| number(*value)).collect());
+    }
+    if let Some(punctual) = row.punctual {
+        set("lateness_p99_ns", punctual.p99_ns.into());
+        set("lateness_p99_ns_max", punctual.p99_ns_max.into());
+        set("starts_waited_share", number(punctual.waited));
+        set("valid", punctual.is_valid().into());
+    }
+    if let Some(how) = &row.shortened {
+        set("shortened", how.as_str().into());
     }
     if row.partial {
         set("partial", true.into());

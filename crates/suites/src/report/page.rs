@@ -46,7 +46,7 @@ fn verdict(outcome: &Outcome, suite: Option<&dyn Suite>) -> String {
     if outcome.complete {
         told
     } else {
-        format!("Interrupted; what was measured until then: {told}")
+        format!("Not complete; what was measured until then: {told}")
     }
 }
 
@@ -81,11 +81,16 @@ fn method(page: &mut String, outcome: &Outcome) {
              file.",
         );
     }
-    if outcome.plan.cache.is_some() {
+    if outcome.plan.cache.is_some() && outcome.time == "virtual" {
         page.push_str(
             " The cache is the engine that serves; each piece of its work is charged what it took on \
              the machine that the prices in the raw data were measured on.",
         );
     }
     page.push_str("</p>\n");
+    if !outcome.facts.is_empty() {
+        let facts = outcome.facts.iter().map(|(name, value)| format!("{name}: {value}"));
+        let facts: Vec<String> = facts.collect();
+        _ = writeln!(page, "<p>{}.</p>", escaped(&facts.join("; ")));
+    }
 }

@@ -19,7 +19,20 @@ pub(super) fn notes(row: &Row) -> String {
         notes.push("near the ceiling".to_owned());
     }
     if row.partial {
-        notes.push("interrupted".to_owned());
+        notes.push("not complete".to_owned());
+    }
+    if let Some(punctual) = row.punctual {
+        let p99 = time(punctual.p99_ns as f64);
+        match punctual.is_valid() {
+            true => notes.push(format!("starts late by {p99} at p99")),
+            false => notes.push(format!("INVALID: starts late by {p99} at p99")),
+        }
+        if punctual.waited > 0.0 {
+            notes.push(format!("{:.1} % of starts had to wait", 100.0 * punctual.waited));
+        }
+    }
+    if let Some(how) = &row.shortened {
+        notes.push(format!("shortened: {how}"));
     }
     if !row.prepared.is_empty() {
         notes.push(row.prepared.clone());

@@ -6,7 +6,7 @@ pub use modelled::Modelled;
 
 use block::Stack;
 use drives::Fast;
-use load::Foresees;
+use load::{Data, Foresees, Load};
 
 /// A device to be tested, with the lane that it is used from and the loop that drives that lane.
 pub trait Rig {
@@ -32,6 +32,23 @@ pub trait Rig {
     /// the bed really writes.
     fn age(&mut self, _work: &mut dyn FnMut(&mut Fast)) -> bool {
         false
+    }
+
+    /// What is written to the device, and compared with what is read; None: it has no bytes. A device that has some is
+    /// written before it is read.
+    fn data(&self) -> Option<Data> {
+        None
+    }
+
+    /// Requests a second that this load reaches here where the device takes no time, found by a short run; None: the load
+    /// itself takes none.
+    fn calibrate(&mut self, _load: &Load) -> Option<f64> {
+        None
+    }
+
+    /// What is to be known of the machine and the device: names and values.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 
     /// What the device says of itself: names and values.

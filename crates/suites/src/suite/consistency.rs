@@ -5,7 +5,8 @@
 //! spare area is imitated by leaving the last addresses alone.
 
 use super::{SECOND, Suite, lay_out, with_ceiling, writes};
-use crate::bed::{Bed, Halt};
+use crate::bed::Bed;
+use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use load::Order;

@@ -5,7 +5,8 @@
 //! something to read.
 
 use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
-use crate::bed::{Bed, Halt};
+use crate::bed::Bed;
+use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use load::{Limit, Load, Order};

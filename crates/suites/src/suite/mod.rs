@@ -10,7 +10,8 @@ mod trim;
 
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
-use crate::bed::{Bed, Halt, Watch};
+use crate::bed::Bed;
+use crate::halt::{Halt, Watch};
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::preparation::Preparation;
@@ -107,15 +108,17 @@ fn run_into(
     let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
     let suite = find(plan.suite.name).ok_or_else(unknown)?;
     let mut bed = Bed::over(rig, plan, watch)?;
-    outcome.say(told(plan));
-    let start_ns = bed.now();
     outcome.time = bed.time();
+    outcome.say(told(plan, outcome.time));
+    outcome.facts = bed.facts();
+    let start_ns = bed.now();
     let result = suite.run(&mut bed, plan, outcome);
     outcome.elapsed_ns = bed.now() - start_ns;
     outcome.counters = bed.cache_counters();
     outcome.drive = bed.health();
+    bed.remarks().iter().for_each(|sentence| outcome.say(sentence));
     // Stopped in its last part, it is no less interrupted.
-    if bed.is_interrupted() { result.and(Err(Halt::Interrupted)) } else { result }
+    bed.halt().cloned().map_or(result, Err)
 }
 
 /// Brings all of the drive into the plan's state, and then its span into the suite's.
@@ -145,8 +148,14 @@ fn prepare(
 }
 
 /// What was done to the drive before the suite's own tests, in one sentence.
-fn told(plan: &Plan) -> String {
+fn told(plan: &Plan, time: &str) -> String {
     let span = block::Size(plan.span());
+    if time == "real" {
+        let (state, own) = (&plan.state, &plan.preparation);
+        return format!(
+            "The target was taken as it was; all of it was prepared: {state}; then its first {span}: {own}."
+        );
+    }
     let own = match plan.preparation.0.is_empty() {
         true => String::new(),
         false => format!("; its first {span} were prepared: {}", plan.preparation),

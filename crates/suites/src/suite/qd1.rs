@@ -3,7 +3,8 @@
 //! what a cache in front of it must not take away.
 
 use super::{REST_NS, SECOND, Suite, lay_out, reads, with_ceiling, writes};
-use crate::bed::{Bed, Halt};
+use crate::bed::Bed;
+use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{AGE_OFF_MS, Plan, Profile};
 use block::{CacheSpec, Size, WriteMode};

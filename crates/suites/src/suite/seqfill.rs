@@ -1,7 +1,8 @@
 //! Seqfill: sequential writes from the first byte to the last; where an SLC area ends, the rate falls.
 
 use super::{Suite, lay_out, trim::rates, with_ceiling, writes};
-use crate::bed::{Bed, Halt};
+use crate::bed::Bed;
+use crate::halt::Halt;
 use crate::knee::knee;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};

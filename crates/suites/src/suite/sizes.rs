@@ -5,7 +5,8 @@
 //! count the final flush, so that a cache which holds the whole span does not pass for a drive of memory's speed.
 
 use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
-use crate::bed::{Bed, Halt};
+use crate::bed::Bed;
+use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use block::Size;

@@ -7,7 +7,8 @@
 //! at; with a time as long as that takes, this is what one sees.
 
 use super::{SECOND, Suite, before, prepare, with_ceiling, writes};
-use crate::bed::{Bed, Halt};
+use crate::bed::Bed;
+use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::report::plots;

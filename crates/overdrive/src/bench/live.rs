@@ -1,0 +1,72 @@
+//! Targets in real time: the options that only they have, and how they are found.
+
+use crate::volumes;
+use block::Size;
+use daemon::units;
+use load::Content;
+use rigs::{Live, Wishes};
+use stack::{Exit, Failure};
+use std::path::Path;
+use suites::Target;
+
+/// What all choices of a suite, and its data, follow from.
+const SEED: u64 = 1;
+
+/// Options that only a target in real time has.
+#[derive(clap::Args, Debug)]
+pub(super) struct Options {
+    /// What the target holds may be lost: the suite writes to it.
+    #[arg(long)]
+    destroy: bool,
+
+    /// Make a file of so much for the time of the test.
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    size: Option<Size>,
+
+    /// Compare what is read with what was written; in the sectors of duplicates what is stale is not noticed.
+    #[arg(long)]
+    verify: bool,
+
+    /// Write data of which so many percent cannot be compressed [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    data: Option<u32>,
+
+    /// Write data of which so many percent are duplicates, in blocks of 4 KiB [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    dedupe: Option<u32>,
+}
+
+impl Options {
+    /// Refuses them for a modelled drive.
+    pub(super) fn check_unused(&self) -> Result<(), Failure> {
+        let said = [
+            ("--destroy", self.destroy, "nothing of a modelled drive is lost"),
+            ("--size", self.size.is_some(), "write model:NAME?size=SIZE"),
+            ("--verify", self.verify, "in virtual time a modelled drive has no data"),
+            ("--data", self.data.is_some(), "write model:NAME?data=PERCENT"),
+            ("--dedupe", self.dedupe.is_some(), "write model:NAME?dedupe=PERCENT"),
+        ];
+        match said.iter().find(|(_, is_said, _)| *is_said) {
+            Some((option, _, mend)) => Err(Failure::new(
+                Exit::Usage,
+                format!("{option}: is for targets in real time; {mend}"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a target: what there is under this path, or the volume of this name.
+    pub(super) fn open(&self, text: &str) -> Result<(Target, Live), Failure> {
+        let content = Content {
+            seed: load::content_seed(SEED),
+            data_percent: self.data.unwrap_or(100),
+            dedupe_percent: self.dedupe.unwrap_or(0),
+        };
+        let wishes =
+            Wishes { size: self.size, destroy: self.destroy, verify: self.verify, content };
+        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
+        let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
+        let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
+        Ok((Target::of_rig(text, rig.bytes(), SEED), rig))
+    }
+}

@@ -1,0 +1,102 @@
+//! Files and devices: opened for this process alone, made where a size is given, written only where that was allowed.
+
+use crate::contents;
+use crate::wishes::Wishes;
+use block::{SECTOR, Size};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+use stack::{Exit, Failure};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use uring::{FileVolume, OpenOptions};
+
+/// How long a process that was just killed may keep an image.
+const LOCK_WAIT_MS: u64 = 1_000;
+
+/// A file that was made for a rig, and goes with it.
+pub(crate) struct Made(PathBuf);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // Another process may have removed it.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn usage(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}
+
+/// Makes a file of this size, with its space.
+fn make(path: &Path, size: Size) -> Result<Made, Failure> {
+    let name = path.display();
+    if size.0 == 0 || !size.0.is_multiple_of(SECTOR) {
+        return Err(usage(format!("--size {size}: write a multiple of 512 bytes, more than 0")));
+    }
+    let failed = |errno: Errno| {
+        let exit = match errno {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Exit::Permission,
+            Errno::NOSPC | Errno::FBIG | Errno::NOENT | Errno::NOTDIR => Exit::Usage,
+            _ => Exit::Io,
+        };
+        Failure::new(exit, format!("{name}: cannot make a file of {size}: {errno}"))
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    let made = Made(path.to_owned());
+    rustix::fs::ftruncate(&file, size.0).map_err(failed)?;
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
+        // A file system that cannot takes the space as it is written.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(made),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+/// Opens a file or a device, or makes the file.
+pub(crate) fn open(
+    path: &Path,
+    wishes: &Wishes,
+) -> Result<(Arc<FileVolume>, Option<Made>), Failure> {
+    let name = path.display();
+    let made = match (path.exists(), wishes.size) {
+        (false, Some(size)) => Some(make(path, size)?),
+        (false, None) => {
+            let message = format!(
+                "{name}: there is no such file, and no volume of that name is served; --size 8G makes a file for \
+                 the time of the test"
+            );
+            return Err(Failure::new(Exit::Negative, message));
+        }
+        (true, Some(_)) => {
+            return Err(usage(format!(
+                "{name}: is there already; leave --size away to use it as it is, or name another file"
+            )));
+        }
+        (true, None) => None,
+    };
+    let volume = FileVolume::open_waiting(path, OpenOptions::default(), LOCK_WAIT_MS)?;
+    if made.is_none() {
+        check_loss(path, &volume, wishes)?;
+    }
+    Ok((volume, made))
+}
+
+/// Refuses what may hold something, unless it is known to be lost.
+fn check_loss(path: &Path, volume: &FileVolume, wishes: &Wishes) -> Result<(), Failure> {
+    let first = volume.first_bytes()?;
+    if let Some(format) = uring::detect(&first).filter(|format| !format.is_container()) {
+        return Err(usage(uring::reason(format, path)));
+    }
+    if wishes.destroy {
+        return Ok(());
+    }
+    let what = if volume.is_device() { "a device" } else { "an image" };
+    let holds = contents::of(&first).map_or(String::new(), |holds| format!(" with {holds}"));
+    let message = format!(
+        "{}: is {what} of {}{holds}; the suite writes to it, and what is there would be lost: say --destroy if \
+         nothing of it is needed",
+        path.display(),
+        Size(volume.limits().bytes())
+    );
+    Err(usage(message))
+}

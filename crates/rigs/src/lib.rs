@@ -1,0 +1,22 @@
+//! Rigs in real time: what a suite runs on when it is not a modelled drive.
+//!
+//! ```text
+//!   "disk.img", "/dev/sdb", "nbd+unix://...", "null:8G"  --Live::open-->  a device on the lane of a ring
+//!                                                                             |
+//!   suites::run_on(rig, plan) <------------------ Rig ------------------------+
+//! ```
+//!
+//! What may be lost is asked for first: an image, a device or an export that is there is written only where
+//! [`Wishes::destroy`] says so. A file that a rig has made is removed with it.
+#![forbid(unsafe_code)]
+
+mod contents;
+mod export;
+mod facts;
+mod files;
+mod live;
+mod socket;
+mod wishes;
+
+pub use live::Live;
+pub use wishes::Wishes;

@@ -1,0 +1,169 @@
+//! A device on the lane of a ring, in real time.
+
+use crate::files::Made;
+use crate::wishes::Wishes;
+use crate::{export, facts, files};
+use block::{Null, Ram, SECTOR, Size, Stack};
+use lane::Lane;
+use load::{Arrival, Data, Limit, Load, Order, Running};
+use stack::{Exit, Failure};
+use std::cell::Cell;
+use std::path::Path;
+use suites::Rig;
+use uring::{FileBackend, Ring};
+
+/// Rounds of the live loop between two looks at the watch.
+const ROUNDS: u32 = 256;
+/// The loop looks up at least so often, whatever the device does: the suite may be interrupted.
+const TICK_NS: u64 = 50_000_000;
+/// How long before its time a start is waited for awake.
+const SPIN_NS: u64 = 100_000;
+/// How long the load runs on a device that takes no time.
+const CALIBRATION_NS: u64 = 30_000_000;
+
+/// A load that was run on a device that takes no time, as far as that matters there.
+#[derive(Clone, PartialEq)]
+struct Calibrated {
+    load: Load,
+    per_second: f64,
+}
+
+/// A device on the lane of a ring, in real time.
+pub struct Live {
+    ring: Ring,
+    device: Stack,
+    null: Stack,
+    data: Data,
+    calibrated: Vec<Calibrated>,
+    facts: Vec<(&'static str, String)>,
+    /// Removed when the rig has gone.
+    _made: Option<Made>,
+}
+
+/// The size behind `null:` or `ram:`.
+fn size(text: &str, rest: &str) -> Result<u64, Failure> {
+    let wrong = |what: String| Failure::new(Exit::Usage, format!("{text}: {what}"));
+    let size: Size = rest.parse().map_err(wrong)?;
+    let is_good = size.0 > 0 && size.0.is_multiple_of(SECTOR);
+    let message = "the size must be a multiple of 512 bytes and more than 0";
+    if is_good { Ok(size.0 / SECTOR) } else { Err(wrong(message.to_owned())) }
+}
+
+impl Live {
+    /// What a target names: a path, `nbd+unix:///NAME?socket=PATH`, `null:SIZE` or `ram:SIZE`.
+    ///
+    /// # Errors
+    /// With the exit status for it: it is missing, busy, mounted, of an image format; what it holds would be lost; no
+    /// server answers; io_uring is not to be had.
+    pub fn open(text: &str, wishes: &Wishes) -> Result<Live, Failure> {
+        let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
+        let lane = Lane::new();
+        let ring = Ring::new(&lane).map_err(broken)?;
+        ring.set_punctual(SPIN_NS).map_err(broken)?;
+        let mut facts = facts::machine();
+        let mut made = None;
+        let is_memory = text.starts_with("null:") || text.starts_with("ram:");
+        let is_export = text.starts_with("nbd+unix://");
+        if wishes.size.is_some() && (is_memory || is_export) {
+            let message = format!("{text}: --size is for a file that is to be made");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        let device = if let Some(rest) = text.strip_prefix("null:") {
+            Stack::new(&lane, Null::new(size(text, rest)?, SECTOR as u32))
+        } else if let Some(rest) = text.strip_prefix("ram:") {
+            Stack::new(&lane, Ram::new(size(text, rest)?, SECTOR as u32))
+        } else if is_export {
+            if !wishes.destroy {
+                let message = format!(
+                    "{text}: the suite writes to this export, and what is there would be lost: say --destroy if \
+                     nothing of it is needed"
+                );
+                return Err(Failure::new(Exit::Usage, message));
+            }
+            export::open(text, &ring)?
+        } else if text.starts_with("nbd://") || text.starts_with("nbds://") {
+            let message = format!(
+                "{text}: suites reach exports at unix sockets only, as nbd+unix:///NAME?socket=PATH"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        } else {
+            let (volume, file) = files::open(Path::new(text), wishes)?;
+            facts.extend(facts::of(&volume));
+            made = file;
+            Stack::new(&lane, FileBackend::attach(&volume, &ring))
+        };
+        if device.limits().read_only {
+            let message = format!("{text}: can only be read; a suite writes");
+            return Err(Failure::new(Exit::Permission, message));
+        }
+        let null = Stack::new(&lane, Null::new(device.limits().sectors, SECTOR as u32));
+        let data = Data::new(wishes.content, wishes.verify);
+        let ticking = lane.clone();
+        let tick = async move {
+            loop {
+                ticking.sleep_until(ticking.now() + TICK_NS).await;
+            }
+        };
+        lane.spawn(tick).expect("a new lane has room");
+        Ok(Live { ring, device, null, data, calibrated: Vec::new(), facts, _made: made })
+    }
+
+    /// The device's size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.device.limits().bytes()
+    }
+}
+
+impl Rig for Live {
+    fn device(&self) -> &Stack {
+        &self.device
+    }
+
+    fn time(&self) -> &'static str {
+        "real"
+    }
+
+    fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
+        let (rounds, until) = (Cell::new(0), self.ring.lane().now() + TICK_NS);
+        let lane = self.ring.lane().clone();
+        let enough = || {
+            rounds.set(rounds.get() + 1);
+            done() || rounds.get() > ROUNDS || lane.now() > until
+        };
+        self.ring.run(enough).expect("the loop runs");
+        true
+    }
+
+    fn data(&self) -> Option<Data> {
+        Some(self.data.clone())
+    }
+
+    fn calibrate(&mut self, load: &Load) -> Option<f64> {
+        let arrival = Arrival::Closed { depth: load.depth_max() };
+        let order = if load.order == Order::Sequential { load.order } else { Order::Random };
+        let limit = Limit::time(CALIBRATION_NS);
+        let load =
+            Load { arrival, order, limit, flush: false, mark_bytes: 0, seed: 0, ..load.clone() };
+        if let Some(known) = self.calibrated.iter().find(|known| known.load == load) {
+            return Some(known.per_second);
+        }
+        let data = Data::new(self.data.content(), self.data.verifies());
+        let running = Running::start_with(&self.null, load.clone(), &data).ok()?;
+        let seen = running.clone();
+        self.ring.run(|| running.is_done()).expect("the loop runs");
+        let per_second = seen.record().per_second();
+        self.calibrated.push(Calibrated { load, per_second });
+        Some(per_second)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.facts.clone()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // What its tasks hold keeps the ring.
+        self.ring.lane().abandon();
+    }
+}

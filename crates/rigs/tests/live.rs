@@ -1,0 +1,136 @@
+//! Rigs in real time on files: what is made and removed, what is refused, what is noticed.
+
+use block::Size;
+use load::{Content, Limit, Load, Order};
+use rigs::{Live, Wishes};
+use stack::{Exit, Failure};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use suites::{Bed, Halt, Plan, Target, find};
+
+const BYTES: u64 = 64 << 20;
+
+fn wishes() -> Wishes {
+    Wishes { size: None, destroy: true, verify: true, content: Content::random(3) }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+fn refused(path: &str, wishes: &Wishes) -> Failure {
+    match Live::open(path, wishes) {
+        Ok(_) => panic!("{path} is opened"),
+        Err(failure) => failure,
+    }
+}
+
+fn plan(path: &Path) -> Plan {
+    let suite = find("qd1").expect("a suite");
+    let usual = Plan::new(suite.profile(), Target::of_rig(text(path), BYTES, 3));
+    Plan { time_ns: 200_000_000, ..usual }
+}
+
+fn load(reads_percent: u32) -> Load {
+    let load = Load::new(Order::Random, 4096, BYTES).depth(4);
+    Load { reads_percent, limit: Limit::time(200_000_000), flush: true, ..load }
+}
+
+#[test]
+fn a_file_is_made_for_the_test_and_removed_with_it() {
+    let directory = tempfile::tempdir().expect("room");
+    let path = directory.path().join("test.img");
+    let made = Wishes { size: Some(Size(BYTES)), destroy: false, ..wishes() };
+    let rig = Live::open(text(&path), &made).expect("there is room");
+    assert_eq!(rig.bytes(), BYTES);
+    let (plan, mut watch) = (plan(&path), ());
+    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
+    let record = bed.load("reads", load(50)).expect("it runs");
+    assert!(record.reads.count() > 0 && record.writes.count() > 0);
+    assert!(bed.ceiling(record.per_second()).is_some_and(|ceiling| ceiling > 0.0));
+    assert!(bed.remarks()[0].contains("written first"), "{:?}", bed.remarks());
+    assert_eq!(fs::metadata(&path).expect("made").len(), BYTES);
+    drop(bed);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_there_is_not_lost_unasked() {
+    let directory = tempfile::tempdir().expect("room");
+    let path = directory.path().join("disk.img");
+    let mut bytes = vec![0; 1 << 20];
+    bytes[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    fs::write(&path, &bytes).expect("room");
+    let careful = Wishes { destroy: false, ..wishes() };
+    let failure = refused(text(&path), &careful);
+    assert_eq!(failure.exit, Exit::Usage);
+    for says in ["an image of 1 MiB", "ext4", "--destroy"] {
+        assert!(failure.message.contains(says), "{failure}");
+    }
+    let again = Wishes { size: Some(Size(BYTES)), ..careful.clone() };
+    assert!(refused(text(&path), &again).message.contains("is there already"));
+    fs::write(directory.path().join("a.qcow2"), [b"QFI\xfb\0\0\0\x03", &[0; 4088][..]].concat())
+        .expect("room");
+    let image = directory.path().join("a.qcow2");
+    assert!(refused(text(&image), &wishes()).message.contains("qcow2"));
+    let missing = directory.path().join("missing");
+    assert_eq!(refused(text(&missing), &wishes()).exit, Exit::Negative);
+    assert_eq!(fs::read(&path).expect("untouched"), bytes);
+    let full = Wishes { size: Some(Size(1 << 60)), ..careful };
+    assert!(refused(text(&missing), &full).message.contains("cannot make a file"));
+    assert!(!missing.exists(), "nothing is left of a file that could not be made");
+}
+
+#[test]
+fn data_that_is_not_what_was_written_ends_the_suite() {
+    let directory = tempfile::tempdir().expect("room");
+    let path = directory.path().join("disk.img");
+    fs::File::create(&path).and_then(|file| file.set_len(BYTES)).expect("room");
+    let rig = Live::open(text(&path), &wishes()).expect("it opens");
+    let (plan, mut watch) = (plan(&path), ());
+    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
+    assert!(bed.load("sound", load(50)).is_ok() && bed.halt().is_none());
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
+    let zeros = vec![0; 1 << 20];
+    for at in 0..BYTES >> 20 {
+        file.write_all_at(&zeros, at << 20).expect("room");
+    }
+    let record = bed.load("reads", load(100)).expect("what was done is told");
+    assert!(record.requests() > 0);
+    let Some(Halt::Wrong(mismatch)) = bed.halt() else { panic!("{:?}", bed.halt()) };
+    assert!(mismatch.to_string().contains("never written there"), "{mismatch}");
+    assert!(bed.load("more", load(100)).is_err());
+}
+
+#[test]
+fn a_file_that_shrinks_leaves_what_was_measured() {
+    let directory = tempfile::tempdir().expect("room");
+    let path = directory.path().join("disk.img");
+    fs::File::create(&path).and_then(|file| file.set_len(BYTES)).expect("room");
+    let rig = Live::open(text(&path), &wishes()).expect("it opens");
+    let (plan, mut watch) = (plan(&path), ());
+    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
+    bed.load("sound", load(0)).expect("it runs");
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("it is there");
+    file.set_len(BYTES / 2).expect("it can be cut");
+    bed.load("cut", load(0)).expect("what was done is told");
+    let Some(halt @ Halt::Failed(_)) = bed.halt() else { panic!("{:?}", bed.halt()) };
+    assert!(halt.to_string().contains("has shrunk"), "{halt}");
+    assert_eq!(fs::metadata(&path).expect("there").len(), BYTES / 2, "it has not grown again");
+}
+
+#[test]
+fn requests_with_a_time_of_their_own_start_on_time() {
+    let target = Target::of_rig("null:1G", 1 << 30, 1);
+    let rig = Live::open("null:1G", &wishes()).expect("always there");
+    let plan = Plan::new(find("qd1").expect("a suite").profile(), target);
+    let mut watch = ();
+    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
+    let arrival = load::Arrival::Open { interval_ns: 1_000_000, depth_max: 8 };
+    let record = bed.load("open", Load { arrival, ..load(0) }).expect("it runs");
+    assert!((190..=201).contains(&record.requests()), "{}", record.requests());
+    // Half of the starts, since the machine may be busy: without spinning the median is 50 us and more.
+    let median = record.lateness.quantile_ns(0.5);
+    assert!(record.lateness.count() == 0 || median < 40_000, "{median} ns");
+}
