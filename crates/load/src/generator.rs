@@ -1,9 +1,9 @@
 //! A load that follows from a seed, as a source: which block comes next, and whether it is read.
 
-use crate::plan::{Arrival, Load, LoadError, Order};
+use crate::plan::{Arrival, Load, LoadError, Mix, Order};
 use crate::source::{Source, Step};
 use crate::zipf::{Scramble, Zipf};
-use block::Limits;
+use block::{Extent, Limits};
 use lane::Random;
 use std::collections::VecDeque;
 use trace::Operation;
@@ -28,6 +28,7 @@ enum Picked {
     Sequential { next: u64 },
     Random,
     Zipf { zipf: Zipf, scramble: Scramble },
+    Mixed { mix: &'static Mix, next: u64 },
 }
 
 impl Generator {
@@ -37,6 +38,7 @@ impl Generator {
         let order = match load.order {
             Order::Sequential => Picked::Sequential { next: 0 },
             Order::Random => Picked::Random,
+            Order::Mixed(mix) => Picked::Mixed { mix, next: 0 },
             Order::Zipf { exponent } => Picked::Zipf {
                 zipf: Zipf::new(blocks, exponent),
                 scramble: Scramble::new(blocks, &mut random),
@@ -55,20 +57,20 @@ impl Generator {
             Arrival::Open { interval_ns, .. } => Some(self.steps.saturating_mul(interval_ns)),
         };
         self.steps += 1;
-        let block = self.block();
+        let at = self.place();
         let reads = match self.load.reads_percent {
             0 => false,
             100.. => true,
             percent => self.random.below(100) < u64::from(percent),
         };
         let operation = if reads { Operation::Read } else { Operation::Write { fua: false } };
-        self.drawn.push_back(Step { due_ns, operation, at: self.load.at(block) });
+        self.drawn.push_back(Step { due_ns, operation, at });
     }
 
-    /// The next block's number.
+    /// Where the next request goes.
     #[inline]
-    fn block(&mut self) -> u64 {
-        match &mut self.order {
+    fn place(&mut self) -> Extent {
+        let block = match &mut self.order {
             Picked::Sequential { next } => {
                 let block = *next;
                 *next = if block + 1 == self.blocks { 0 } else { block + 1 };
@@ -76,8 +78,33 @@ impl Generator {
             }
             Picked::Random => self.random.below(self.blocks),
             Picked::Zipf { zipf, scramble } => scramble.of(zipf.draw(&mut self.random) - 1),
-        }
+            Picked::Mixed { mix, next } => {
+                let (at, end) = mixed(mix, *next, &self.load, &mut self.random);
+                *next = end;
+                return at;
+            }
+        };
+        self.load.at(block)
     }
+}
+
+/// A request of a mix, and where it ends, in sectors from the span's start; `next` is where the last one has ended.
+fn mixed(mix: &Mix, next: u64, load: &Load, random: &mut Random) -> (Extent, u64) {
+    let all: u32 = mix.sizes.iter().map(|(_, share)| share).sum();
+    let mut left = random.below(u64::from(all.max(1))) as u32;
+    let drawn = mix.sizes.iter().find(|(_, share)| {
+        let is_it = left < *share;
+        left = left.saturating_sub(*share);
+        is_it
+    });
+    let sectors = Mix::sectors(drawn.map_or(0, |(bytes, _)| *bytes), load.block_sectors);
+    let is_random = random.below(100) < u64::from(mix.random_percent);
+    let first = match is_random {
+        true => random.below(load.sectors / u64::from(sectors)) * u64::from(sectors),
+        false if next + u64::from(sectors) > load.sectors => 0,
+        false => next,
+    };
+    (Extent::new(load.first + first, sectors), first + u64::from(sectors))
 }
 
 impl Source for Generator {
@@ -93,5 +120,31 @@ impl Source for Generator {
 
     fn ahead(&self) -> Option<&Step> {
         self.drawn.back()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_has_its_shares_and_stays_in_its_span() {
+        static MIX: Mix = Mix { random_percent: 75, sizes: &[(512, 20), (4096, 70), (65536, 10)] };
+        let load = Load::new(Order::Mixed(&MIX), 1024, 1 << 20);
+        let load = Load { first: 64, ..load };
+        assert_eq!(load.check(&Limits::plain(1 << 20, 0)), Ok(()));
+        let mut generator = Generator::new(&load);
+        let (mut next, mut follow, mut seen) = (0, 0, [0i32; 3]);
+        for _ in 0..10_000 {
+            let at = generator.next().expect("it has no end").at;
+            assert!(at.first >= 64 && at.end() <= 64 + 2048);
+            seen[[2, 8, 128].iter().position(|size| *size == at.count).expect("a size")] += 1;
+            follow += u32::from(at.first == next);
+            next = at.end();
+        }
+        for (count, share) in seen.iter().zip([2000, 7000, 1000]) {
+            assert!((count - share).abs() < 200, "{seen:?}");
+        }
+        assert!((2200..2900).contains(&follow), "{follow} follow the one before");
     }
 }

@@ -33,7 +33,7 @@ mod zipf;
 pub use alone::{Alone, Foresees};
 pub use data::{Content, Data, Found, Mismatch, content_seed};
 pub use latency::Latency;
-pub use plan::{Arrival, Limit, Load, LoadError, Order, Terms};
+pub use plan::{Arrival, Limit, Load, LoadError, Mix, Order, Terms};
 pub use record::{End, Record};
 pub use replay::Replay;
 pub use running::Running;

@@ -15,6 +15,30 @@ pub enum Order {
         /// Above zero; 1.1 is usual.
         exponent: f64,
     },
+    /// Requests of several sizes, of which some follow the one before. The load's `block_sectors` are what sizes and
+    /// addresses are multiples of; a request at random stands at a multiple of its own size.
+    Mixed(&'static Mix),
+}
+
+/// Shares of sizes and orders, as access specifications have them.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Mix {
+    /// How many requests of a hundred are anywhere; the others follow the one before.
+    pub random_percent: u32,
+    /// Bytes of a request, and how many of a hundred have them.
+    pub sizes: &'static [(u32, u32)],
+}
+
+impl Mix {
+    /// Sectors of the size, up to whole units.
+    pub(crate) fn sectors(bytes: u32, unit: u32) -> u32 {
+        bytes.div_ceil(SECTOR as u32).next_multiple_of(unit.max(1))
+    }
+
+    /// The largest size in sectors.
+    fn sectors_max(&self, unit: u32) -> u32 {
+        self.sizes.iter().map(|(bytes, _)| Mix::sectors(*bytes, unit)).max().unwrap_or(0)
+    }
 }
 
 /// When the next request starts.
@@ -168,6 +192,14 @@ impl Load {
         Extent::new(self.first + number * u64::from(self.block_sectors), self.block_sectors)
     }
 
+    /// Sectors of its largest request.
+    fn sectors_max(&self) -> u32 {
+        match self.order {
+            Order::Mixed(mix) => mix.sectors_max(self.block_sectors),
+            _ => self.block_sectors,
+        }
+    }
+
     /// Whether a device with these limits can take it.
     ///
     /// # Errors
@@ -175,14 +207,15 @@ impl Load {
     pub fn check(&self, limits: &Limits) -> Result<(), LoadError> {
         let unit = u64::from(limits.block_logical_bytes);
         let aligned = |sectors: u64| (sectors * SECTOR).is_multiple_of(unit);
-        if self.block_sectors == 0
-            || !aligned(u64::from(self.block_sectors))
-            || self.block_bytes() > u64::from(limits.io_max_bytes)
+        let largest = u64::from(self.sectors_max());
+        if largest == 0
+            || !aligned(u64::from(self.block_sectors.max(1)))
+            || largest * SECTOR > u64::from(limits.io_max_bytes)
         {
             return Err(LoadError::Block { unit: limits.block_logical_bytes });
         }
         let ends = self.first.checked_add(self.sectors).is_some_and(|end| end <= limits.sectors);
-        if self.blocks() == 0 || !ends || !aligned(self.first) {
+        if self.sectors < largest || !ends || !aligned(self.first) {
             return Err(LoadError::Span { sectors: limits.sectors });
         }
         let writes = self.reads_percent < 100;

@@ -19,7 +19,7 @@ const TICK_NS: u64 = 50_000_000;
 /// How long before its time a start is waited for awake.
 const SPIN_NS: u64 = 100_000;
 /// How long the load runs on a device that takes no time.
-const CALIBRATION_NS: u64 = 30_000_000;
+const CALIBRATION_NS: u64 = 100_000_000;
 
 /// A load that was run on a device that takes no time, as far as that matters there.
 #[derive(Clone, PartialEq)]
@@ -140,7 +140,10 @@ impl Rig for Live {
 
     fn calibrate(&mut self, load: &Load) -> Option<f64> {
         let arrival = Arrival::Closed { depth: load.depth_max() };
-        let order = if load.order == Order::Sequential { load.order } else { Order::Random };
+        let order = match load.order {
+            Order::Zipf { .. } => Order::Random,
+            other => other,
+        };
         let limit = Limit::time(CALIBRATION_NS);
         let load =
             Load { arrival, order, limit, flush: false, mark_bytes: 0, seed: 0, ..load.clone() };

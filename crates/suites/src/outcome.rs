@@ -112,6 +112,31 @@ impl Row {
         Row { unit: "MB/s", value, samples, ..row }
     }
 
+    /// The mean time of a request of a load that has one under way.
+    pub fn access(test: impl Into<String>, record: &Record) -> Row {
+        let row = Row::rate(test, record);
+        let value = record.all().mean_ns() / 1e6;
+        Row { unit: "ms", value, samples: Vec::new(), flush_ns: None, ..row }
+    }
+
+    /// The median of several runs of one load, in MB a second.
+    pub fn median_throughput(test: impl Into<String>, records: &[Record]) -> Row {
+        let rows: Vec<Row> = records.iter().map(|record| Row::throughput("", record)).collect();
+        let samples: Vec<f64> = rows.iter().map(|row| row.value).collect();
+        let mut sorted = samples.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let value = match sorted.len() {
+            0 => 0.0,
+            odd if odd % 2 == 1 => sorted[middle],
+            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        };
+        let mut latency = Latency::new();
+        records.iter().for_each(|record| latency.merge(&record.all()));
+        let partial = rows.iter().any(|row| row.partial);
+        Row { latency: Some(latency), samples, partial, ..Row::plain(test, "MB/s", value) }
+    }
+
     /// Whether the figure says more of the cache's own work than of the drive: it is above seven
     /// tenths of the ceiling.
     pub fn is_near_ceiling(&self) -> bool {

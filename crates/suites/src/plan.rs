@@ -14,7 +14,7 @@ pub struct Profile {
     pub about: &'static str,
     /// Whether the state of the drive before it may be chosen: the others bring it about themselves.
     pub takes_state: bool,
-    /// What it does to the part that it works on before it measures: the name of a [`Preparation`].
+    /// What it does to the part that it works on before it measures, as a [`Preparation`] is read.
     pub preparation: &'static str,
     /// How long its timed parts take, in nanoseconds of its time; 0: it ends by itself.
     pub time_ns: u64,
@@ -59,7 +59,8 @@ impl Plan {
             cache: None,
             prices: Prices::default(),
             state: Preparation::default(),
-            preparation: Preparation::preset(suite.preparation),
+            preparation: Preparation::parse(suite.preparation)
+                .expect("a suite's own steps are sound"),
             only: None,
             spare_percent: 0,
             span_bytes: suite.span_bytes,

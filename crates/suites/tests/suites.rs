@@ -24,10 +24,11 @@ fn plan(name: &str) -> Plan {
         "consistency" => 12 * SECOND,
         "trim" => 200 * SECOND,
         "fourcorners" => SECOND,
+        "atto" | "sweep" | "pts" => SECOND / 100,
+        "cdm" | "as-ssd" | "hdtune" | "iometer" => SECOND / 10,
         _ => 0,
     };
-    let span_bytes =
-        ["corners", "fourcorners", "qd1", "sizes"].contains(&name).then_some(128 << 20);
+    let span_bytes = (!["consistency", "trim", "seqfill"].contains(&name)).then_some(128 << 20);
     let usual = Plan::new(suite(name).profile(), small());
     let preparation = match name {
         "trim" => Preparation::parse("fill,torture:20s,trim").expect("sound"),
@@ -329,4 +330,98 @@ fn what_does_not_go_together_is_refused() {
         let Err(Halt::Plan(what)) = ended else { panic!("{says}: {ended:?}") };
         assert!(what.contains(says), "{what}");
     }
+}
+
+/// Names of tests.
+fn tests(outcome: &Outcome) -> Vec<&str> {
+    outcome.rows.iter().map(|row| row.test.as_str()).collect()
+}
+
+#[test]
+fn cdm_shows_the_median_in_its_rows_and_the_best_in_its_block() {
+    let outcome = run(&plan("cdm"));
+    assert_eq!(outcome.rows.len(), 16, "{:?}", tests(&outcome));
+    let row = row(&outcome, "RND4K Q1T1 write");
+    let mut runs = row.samples.clone();
+    runs.sort_by(f64::total_cmp);
+    assert_eq!((runs.len(), row.value), (5, runs[2]));
+    let text = report::text(&outcome);
+    let line = text
+        .lines()
+        .rfind(|line| line.starts_with("  RND    4KiB (Q=  1, T= 1):"))
+        .expect("a line");
+    assert!(line.contains(&format!("{:.3} MB/s [", runs[4])) && line.ends_with(" us>"), "{line}");
+    assert_eq!(
+        line.len(),
+        "  RND    4KiB (Q=  1, T= 1):    44.166 MB/s [  11041.6 IOPS] <    88.48 us>".len()
+    );
+    assert_eq!(row.shortened.as_deref(), Some("0.1 s of 5 s, 128 MiB of 1 GiB"));
+}
+
+#[test]
+fn as_ssd_weighs_its_rates() {
+    let outcome = run(&plan("as-ssd"));
+    let value = |test: &str| row(&outcome, test).value;
+    let half = |direction: &str| {
+        let value = |name: &str| value(&format!("{name} {direction}"));
+        value("Seq") / 10.0 + value("4K") + value("4K-64Thrd")
+    };
+    assert!((value("Score") - half("read") - 1.5 * half("write")).abs() < 1e-9);
+    assert_eq!(row(&outcome, "Acc.time read").unit, "ms");
+    assert!(report::text(&outcome).contains("4K-64Thrd "));
+}
+
+#[test]
+fn hdtune_passes_over_all_of_it_and_accesses_every_size() {
+    let outcome = run(&plan("hdtune"));
+    let value = |test: &str| row(&outcome, test).value;
+    for direction in ["read", "write"] {
+        let value = |name: &str| value(&format!("{direction}, {name}"));
+        assert!(value("least") <= value("average") && value("average") <= value("largest"));
+    }
+    assert!(value("read access, 512 bytes") <= value("read access, 1 MB"));
+    assert_eq!((outcome.series.len(), outcome.rows.len()), (2, 14));
+}
+
+#[test]
+fn iometer_has_its_patterns_and_more_under_way_is_no_slower() {
+    let outcome = run(&plan("iometer"));
+    assert_eq!(outcome.rows.len(), 24, "{:?}", tests(&outcome));
+    for pattern in ["web server", "file server", "workstation", "database"] {
+        let value = |depth: u32| row(&outcome, &format!("{pattern}, QD{depth}")).value;
+        assert!(value(8) > value(1), "{pattern}: {} and {}", value(8), value(1));
+    }
+}
+
+#[test]
+fn sweep_covers_sizes_depths_and_mixes() {
+    let outcome = run(&plan("sweep"));
+    let all = tests(&outcome);
+    for test in [
+        "random read, 512 B, QD1",
+        "random write, 4 KiB, QD256",
+        "random read, 32 MiB, QD16",
+        "70 % reads, random 4 KiB, QD32",
+    ] {
+        assert!(all.contains(&test), "{test}");
+    }
+    assert!(!all.contains(&"random read, 32 MiB, QD32"), "that would take a gigabyte");
+}
+
+#[test]
+fn atto_is_the_sizes_of_a_smaller_file() {
+    let outcome = run(&plan("atto"));
+    assert_eq!(tests(&outcome), tests(&run(&plan("sizes"))));
+    assert!(outcome.rows.iter().all(|row| row.value > 0.0));
+}
+
+#[test]
+fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
+    let outcome = run(&plan("pts"));
+    assert_eq!(outcome.rows.len(), 56);
+    let rounds = outcome.series[0].values.len();
+    assert!((5..=25).contains(&rounds), "{rounds}");
+    let told = outcome.method.join(" ");
+    assert_eq!(told.contains("NOT steady"), !told.contains("Steady over rounds"), "{told}");
+    assert_eq!(row(&outcome, "0/100, random 4 KiB").samples.len(), 5);
 }

@@ -37,8 +37,8 @@ pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
         is_bound: false,
     });
     let plot = Plot {
-        title: "Sequential writes by position".to_owned(),
-        along: "GB written".to_owned(),
+        title: "Sequential transfers by position".to_owned(),
+        along: "GB".to_owned(),
         up: "MB/s".to_owned(),
         x: Axis::exact(0.0, end),
         y: Axis::linear(all.iter().flat_map(|series| series.values.iter().copied())),

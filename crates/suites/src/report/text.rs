@@ -1,6 +1,7 @@
 //! An outcome as a table for a terminal.
 
 use crate::outcome::{Outcome, Row};
+use crate::suite;
 use report::words::{figure, time};
 use std::fmt::Write;
 
@@ -85,6 +86,10 @@ pub fn text(outcome: &Outcome) -> String {
             };
         }
         _ = writeln!(text, "{}", told.trim_end());
+    }
+    let suite = suite::find(plan.suite.name);
+    if let Some(block) = suite.and_then(|suite| suite.block(outcome)) {
+        _ = write!(text, "\n{block}");
     }
     text
 }

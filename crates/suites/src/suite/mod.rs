@@ -1,11 +1,17 @@
 //! The suites, one a file, and what they share.
 
+mod as_ssd;
+mod cdm;
 mod consistency;
 mod corners;
 mod fourcorners;
+mod hdtune;
+mod iometer;
+mod pts;
 mod qd1;
 mod seqfill;
 mod sizes;
+mod sweep;
 mod trim;
 
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
@@ -43,6 +49,11 @@ pub trait Suite: Sync {
         None
     }
 
+    /// The figures in the form that users of the original know; None: it has none of its own.
+    fn block(&self, _outcome: &Outcome) -> Option<String> {
+        None
+    }
+
     /// The page's plots, as SVG elements; by default each row is a bar.
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
         plots::rows(outcome)
@@ -57,7 +68,14 @@ pub static ALL: &[&dyn Suite] = &[
     &trim::Trim,
     &seqfill::Seqfill,
     &qd1::Qd1,
-    &sizes::Sizes,
+    &sizes::SIZES,
+    &sizes::ATTO,
+    &cdm::Cdm,
+    &as_ssd::AsSsd,
+    &hdtune::HdTune,
+    &iometer::Iometer,
+    &sweep::Sweep,
+    &pts::Pts,
 ];
 
 /// The suite of this name.

@@ -14,9 +14,27 @@ use load::{Load, Order};
 use report::words::figure;
 
 /// See the file's head.
-pub(super) struct Sizes;
+pub(super) struct Sizes {
+    profile: &'static Profile,
+    /// The data can be compressed to so many percent.
+    data_percent: u32,
+}
 
-static PROFILE: Profile = Profile {
+/// With the file of the reviews of the 840 EVO.
+pub(super) static SIZES: Sizes = Sizes { profile: &PROFILE, data_percent: 100 };
+
+/// As version 2 of the program has it if nothing is changed: 256 MB, and data that can be compressed.
+pub(super) static ATTO: Sizes = Sizes { profile: &ATTO_PROFILE, data_percent: 0 };
+
+static ATTO_PROFILE: Profile = Profile {
+    name: "atto",
+    about: "ATTO: 256 MB of compressible data, transfers of 512 bytes to 8 MiB, four under way",
+    preparation: "filled",
+    span_bytes: Some(256 << 20),
+    ..PROFILE
+};
+
+const PROFILE: Profile = Profile {
     name: "sizes",
     about: "Sequential transfers of 512 bytes to 8 MiB, written and read, four under way",
     takes_state: true,
@@ -40,10 +58,17 @@ fn sizes(bed: &Bed) -> impl Iterator<Item = u64> + use<> {
 
 impl Suite for Sizes {
     fn profile(&self) -> &'static Profile {
-        &PROFILE
+        self.profile
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        if self.data_percent < 100 {
+            bed.set_data_percent(self.data_percent);
+            outcome.say(
+                "What was written can be compressed to nearly nothing; what a modelled drive makes of that is chosen \
+                 with ?data=PERCENT.",
+            );
+        }
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
             "With each size the span was written in order for {} s, {DEPTH} transfers under way, and then read.",

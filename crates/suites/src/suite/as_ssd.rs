@@ -1,0 +1,108 @@
+//! AS SSD Benchmark.
+//!
+//! A file of 1 GB with data that cannot be compressed. Sequential transfers one at a time; random 4 KiB one at a time, and
+//! with 64 under way; the access time. Each as a read and as a write. The score weighs the rates in MB/s:
+//!
+//! ```text
+//!   read  = sequential / 10 + 4K + 4K-64Thrd
+//!   write = sequential / 10 + 4K + 4K-64Thrd
+//!   total = read + 1.5 write
+//! ```
+//!
+//! The program itself works off amounts of data; here each test takes 10 s (assumed). A sequential transfer is 16 MB there
+//! (recalled); a target that takes less in one request gets what it takes. The access time is that of 512-byte reads and
+//! writes, or of the target's block if that is larger.
+
+use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use load::{Load, Order};
+
+const SEQUENTIAL_BYTES: u32 = 16 << 20;
+
+/// See the file's head.
+pub(super) struct AsSsd;
+
+static PROFILE: Profile = Profile {
+    name: "as-ssd",
+    about: "AS SSD: sequential, random 4 KiB alone and 64 at a time, access time, and its score",
+    takes_state: true,
+    preparation: "laid-out",
+    time_ns: 10 * SECOND,
+    span_bytes: Some(1 << 30),
+};
+
+impl Suite for AsSsd {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        let (largest, least) =
+            (bed.top().limits().io_max_bytes, bed.top().limits().block_logical_bytes);
+        let sequential = SEQUENTIAL_BYTES.min(largest);
+        outcome.say(format!(
+            "Each test took {} s. Sequential transfers were {}, accesses {} bytes.",
+            plan.time_ns as f64 / 1e9,
+            block::Size(sequential.into()),
+            least.max(512)
+        ));
+        for (direction, load) in [("read", reads as fn(&_, _, _, _, _) -> Load), ("write", writes)]
+        {
+            for (part, (name, order, bytes, depth)) in [
+                ("Seq", Order::Sequential, sequential, 1),
+                ("4K", Order::Random, 4096, 1),
+                ("4K-64Thrd", Order::Random, 4096, 64),
+                ("Acc.time", Order::Random, least.max(512), 1),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let test = format!("{name} {direction}");
+                let record = bed.load(&test, load(plan, order, bytes, depth, part as u64))?;
+                let row = match name {
+                    "Acc.time" => Row::access(test, &record),
+                    _ => with_ceiling(bed, Row::throughput(test, &record)),
+                };
+                outcome.add(bed, row);
+            }
+        }
+        score(bed, outcome);
+        Ok(())
+    }
+
+    fn block(&self, outcome: &Outcome) -> Option<String> {
+        let value = |test: &str| outcome.row(test).map_or(f64::NAN, |row| row.value);
+        let line = |name: &str, unit: &str, decimals: usize| {
+            let (read, write) = (value(&format!("{name} read")), value(&format!("{name} write")));
+            format!("{name:<10} {read:>12.decimals$} {unit:<5} {write:>12.decimals$} {unit}\n")
+        };
+        let lines = [("Seq", "MB/s", 2), ("4K", "MB/s", 2), ("4K-64Thrd", "MB/s", 2)];
+        let mut block = format!("{:<10} {:>12} {:<5} {:>12}\n", "", "Read", "", "Write");
+        lines.iter().for_each(|(name, unit, decimals)| block += &line(name, unit, *decimals));
+        block += &line("Acc.time", "ms", 3);
+        block += &line("Score", "", 0);
+        block += &format!("{:<10} {:>12.0}\n", "Total", value("Score"));
+        Some(block)
+    }
+
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        outcome.row("Score").map(|row| format!("A score of {:.0}.", row.value))
+    }
+}
+
+fn score(bed: &Bed, outcome: &mut Outcome) {
+    let part = |direction: &str| {
+        let value = |name: &str| outcome.row(&format!("{name} {direction}")).map(|row| row.value);
+        Some(value("Seq")? / 10.0 + value("4K")? + value("4K-64Thrd")?)
+    };
+    let (Some(read), Some(write)) = (part("read"), part("write")) else { return };
+    for (test, value) in
+        [("Score read", read), ("Score write", write), ("Score", read + 1.5 * write)]
+    {
+        outcome.add(bed, Row::plain(test, "points", value));
+    }
+}

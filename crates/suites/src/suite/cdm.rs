@@ -1,0 +1,129 @@
+//! CrystalDiskMark 8, its default profile.
+//!
+//! A file of 1 GiB. Four tests: sequential 1 MiB with 8 and with 1 under way, random 4 KiB with 32 and with 1; first all
+//! of them as reads, then all as writes. Each runs for 5 s, six times in a row, and 5 s lie between two tests. The first
+//! run is called preparation there and thrown away; of the other five the best one is shown. That flatters any cache,
+//! so a row here is the median of the five, and the first run has a row of its own. The block in that program's own form
+//! shows the best, so that it can be held against others.
+//!
+//! Source: hiyohiyo/CrystalDiskMark, SettingsDlg.cpp (OnSetDefault) and DiskBench.cpp.
+
+use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use load::{Load, Order, Record};
+use std::fmt::Write;
+
+/// A test: how the block calls it, its name, the order, bytes of a request, requests under way.
+type Test = (&'static str, &'static str, Order, u32, u32);
+
+const TESTS: [Test; 4] = [
+    ("SEQ    1MiB", "SEQ1M Q8T1", Order::Sequential, 1 << 20, 8),
+    ("SEQ    1MiB", "SEQ1M Q1T1", Order::Sequential, 1 << 20, 1),
+    ("RND    4KiB", "RND4K Q32T1", Order::Random, 4096, 32),
+    ("RND    4KiB", "RND4K Q1T1", Order::Random, 4096, 1),
+];
+const RUNS: usize = 5;
+const INTERVAL_NS: u64 = 5 * SECOND;
+
+/// See the file's head.
+pub(super) struct Cdm;
+
+static PROFILE: Profile = Profile {
+    name: "cdm",
+    about: "CrystalDiskMark 8: sequential 1 MiB and random 4 KiB, five runs each after one",
+    takes_state: true,
+    preparation: "filled",
+    time_ns: 5 * SECOND,
+    span_bytes: Some(1 << 30),
+};
+
+impl Suite for Cdm {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        outcome.say(format!(
+            "Each test ran six times for {} s; a row is the median of the last five. The block shows the best of \
+             them, as CrystalDiskMark does, with the mean latency of all five.",
+            plan.time_ns as f64 / 1e9
+        ));
+        for (direction, load) in [("read", reads as fn(&_, _, _, _, _) -> Load), ("write", writes)]
+        {
+            for (part, (_, name, order, bytes, depth)) in TESTS.iter().enumerate() {
+                let test = format!("{name} {direction}");
+                if plan.wants(&test) {
+                    let load =
+                        |run: usize| load(plan, *order, *bytes, *depth, (part * 10 + run) as u64);
+                    runs(bed, outcome, &test, load)?;
+                    bed.idle(INTERVAL_NS)?;
+                }
+            }
+            bed.empty_cache()?;
+        }
+        Ok(())
+    }
+
+    fn block(&self, outcome: &Outcome) -> Option<String> {
+        let rule = "-".repeat(78);
+        let mut block = format!(
+            "{rule}\nOverdrive {}: the tests of CrystalDiskMark 8\n{rule}\n\
+             * MB/s = 1,000,000 bytes/s [SATA/600 = 600,000,000 bytes/s]\n* KB = 1000 bytes, KiB = 1024 bytes\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        for (head, direction) in [("Read", "read"), ("Write", "write")] {
+            _ = writeln!(block, "\n[{head}]");
+            for (text, name, _, bytes, depth) in &TESTS {
+                let row = outcome.row(&format!("{name} {direction}"));
+                block.push_str(&row.map_or(String::new(), |row| line(text, row, *bytes, *depth)));
+            }
+        }
+        let plan = &outcome.plan;
+        _ = write!(
+            block,
+            "\nProfile: Default\n   Test: {} (x{RUNS})\n   Time: Measure {} sec / Interval 5 sec\n Target: {}\n",
+            block::Size(plan.span()),
+            plan.time_ns as f64 / 1e9,
+            plan.target.text
+        );
+        Some(block)
+    }
+}
+
+/// A line of the block: the best run.
+fn line(text: &str, row: &Row, bytes: u32, depth: u32) -> String {
+    let best = row.samples.iter().copied().fold(0.0, f64::max);
+    let rate = best * 1e6 / f64::from(bytes);
+    let latency_us = row.latency.as_ref().map_or(0.0, |latency| latency.mean_ns() / 1e3);
+    format!(
+        "  {text} (Q={depth:>3}, T= 1): {best:>9.3} MB/s [{rate:>9.1} IOPS] <{latency_us:>9.2} us>\n"
+    )
+}
+
+fn runs(
+    bed: &mut Bed,
+    outcome: &mut Outcome,
+    test: &str,
+    load: impl Fn(usize) -> Load,
+) -> Result<(), Halt> {
+    let first = bed.load(test, load(0))?;
+    let row = Row::throughput(format!("{test}, first run"), &first);
+    let cold = bed.is_cached().then_some(true);
+    outcome.add(bed, Row { cold, ..with_ceiling(bed, row) });
+    let mut records: Vec<Record> = Vec::new();
+    for run in 1..=RUNS {
+        match bed.load(test, load(run)) {
+            Ok(record) => records.push(record),
+            Err(_) if !records.is_empty() => break,
+            Err(halt) => return Err(halt),
+        }
+    }
+    let row = Row::median_throughput(test, &records);
+    let cold = bed.is_cached().then_some(false);
+    outcome.add(bed, Row { cold, ..with_ceiling(bed, row) });
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Iometer: the access patterns of web server, file server, workstation and database, with 1 to 32 under way.
+//!
+//! | pattern | reads | random | sizes |
+//! |---|---|---|---|
+//! | database | 67 % | all | 8 KB |
+//! | file server | 80 % | all | 512 B 10 %, 1 K 5, 2 K 5, 4 K 60, 8 K 2, 16 K 4, 32 K 4, 64 K 10 |
+//! | web server | all | all | 512 B 22 %, 1 K 15, 2 K 8, 4 K 23, 8 K 15, 16 K 2, 32 K 6, 64 K 7, 128 K 1, 512 K 1 |
+//! | workstation | 80 % | 80 % | 8 KB |
+//!
+//! A request stands at a multiple of its own size, up to the target's block. On a target with larger blocks than 512 bytes
+//! sizes are rounded up. The minute of each run is assumed.
+//!
+//! Source: the access specifications that Tom's Hardware and others print; fio's iometer-file-access-server.fio.
+
+use super::{SECOND, Suite, lay_out, with_ceiling, writes};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use load::{Load, Mix, Order};
+
+const K: u32 = 1024;
+static EIGHT: [(u32, u32); 1] = [(8 * K, 100)];
+static DATABASE: Mix = Mix { random_percent: 100, sizes: &EIGHT };
+static FILE: Mix = Mix {
+    random_percent: 100,
+    sizes: &[
+        (512, 10),
+        (K, 5),
+        (2 * K, 5),
+        (4 * K, 60),
+        (8 * K, 2),
+        (16 * K, 4),
+        (32 * K, 4),
+        (64 * K, 10),
+    ],
+};
+static WEB: Mix = Mix {
+    random_percent: 100,
+    sizes: &[
+        (512, 22),
+        (K, 15),
+        (2 * K, 8),
+        (4 * K, 23),
+        (8 * K, 15),
+        (16 * K, 2),
+        (32 * K, 6),
+        (64 * K, 7),
+        (128 * K, 1),
+        (512 * K, 1),
+    ],
+};
+static WORKSTATION: Mix = Mix { random_percent: 80, sizes: &EIGHT };
+
+/// Name, mix, reads of a hundred requests.
+static PATTERNS: [(&str, &Mix, u32); 4] = [
+    ("web server", &WEB, 100),
+    ("file server", &FILE, 80),
+    ("workstation", &WORKSTATION, 80),
+    ("database", &DATABASE, 67),
+];
+const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+/// See the file's head.
+pub(super) struct Iometer;
+
+static PROFILE: Profile = Profile {
+    name: "iometer",
+    about: "Iometer's web server, file server, workstation and database, with 1 to 32 under way",
+    takes_state: true,
+    preparation: "laid-out",
+    time_ns: 60 * SECOND,
+    span_bytes: Some(8 << 30),
+};
+
+impl Suite for Iometer {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        let unit = bed.top().limits().block_logical_bytes;
+        let rounded = match unit {
+            512 => String::new(),
+            _ => format!(" Sizes were rounded up to multiples of {unit} bytes."),
+        };
+        let seconds = plan.time_ns as f64 / 1e9;
+        outcome.say(format!("Each run took {seconds} s.{rounded}"));
+        for (part, (name, mix, reads_percent)) in PATTERNS.iter().enumerate() {
+            for depth in DEPTHS {
+                let test = format!("{name}, QD{depth}");
+                if plan.wants(&test) {
+                    let number = part as u64 * 100 + u64::from(depth);
+                    let load = writes(plan, Order::Mixed(mix), unit, depth, number);
+                    let load = Load { reads_percent: *reads_percent, ..load };
+                    let record = bed.load(&test, load)?;
+                    outcome.add(bed, with_ceiling(bed, Row::rate(test, &record)));
+                }
+            }
+            bed.empty_cache()?;
+        }
+        Ok(())
+    }
+}

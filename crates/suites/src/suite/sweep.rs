@@ -1,0 +1,93 @@
+//! Sweep: random transfers of every size with every depth, and mixes of reads and writes.
+//!
+//! Sizes of 512 bytes to 64 MiB, each twice the one before, with 1 to 256 under way, as reads and as writes; then 4 KiB
+//! with 32 under way, from all writes to all reads in steps of 10 %. What the target does not take in one request is left
+//! out, and so is what would need more than 512 MiB of memory at a time.
+
+use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use block::Size;
+use load::{Load, Order};
+
+const LEAST: u64 = 512;
+const MOST: u64 = 64 << 20;
+const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// Bytes of requests under way.
+const MEMORY: u64 = 512 << 20;
+
+/// See the file's head.
+pub(super) struct Sweep;
+
+static PROFILE: Profile = Profile {
+    name: "sweep",
+    about: "Random transfers of 512 bytes to 64 MiB with 1 to 256 under way, and mixes",
+    takes_state: true,
+    preparation: "laid-out",
+    time_ns: 2 * SECOND,
+    span_bytes: Some(8 << 30),
+};
+
+impl Suite for Sweep {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        lay_out(bed, plan, outcome)?;
+        let limits = bed.top().limits().clone();
+        let least = LEAST.max(limits.block_logical_bytes.into());
+        let most = MOST.min(limits.io_max_bytes.into());
+        outcome.say(format!(
+            "Each cell took {} s. Sizes were {} to {}, which is what the target takes in one request; what needs \
+             more than {} at a time was left out.",
+            plan.time_ns as f64 / 1e9,
+            Size(least),
+            Size(most),
+            Size(MEMORY)
+        ));
+        let sizes = std::iter::successors(Some(least), |bytes| Some(bytes * 2));
+        let sizes: Vec<u64> = sizes.take_while(|bytes| *bytes <= most).collect();
+        for (direction, load) in [("read", reads as fn(&_, _, _, _, _) -> Load), ("write", writes)]
+        {
+            for bytes in &sizes {
+                for depth in DEPTHS.into_iter().filter(|depth| bytes * u64::from(*depth) <= MEMORY)
+                {
+                    let test = format!("random {direction}, {}, QD{depth}", Size(*bytes));
+                    let load = load(
+                        plan,
+                        Order::Random,
+                        *bytes as u32,
+                        depth,
+                        bytes * 1000 + u64::from(depth),
+                    );
+                    cell(bed, plan, outcome, test, load)?;
+                }
+            }
+            bed.empty_cache()?;
+        }
+        for reads_percent in (0..=100).step_by(10) {
+            let test = format!("{reads_percent} % reads, random 4 KiB, QD32");
+            let load = writes(plan, Order::Random, 4096, 32, 7 + u64::from(reads_percent));
+            cell(bed, plan, outcome, test, Load { reads_percent, ..load })?;
+        }
+        Ok(())
+    }
+}
+
+fn cell(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    test: String,
+    load: Load,
+) -> Result<(), Halt> {
+    if !plan.wants(&test) {
+        return Ok(());
+    }
+    let record = bed.load(&test, load)?;
+    outcome.add(bed, with_ceiling(bed, Row::throughput(test, &record)));
+    Ok(())
+}
