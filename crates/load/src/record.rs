@@ -55,7 +55,8 @@ pub struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(start_ns: u64) -> Record {
+    /// Of a load that has done nothing yet.
+    pub fn new(start_ns: u64) -> Record {
         Record {
             start_ns,
             end_ns: start_ns,

@@ -256,3 +256,51 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
     assert!(errors.contains("the connection has ended") && errors.lines().count() == 1, "{errors}");
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
 }
+
+/// A number somewhere in fio's report.
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        eprintln!("skipped: fio is missing (apt-get install fio)");
+        return;
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("disk.img");
+    std::fs::File::create(&file).and_then(|file| file.set_len(64 << 20)).expect("room");
+    let (path, job) = (file.to_str().expect("plain"), home.path().join("job.fio"));
+    let shape = ["--block", "8K", "--depth", "4", "--reads", "70", "--time", "500ms"];
+    let export = ["custom", path, "--export-fio", job.to_str().expect("plain")];
+    let exported = run(home.path(), &[&export[..], &shape].concat());
+    assert_eq!(exported.status.code(), Some(0), "{}", String::from_utf8_lossy(&exported.stderr));
+    let mut fio = Command::new("fio");
+    let output = fio.arg(&job).arg("--output-format=json").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let start = output.stdout.iter().position(|byte| *byte == b'{').expect("a report");
+    let report: Value = serde_json::from_slice(&output.stdout[start..]).expect("a report");
+    let jobs = report["jobs"].as_array().expect("jobs");
+    assert_eq!(jobs.len(), 2, "the filling, and the load");
+    assert_eq!(
+        number(&jobs[0]["write"]["io_bytes"]),
+        f64::from(64 << 20),
+        "it fills all of it once"
+    );
+    let (reads, writes) = (&jobs[1]["read"], &jobs[1]["write"]);
+    let count = |side: &Value| number(&side["total_ios"]);
+    let all = count(reads) + count(writes);
+    assert_eq!(number(&reads["io_bytes"]), count(reads) * 8192.0);
+    let share = count(reads) / all;
+    let slack = 4.0 * (0.21 / all).sqrt();
+    assert!((share - 0.7).abs() < slack + 0.01, "{share} of {all} are reads");
+    let depths = &jobs[1]["iodepth_level"];
+    assert!(number(&depths["4"]) > 90.0, "{depths}");
+    let ours = [&["custom", path, "--destroy", "--json"][..], &shape].concat();
+    let (object, errors) = told(&run(home.path(), &ours));
+    assert_eq!(object["rows"][0]["test"], "random 8 KiB 70 % reads, QD4", "{errors}");
+    let refused = run(home.path(), &["qd1", path, "--destroy", "--depth", "4"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--depth: qd1 has its own loads"));
+}

@@ -27,6 +27,21 @@ fn usage(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
+/// The size of what is there.
+pub(crate) fn size_of(path: &Path) -> Result<u64, Failure> {
+    let failed = |errno: Errno| {
+        let exit = match errno {
+            Errno::NOENT => Exit::Negative,
+            Errno::ACCESS | Errno::PERM => Exit::Permission,
+            _ => Exit::Io,
+        };
+        Failure::new(exit, format!("{}: cannot look at it: {errno}", path.display()))
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(failed)
+}
+
 /// Makes a file of this size, with its space.
 fn make(path: &Path, size: Size) -> Result<Made, Failure> {
     let name = path.display();

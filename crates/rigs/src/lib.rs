@@ -18,5 +18,5 @@ mod live;
 mod socket;
 mod wishes;
 
-pub use live::Live;
+pub use live::{Live, size_of};
 pub use wishes::Wishes;

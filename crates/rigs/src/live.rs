@@ -49,6 +49,22 @@ fn size(text: &str, rest: &str) -> Result<u64, Failure> {
     if is_good { Ok(size.0 / SECTOR) } else { Err(wrong(message.to_owned())) }
 }
 
+/// The size in bytes of a file, a device or an export that is there. Nothing of it is changed.
+///
+/// # Errors
+/// It cannot be reached, with the exit status for that.
+pub fn size_of(text: &str) -> Result<u64, Failure> {
+    let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
+    if !text.starts_with("nbd+unix://") {
+        return files::size_of(Path::new(text));
+    }
+    let lane = Lane::new();
+    let ring = Ring::new(&lane).map_err(broken)?;
+    let bytes = export::open(text, &ring)?.limits().bytes();
+    lane.abandon();
+    Ok(bytes)
+}
+
 impl Live {
     /// What a target names: a path, `nbd+unix:///NAME?socket=PATH`, `null:SIZE` or `ram:SIZE`.
     ///

@@ -190,6 +190,9 @@ impl<'a> Bed<'a> {
         data: Option<&Data>,
         most: Option<f64>,
     ) -> Result<Record, Halt> {
+        if self.rig.notes(stage, &load) {
+            return Ok(Record::new(self.lane.now()));
+        }
         let charged = self.lane.charged();
         let running = match data {
             Some(data) => Running::start_with(stack, load, data)?,

@@ -14,8 +14,10 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+pub mod fio;
 mod halt;
 mod in_front;
+mod job;
 mod knee;
 mod outcome;
 mod plan;
@@ -29,10 +31,11 @@ mod target;
 
 pub use bed::Bed;
 pub use halt::{Halt, Watch};
+pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};
 pub use outcome::{Outcome, Punctual, Row, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile};
 pub use preparation::{PRESETS, Preparation, Step, TRIM_BYTES};
-pub use rig::{Modelled, Rig};
+pub use rig::{Listed, Listing, Modelled, Rig};
 pub use suite::{ALL, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, find, run, run_on};
 pub use target::{Target, TargetError};

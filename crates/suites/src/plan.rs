@@ -1,5 +1,6 @@
 //! What is to be done, as plain data.
 
+use crate::job::Job;
 use crate::preparation::Preparation;
 use crate::target::Target;
 use block::{CacheSpec, Size};
@@ -40,6 +41,8 @@ pub struct Plan {
     pub state: Preparation,
     /// What the suite then does to the part that it works on.
     pub preparation: Preparation,
+    /// The load of the suite `custom`; the others have their own.
+    pub job: Job,
     /// Only the test of this name, of the suites that have tests apart from one another; None: all.
     pub only: Option<String>,
     /// The part of the drive that is left unused, in percent of what the host sees.
@@ -61,6 +64,7 @@ impl Plan {
             state: Preparation::default(),
             preparation: Preparation::parse(suite.preparation)
                 .expect("a suite's own steps are sound"),
+            job: Job::default(),
             only: None,
             spare_percent: 0,
             span_bytes: suite.span_bytes,

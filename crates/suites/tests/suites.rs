@@ -425,3 +425,21 @@ fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
     assert_eq!(told.contains("NOT steady"), !told.contains("Steady over rounds"), "{told}");
     assert_eq!(row(&outcome, "0/100, random 4 KiB").samples.len(), 5);
 }
+
+#[test]
+fn every_suite_can_be_listed_for_fio() {
+    for suite in suites::ALL {
+        let name = suite.profile().name;
+        let target = Target::of_rig("/dev/sdx", 1 << 30, 3);
+        let (rig, listing) = suites::Listed::new(1 << 30);
+        let plan = Plan::new(suite.profile(), target);
+        let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+        assert_eq!(ended, Ok(()), "{name}");
+        let loads = listing.borrow();
+        assert!(!loads.is_empty(), "{name} does nothing");
+        let place = suites::fio::Place::Path("/dev/disk/by-path/a:b".to_owned());
+        let text = suites::fio::job_file(name, &place, &load::Content::random(1), &loads);
+        assert!(text.contains("\nfilename=/dev/disk/by-path/a\\:b\n"), "{text}");
+        assert_eq!(text.matches("\nstonewall\n").count(), text.matches("\nrw=").count());
+    }
+}

@@ -8,13 +8,14 @@ use rigs::{Live, Wishes};
 use stack::{Exit, Failure};
 use std::path::Path;
 use suites::Target;
+use suites::fio::Place;
 
 /// What all choices of a suite, and its data, follow from.
 const SEED: u64 = 1;
 
 /// Options that only a target in real time has.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct LiveOptions {
     /// What the target holds may be lost: the suite writes to it.
     #[arg(long)]
     destroy: bool,
@@ -36,7 +37,7 @@ pub(super) struct Options {
     dedupe: Option<u32>,
 }
 
-impl Options {
+impl LiveOptions {
     /// Refuses them for a modelled drive.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
         let said = [
@@ -55,15 +56,39 @@ impl Options {
         }
     }
 
-    /// Opens a target: what there is under this path, or the volume of this name.
-    pub(super) fn open(&self, text: &str) -> Result<(Target, Live), Failure> {
-        let content = Content {
+    /// What is written.
+    pub(super) fn content(&self) -> Content {
+        Content {
             seed: load::content_seed(SEED),
             data_percent: self.data.unwrap_or(100),
             dedupe_percent: self.dedupe.unwrap_or(0),
+        }
+    }
+
+    /// The target as fio would find it, and its size: nothing is written, so nothing is lost.
+    pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
+        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
+        let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
+        let place = uri.as_deref().unwrap_or(text);
+        let bytes = match self.size {
+            Some(size) => size.0,
+            None => rigs::size_of(place)?,
         };
-        let wishes =
-            Wishes { size: self.size, destroy: self.destroy, verify: self.verify, content };
+        let place = match place.starts_with("nbd+unix://") {
+            true => Place::Uri(place.to_owned()),
+            false => Place::Path(place.to_owned()),
+        };
+        Ok((Target::of_rig(text, bytes, SEED), place))
+    }
+
+    /// Opens a target: what there is under this path, or the volume of this name.
+    pub(super) fn open(&self, text: &str) -> Result<(Target, Live), Failure> {
+        let wishes = Wishes {
+            size: self.size,
+            destroy: self.destroy,
+            verify: self.verify,
+            content: self.content(),
+        };
         let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
         let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
         let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;

@@ -1,6 +1,7 @@
 //! `overdrive bench`: the suites of the lab on modelled drives and on real targets, bare or behind the cache.
 
 mod choice;
+mod job;
 mod live;
 mod output;
 mod prices;
@@ -12,9 +13,9 @@ use crate::watch::Watch;
 use block::{CacheSpec, Size};
 use daemon::units;
 use stack::{Exit, Failure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use suites::{Halt, Modelled, Plan, Preparation, Rig, Suite, Target};
+use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 
 /// Run a test suite on a modelled drive in virtual time, or on a file, a device or a volume in real time.
 ///
@@ -93,7 +94,14 @@ pub(crate) struct Arguments {
     time: Option<u64>,
 
     #[command(flatten)]
-    live: live::Options,
+    job: job::JobOptions,
+
+    #[command(flatten)]
+    live: live::LiveOptions,
+
+    /// Run nothing, and write the loads of the suite as a job file of fio.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "json", "report"])]
+    export_fio: Option<PathBuf>,
 
     #[command(flatten)]
     settings: Said<true>,
@@ -111,6 +119,7 @@ impl Arguments {
             cache: self.cache.map(|memory| self.cache_of(self.suite.cache(memory))),
             state: self.state.clone(),
             preparation: self.prepare.clone().unwrap_or(usual.preparation),
+            job: self.job.job(self.suite.profile().name)?,
             only: self.only.clone(),
             spare_percent: self.spare,
             span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
@@ -156,7 +165,28 @@ impl Arguments {
     }
 }
 
+/// Writes the loads of a suite as a job file of fio.
+fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
+    let text = &arguments.target;
+    if ["model:", "null:", "ram:"].iter().any(|kind| text.starts_with(kind)) {
+        let message = format!("{text}: fio runs on files, devices and exports; name one of these");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let page = PageFile::open(file)?;
+    let (target, place) = arguments.live.look(text)?;
+    let plan = arguments.plan(target)?;
+    let (rig, listing) = Listed::new(plan.target.bytes());
+    let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+    ended.map_err(|halt| failure(&plan, &halt))?;
+    let content = arguments.live.content();
+    page.write(&suites::fio::job_file(plan.suite.name, &place, &content, &listing.borrow()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if let Some(file) = &arguments.export_fio {
+        return export(arguments, file);
+    }
     // Before anything is opened or made: what is wrong changes nothing.
     let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
     let (plan, rig) = arguments.set_up()?;

@@ -1,7 +1,9 @@
 //! What a suite's bed stands on: a device on a lane, and the loop that drives the lane.
 
+mod listed;
 mod modelled;
 
+pub use listed::{Listed, Listing};
 pub use modelled::Modelled;
 
 use block::Stack;
@@ -44,6 +46,11 @@ pub trait Rig {
     /// itself takes none.
     fn calibrate(&mut self, _load: &Load) -> Option<f64> {
         None
+    }
+
+    /// Notes a load instead of running it. False: it is to be run.
+    fn notes(&mut self, _stage: &str, _load: &Load) -> bool {
+        false
     }
 
     /// What is to be known of the machine and the device: names and values.

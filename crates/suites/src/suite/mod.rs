@@ -4,6 +4,7 @@ mod as_ssd;
 mod cdm;
 mod consistency;
 mod corners;
+mod custom;
 mod fourcorners;
 mod hdtune;
 mod iometer;
@@ -76,6 +77,7 @@ pub static ALL: &[&dyn Suite] = &[
     &iometer::Iometer,
     &sweep::Sweep,
     &pts::Pts,
+    &custom::Custom,
 ];
 
 /// The suite of this name.

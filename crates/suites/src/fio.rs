@@ -1,0 +1,113 @@
+//! The loads of a suite as a job file of fio: the same jobs by another program.
+
+use load::{Arrival, Content, Load, Mix, Order};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Where fio finds the target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A file or a device.
+    Path(String),
+    /// An export.
+    Uri(String),
+}
+
+/// A file name or URI as a job file has it: a colon there would part two files.
+fn path(text: &str) -> String {
+    text.replace('\\', "\\\\").replace(':', "\\:")
+}
+
+/// The job file. Jobs that are the same are there once.
+pub fn job_file(suite: &str, place: &Place, content: &Content, loads: &[(String, Load)]) -> String {
+    let mut text = format!(
+        "; {suite}, as Overdrive runs it; waits between jobs are left out\n[global]\nthread=1\nrandrepeat=1\n\
+         norandommap=1\nrefill_buffers=1\n"
+    );
+    _ = match place {
+        Place::Path(name) => {
+            write!(text, "ioengine=io_uring\ndirect=1\nfilename={}\n", path(name))
+        }
+        Place::Uri(uri) => write!(text, "ioengine=nbd\nuri={uri}\n"),
+    };
+    if content.data_percent < 100 {
+        _ = writeln!(text, "buffer_compress_percentage={}", 100 - content.data_percent);
+    }
+    if content.dedupe_percent > 0 {
+        _ = writeln!(text, "dedupe_percentage={}", content.dedupe_percent);
+    }
+    let mut known = BTreeSet::new();
+    for (name, load) in loads {
+        let job = job(load);
+        if known.insert((name.clone(), job.clone())) {
+            let name: String = name.chars().filter(|c| !"[]\n".contains(*c)).collect();
+            _ = write!(text, "\n[{name}]\nstonewall\n{job}");
+        }
+    }
+    text
+}
+
+fn direction(load: &Load) -> &'static str {
+    let in_order = match load.order {
+        Order::Sequential => true,
+        Order::Mixed(mix) => mix.random_percent == 0,
+        Order::Random | Order::Zipf { .. } => false,
+    };
+    match (in_order, load.reads_percent) {
+        (true, 100) => "read",
+        (true, 0) => "write",
+        (true, _) => "rw",
+        (false, 100) => "randread",
+        (false, 0) => "randwrite",
+        (false, _) => "randrw",
+    }
+}
+
+/// Sizes and their shares.
+fn split(mix: &Mix) -> String {
+    let shares: Vec<String> =
+        mix.sizes.iter().map(|(bytes, share)| format!("{bytes}/{share}")).collect();
+    shares.join(":")
+}
+
+fn job(load: &Load) -> String {
+    let mut job = format!("rw={}\n", direction(load));
+    let mut set = |key: &str, value: &dyn std::fmt::Display| _ = writeln!(job, "{key}={value}");
+    if (1..100).contains(&load.reads_percent) {
+        set("rwmixread", &load.reads_percent);
+    }
+    match load.order {
+        Order::Mixed(mix) => {
+            set("bssplit", &split(mix));
+            if (1..100).contains(&mix.random_percent) {
+                set("percentage_random", &mix.random_percent);
+            }
+        }
+        Order::Zipf { exponent } => {
+            set("bs", &load.block_bytes());
+            set("random_distribution", &format!("zipf:{exponent}"));
+        }
+        Order::Sequential | Order::Random => set("bs", &load.block_bytes()),
+    }
+    set("offset", &(load.first * block::SECTOR));
+    set("size", &(load.sectors * block::SECTOR));
+    set("iodepth", &load.depth_max());
+    if let Arrival::Open { interval_ns, .. } = load.arrival {
+        set("rate_iops", &(1_000_000_000 / interval_ns.max(1)));
+    }
+    if load.limit.requests < u64::MAX {
+        set("io_size", &(load.limit.requests.saturating_mul(load.block_bytes())));
+    }
+    if load.limit.time_ns < u64::MAX {
+        set("runtime", &format!("{}us", load.limit.time_ns / 1000));
+        if load.limit.requests == u64::MAX {
+            set("time_based", &1);
+        }
+    }
+    if load.flush {
+        set("end_fsync", &1);
+    }
+    // fio takes a signed number.
+    set("randseed", &(load.seed >> 1));
+    job
+}

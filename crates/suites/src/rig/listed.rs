@@ -1,0 +1,47 @@
+//! A rig that runs nothing, and notes what it was asked for.
+
+use super::Rig;
+use block::{Null, SECTOR, Stack};
+use lane::{Prices, World};
+use load::Load;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A load that a suite asks for: what it calls it, and the load.
+pub type Listing = Rc<RefCell<Vec<(String, Load)>>>;
+
+/// A rig that runs nothing, and notes what it was asked for.
+pub struct Listed {
+    world: World,
+    device: Stack,
+    listing: Listing,
+}
+
+impl Listed {
+    /// For a device of so many bytes; the loads are found in the listing.
+    pub fn new(bytes: u64) -> (Listed, Listing) {
+        let mut world = World::timed(Prices::default());
+        let device = Stack::new(&world.lane(), Null::new(bytes / SECTOR, 0));
+        let listing = Listing::default();
+        (Listed { world, device, listing: listing.clone() }, listing)
+    }
+}
+
+impl Rig for Listed {
+    fn device(&self) -> &Stack {
+        &self.device
+    }
+
+    fn time(&self) -> &'static str {
+        "virtual"
+    }
+
+    fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
+        done() || self.world.step()
+    }
+
+    fn notes(&mut self, stage: &str, load: &Load) -> bool {
+        self.listing.borrow_mut().push((stage.to_owned(), load.clone()));
+        true
+    }
+}
