@@ -72,6 +72,27 @@ fn a_preset_shows_each_number_with_its_source() {
     assert!(unknown.contains("did you mean samsung-840-evo-1000"), "{unknown}");
 }
 
+#[test]
+fn a_preset_shows_what_was_published_beside_what_the_model_makes() {
+    let told = text(&run(&["models", "samsung-840-evo-250"], None));
+    let line = told.lines().find(|line| line.starts_with("random 4 KiB write, QD1, mean "));
+    let line = line.unwrap_or_else(|| panic!("no such row in {told}"));
+    for word in ["new", "43.5 us", "circular"] {
+        assert!(line.contains(word), "{word}: {line}");
+    }
+    let object = object(&run(&["models", "samsung-840-evo-250", "--json"], None));
+    let compared = object["compared"].as_array().expect("a list");
+    assert!(compared.len() > 5, "{compared:?}");
+    // Each state is there, and each row that was modelled tells how far it is from what was published.
+    for state in ["new", "worn", "trimmed"] {
+        assert!(compared.iter().any(|row| row["state"] == state), "{state}: {compared:?}");
+    }
+    for row in compared {
+        assert_eq!(row["modelled"].is_null(), row["error"].is_null(), "{row}");
+        assert!(row["source"].as_str().is_some_and(|source| !source.is_empty()), "{row}");
+    }
+}
+
 const SMALL: &str = r#"
 like = "samsung-840-pro-256"
 title = "A small one"

@@ -68,7 +68,7 @@ type Line = (&'static str, Test, &'static str, Wanted, Worth, &'static str);
 const TURBO: &str = "drives.md 2.2 (AnandTech 7173 p2)";
 const NATIVE: &str = "drives.md 2.2 (tecchannel 2075727,3)";
 const TURBO_SPEC: &str = "drives.md 2.2, specification";
-const HT4U: &str = "issue 18, drives.md 2.2 (ht4u)";
+const HT4U: &str = "drives.md 2.2 (ht4u)";
 const ANAND_STEADY: &str = "drives.md 2.2 (AnandTech 8747 p5)";
 const REVIEWS: &str = "reviews.md";
 const ANTHOLOGY: &str = "lab.md 6 (AnandTech 2738)";
@@ -160,7 +160,7 @@ const LINES: &[Line] = &[
     ("samsung-840-evo-msata-120", MSATA, CLEAN, Near(180.4), Predicted, REVIEWS),
     ("samsung-840-evo-msata-120", MSATA, DIRTY, Near(69.3), Predicted, REVIEWS),
     ("samsung-840-evo-msata-120", MSATA, TRIMMED, Near(126.2), Fitted, REVIEWS),
-    ("samsung-840-evo-msata-250", MSATA_HOUR, TRIMMED, Between(100.0, 150.0), Fitted, "issue 18"),
+    ("samsung-840-evo-msata-250", MSATA_HOUR, TRIMMED, Between(100.0, 150.0), Fitted, "reviews.md"),
     (
         "intel-dc-s3700-200",
         CONSISTENCY,

@@ -151,6 +151,8 @@ served() {
 
 # LUKS, on a volume and below one.
 scratch=/dev/disk/by-id/virtio-scratch
+# A part before this one may have left something.
+clean() { wipefs -q -a $scratch; }
 attach() { overdrive attach "$1" --name scratch --memory 64M; }
 refused() { # WORDS
     overdrive detach scratch 2> /tmp/said && fail "detached, though $1"
@@ -186,6 +188,7 @@ luks() {
 # LVM, on a volume and below one.
 lvm() {
     command lvm version > /dev/null || fail "no LVM in this system"
+    clean
     # Above, with the filter that the documents name.
     echo 'devices { global_filter = [ "r|^/dev/vdd$|" ] }' > /etc/lvm/lvmlocal.conf
     attach $scratch
@@ -243,7 +246,8 @@ sleep_of_the_machine() {
     systemctl stop overdrive-device@disk overdrive-device@parted overdrive-device@image
     mkswap -f /dev/vdc > /dev/null && swapon /dev/vdc
     echo freezer > /sys/power/pm_test
-    overdrive attach $scratch --name scratch --memory 64M --write back-now --dirty-age 600s
+    clean
+    overdrive attach $scratch --name scratch --memory 64M --write back-now --dirty-age 600s --guard off
     soil
     systemctl start systemd-suspend.service
     [ "$(slept)" = 1 ] || fail "the machine was not suspended"
