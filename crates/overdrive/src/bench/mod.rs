@@ -17,21 +17,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 
-/// Run a test suite on a modelled drive in virtual time, or on a file, a device or a volume in real time.
+/// Run a test suite on a modelled drive in virtual time, or in real time on what there is.
 ///
-/// With --cache, the very engine that serves stands in front of the target. On a modelled drive each piece of
-/// its work is charged what it takes on this machine. That is measured once and kept; see --prices. The same
-/// seed and prices give the same bytes of output.
+/// Real targets are files, devices, volumes by their names, and exports of NBD servers. A suite
+/// writes to its target. What is there is lost, and so --destroy is needed; what is mounted or in
+/// use is refused. With --size a file is made for the time of the test.
 ///
-/// A suite writes to its target. What an existing image, a device, an export or a volume holds is lost, and so
-/// --destroy is needed; one that is mounted or in use is refused. With --size a file is made for the time of the
-/// test.
+/// With --cache, the very engine that serves stands in front of the target. On a modelled drive
+/// each piece of its work is charged what it takes on this machine. That is measured once and
+/// kept; see --prices. The same seed and prices give the same bytes of output.
 ///
-/// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has its
-/// own: all of the memory may be dirty, for as long as it likes, and there is no flush target.
+/// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has
+/// its own: all of the memory may be dirty, as long as it likes, and there is no flush target.
 ///
-/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 6 if the target failed, and 7 if --verify
-/// found something else than what was written.
+/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 6 if the target failed,
+/// and 7 if --verify found something else than what was written.
 ///
 /// Examples:
 ///   overdrive bench consistency model:samsung-840-evo-250 --report consistency.html
