@@ -55,7 +55,7 @@ pub(crate) const CHANGE: [Step; 13] = [
     },
     Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
     Step { what: "the crash laboratory, 20 seconds", arguments: "xtask crash --seconds 20" },
-    Step { what: "every planted bug is found", arguments: "xtask crash --bugs" },
+    Step { what: "every planted bug is found", arguments: "xtask crash --bugs --known" },
     Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
     Step {
         what: "the daemon killed and cut off its power, 40 seconds",
@@ -64,7 +64,7 @@ pub(crate) const CHANGE: [Step; 13] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 11] = [
+pub(crate) const NIGHT: [Step; 12] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -77,6 +77,10 @@ pub(crate) const NIGHT: [Step; 11] = [
     Step {
         what: "the crash laboratory, an hour",
         arguments: "xtask crash --seconds 3600 --base {date}",
+    },
+    Step {
+        what: "every planted bug is found, from another seed each day",
+        arguments: "xtask crash --bugs --base {date}",
     },
     Step {
         what: "lanes on several threads, explored for longer",

@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 pub struct Terms {
     /// The time it may take; without one, only `histories_max` ends it.
     pub time: Option<Duration>,
-    /// How many histories it may run.
+    /// The number of the history to begin with.
+    pub first: u64,
+    /// How many histories there are at most, with those before the first.
     pub histories_max: u64,
     /// Threads.
     pub threads: u32,
@@ -106,7 +108,7 @@ pub fn hunt(subject: &dyn Subject, terms: Terms, mut watch: impl FnMut(&Hunt)) -
         subject,
         terms,
         begun: now(),
-        next: AtomicU64::new(0),
+        next: AtomicU64::new(terms.first),
         stops: AtomicBool::new(false),
         hunt: Mutex::new(Hunt::default()),
     };

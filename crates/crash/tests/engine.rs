@@ -43,7 +43,7 @@ fn a_durable_epoch_that_is_not_noted_tears_a_block() {
 #[test]
 fn some_planted_bugs_are_found() {
     let quick = ["AckBeforeFlush", "WrongOffset", "SkipChecksum", "ReleaseRecovered", "SkipFence"];
-    let terms = Terms { time: None, histories_max: 2_000, threads: 2, base: 1 };
+    let terms = Terms { time: None, first: 0, histories_max: 2_000, threads: 2, base: 1 };
     for name in quick {
         let bug = crash::by_name(name).expect("a name from the list");
         let found = hunt(bug.as_ref(), terms, |_| ());

@@ -39,6 +39,9 @@ struct Arguments {
     /// Try every planted bug, each until it is found, in at most 40,000 histories.
     #[arg(long)]
     bugs: bool,
+    /// With `--bugs`: begin each hunt with a history that has shown the bug before.
+    #[arg(long, requires = "bugs", conflicts_with_all = ["base", "rounds"])]
+    known: bool,
     /// With `--bugs`: try each from so many seeds.
     #[arg(long, default_value_t = 1, value_name = "N")]
     rounds: u64,
@@ -128,6 +131,7 @@ fn report_failures(arguments: &Arguments, failures: &[Failure]) {
 fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
     let terms = Terms {
         time: Some(Duration::from_secs(arguments.seconds)),
+        first: 0,
         histories_max: u64::MAX,
         threads: arguments.threads(),
         base: arguments.base,
@@ -212,6 +216,7 @@ fn try_bugs(arguments: &Arguments) -> ExitCode {
             let base = crash::seed_of(arguments.base, round);
             let terms = Terms {
                 time: None,
+                first: if arguments.known { bug.known() } else { 0 },
                 histories_max: BUG_HISTORIES_MAX,
                 threads: arguments.threads(),
                 base,
