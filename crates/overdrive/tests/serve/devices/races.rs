@@ -55,6 +55,46 @@ fn a_daemon_is_killed_while_its_device_is_detached() {
     }
 }
 
+/// The daemon of this device, whether it serves yet or not.
+fn daemon_that_starts(disk: &Disk) -> Option<Pid> {
+    let entries = fs::read_dir("/proc").expect("Linux").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut found = pids.filter(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        let has = |word: &str| words.contains(&word.as_bytes());
+        has("attach") && has("--foreground") && has(&disk.name) && !has("supervise")
+    });
+    Pid::from_raw(found.next()?)
+}
+
+#[test]
+fn a_daemon_is_killed_while_its_device_is_attached() {
+    if !have_devices(&["losetup"]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    let mut dice = Dice::new();
+    for byte in 1..=10 {
+        let delay = Duration::from_millis(dice.between(0, 120));
+        std::thread::scope(|scope| {
+            let attach = scope.spawn(|| disk.try_attach(&[]));
+            wait_until("its daemon starts", || daemon_that_starts(&disk).is_some());
+            pause(delay);
+            if let Some(daemon) = daemon_that_starts(&disk) {
+                let _ = kill_process(daemon, Signal::KILL);
+            }
+            attach.join().expect("no panic").well();
+        });
+        wait_until("it serves", || disk.find_daemon().is_some());
+        wait_until("it has its device", || {
+            disk.row()["device"].as_str().is_some_and(|node| !node.is_empty())
+        });
+        write(&Path::new("/dev/overdrive").join(&disk.name), byte);
+        ends_whole(&disk, parent_of(disk.daemon()), byte);
+    }
+}
+
 #[test]
 fn a_device_is_detached_while_its_daemon_is_upgraded() {
     if !have_devices(&["losetup"]) {
