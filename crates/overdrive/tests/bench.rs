@@ -248,6 +248,13 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     #[allow(clippy::disallowed_methods, reason = "a test may wait")]
     std::thread::sleep(Duration::from_secs(1));
+    // While it has a client, the volume is not taken by its name.
+    let taken = ["qd1", "bench-me", "--destroy", "--time", "200ms"];
+    let mut command = bench(home.path(), &taken);
+    let output = command.env("XDG_RUNTIME_DIR", home.path()).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{errors}");
+    assert!(errors.contains("has clients that may use it (1)"), "{errors}");
     server.kill().expect("it lives");
     server.wait().expect("it ends");
     let output = child.wait_with_output().expect("it ends");

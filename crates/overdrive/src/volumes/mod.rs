@@ -106,10 +106,12 @@ pub(crate) struct Target {
     pub(crate) row: Row,
 }
 
-/// Where the volume of this name is reached by NBD, if a daemon of this user serves one that way.
+/// Where the volume of this name is reached by NBD, if a daemon of this user serves one that way: for what writes over it,
+/// so nothing else may use it.
 ///
 /// # Errors
-/// A daemon does not answer; several daemons serve one of that name; it is not served by NBD.
+/// A daemon does not answer; several daemons serve one of that name; it is not served by NBD; it has clients, or a device,
+/// which may be mounted.
 pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
     match find_device(name)? {
         Named::NotServed => Ok(None),
@@ -117,6 +119,21 @@ pub(crate) fn uri(name: &str) -> Result<Option<String>, Failure> {
             let message =
                 format!("{name}: is served, but not by NBD; name its device or its file instead");
             Err(Failure::new(Exit::Usage, message))
+        }
+        Named::Served(target) if !target.row.device.is_empty() => {
+            let message = format!(
+                "{name}: is a block device, too, which may be in use; name that, {}/{}",
+                daemon::DEVICES,
+                target.row.name
+            );
+            Err(Failure::new(Exit::Busy, message))
+        }
+        Named::Served(target) if target.row.clients > 0 => {
+            let message = format!(
+                "{name}: has clients that may use it ({}); disconnect them first",
+                target.row.clients
+            );
+            Err(Failure::new(Exit::Busy, message))
         }
         Named::Served(target) => Ok(Some(target.row.uri)),
     }
