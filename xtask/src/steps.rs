@@ -22,12 +22,16 @@ impl Step {
 /// the engine as the product does, and so does the `overdrive` that their tests start. `nbd` is not among
 /// those because of proptest, for which `getrandom` has more features than in the product. The tests of
 /// `kills` ask cargo for `overdrive` alone; so cargo finds it built.
-pub(crate) const CHANGE: [Step; 13] = [
+pub(crate) const CHANGE: [Step; 14] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
         what: "the lints of the explorer, which is empty without its feature",
         arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
+    },
+    Step {
+        what: "the lints of the command without what may be left out",
+        arguments: "clippy --package overdrive --no-default-features -- -D warnings",
     },
     Step {
         what: "the house rules",

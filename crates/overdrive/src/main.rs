@@ -1,6 +1,7 @@
 //! The `overdrive` command.
 
 mod bench;
+mod columns;
 mod demo;
 mod device;
 mod doctor;

@@ -16,7 +16,8 @@ fn target() -> String {
 
 fn bench(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
-    command.arg("bench").args(arguments).env("XDG_CACHE_HOME", home).stdin(Stdio::null());
+    command.arg("bench").args(arguments).stdin(Stdio::null());
+    command.env("XDG_CACHE_HOME", home).env("XDG_DATA_HOME", home.join("data"));
     command
 }
 

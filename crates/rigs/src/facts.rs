@@ -10,8 +10,8 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Of the machine.
-pub(crate) fn machine() -> Vec<(&'static str, String)> {
+/// What is to be known of the machine: names and values.
+pub fn machine() -> Vec<(&'static str, String)> {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy().into_owned();
     let mut facts = vec![("kernel", format!("{} {release}", name.sysname().to_string_lossy()))];
@@ -24,6 +24,9 @@ pub(crate) fn machine() -> Vec<(&'static str, String)> {
     if let Ok(count) = std::thread::available_parallelism() {
         facts.push(("processors", count.to_string()));
     }
+    let memory = rustix::system::sysinfo();
+    let bytes = memory.totalram as u64 * u64::from(memory.mem_unit);
+    facts.push(("memory_bytes", bytes.to_string()));
     facts
 }
 

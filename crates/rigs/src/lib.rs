@@ -18,5 +18,6 @@ mod live;
 mod socket;
 mod wishes;
 
+pub use facts::machine;
 pub use live::{Live, size_of};
 pub use wishes::Wishes;

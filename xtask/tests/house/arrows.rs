@@ -4,13 +4,14 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 32] = [
+const ALLOWED: [(&str, &[&str]); 33] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("report", &[]),
+    ("history", &[]),
     ("block", &["lane"]),
     ("policy", &["allocations"]),
     ("simulator", &["policy", "trace"]),
@@ -93,6 +94,7 @@ const OVERDRIVE: &[&str] = &[
     "kills",
     "simulator",
     "report",
+    "history",
     "trace",
 ];
 const KILLS: &[&str] = &["lane", "block", "export", "nbd", "uring", "holder"];

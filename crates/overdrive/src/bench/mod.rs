@@ -1,7 +1,11 @@
 //! `overdrive bench`: the suites of the lab on modelled drives and on real targets, bare or behind the cache.
 
 mod choice;
+#[cfg(feature = "history")]
+mod history;
 mod job;
+#[cfg(feature = "history")]
+mod keeping;
 mod live;
 mod output;
 mod prices;
@@ -40,17 +44,26 @@ use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 ///   overdrive bench qd1 /mnt/data/test.img --size 8G
 ///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    after: Option<After>,
+
     /// What is tested.
-    #[arg(value_parser = choice::suites())]
-    suite: &'static dyn Suite,
+    #[arg(value_parser = choice::suites(), required = true)]
+    suite: Option<&'static dyn Suite>,
 
     /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow, and
     /// data=PERCENT, to which a drive that compresses gets what is written, and dedupe=PERCENT, of which it
     /// stores nothing. Or what is tested in real time: a file, a block device, the name of a volume that is served,
     /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE.
-    target: String,
+    #[arg(required = true)]
+    target: Option<String>,
 
     /// Put a cache of so much memory in front.
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
@@ -109,22 +122,51 @@ pub(crate) struct Arguments {
     /// What the cache's work costs: a price list (as in the JSON), or 'measure' to measure it anew.
     #[arg(long, value_name = "FILE", requires = "cache")]
     prices: Option<String>,
+
+    /// Do not keep the result; see 'overdrive bench history'.
+    #[cfg(feature = "history")]
+    #[arg(long)]
+    no_history: bool,
+}
+
+/// What is done with results.
+#[derive(clap::Subcommand)]
+enum After {
+    #[cfg(feature = "history")]
+    History(history::Options),
+}
+
+impl After {
+    fn run(&self) -> Result<ExitCode, Failure> {
+        match *self {
+            #[cfg(feature = "history")]
+            After::History(ref options) => history::run(options),
+        }
+    }
 }
 
 impl Arguments {
+    fn suite(&self) -> &'static dyn Suite {
+        self.suite.expect("it is required")
+    }
+
+    fn target(&self) -> &str {
+        self.target.as_deref().expect("it is required")
+    }
+
     fn plan(&self, target: Target) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
-        let usual = Plan::new(self.suite.profile(), target);
+        let usual = Plan::new(self.suite().profile(), target);
         let plan = Plan {
-            cache: self.cache.map(|memory| self.cache_of(self.suite.cache(memory))),
+            cache: self.cache.map(|memory| self.cache_of(self.suite().cache(memory))),
             state: self.state.clone(),
             preparation: self.prepare.clone().unwrap_or(usual.preparation),
-            job: self.job.job(self.suite.profile().name)?,
+            job: self.job.job(self.suite().profile().name)?,
             only: self.only.clone(),
             spare_percent: self.spare,
             span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
             time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
-            ..Plan::new(self.suite.profile(), usual.target)
+            ..Plan::new(self.suite().profile(), usual.target)
         };
         plan.check().map_err(usage)?;
         if let Some(span) = self.span.filter(|span| span.0 > plan.target.bytes()) {
@@ -147,15 +189,15 @@ impl Arguments {
     /// What is to be done, and what it is done on.
     fn set_up(&self) -> Result<(Plan, Box<dyn Rig>), Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
-        if !self.target.starts_with("model:") {
+        if !self.target().starts_with("model:") {
             if self.prices.is_some() {
                 return Err(usage("--prices: in real time nothing is charged".to_owned()));
             }
-            let (target, rig) = self.live.open(&self.target)?;
+            let (target, rig) = self.live.open(self.target())?;
             return Ok((self.plan(target)?, Box::new(rig)));
         }
         self.live.check_unused()?;
-        let target = Target::parse(&self.target).map_err(|error| usage(error.to_string()))?;
+        let target = Target::parse(self.target()).map_err(|error| usage(error.to_string()))?;
         let mut plan = self.plan(target)?;
         if plan.cache.is_some() {
             plan.prices = prices::find(self.prices.as_deref())?;
@@ -167,7 +209,7 @@ impl Arguments {
 
 /// Writes the loads of a suite as a job file of fio.
 fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
-    let text = &arguments.target;
+    let text = arguments.target();
     if ["model:", "null:", "ram:"].iter().any(|kind| text.starts_with(kind)) {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
@@ -184,6 +226,9 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if let Some(after) = &arguments.after {
+        return after.run();
+    }
     if let Some(file) = &arguments.export_fio {
         return export(arguments, file);
     }
@@ -197,6 +242,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     output::print(&outcome, arguments.json);
     if let Some(report) = report {
         report.write(&suites::report::page(&outcome))?;
+    }
+    #[cfg(feature = "history")]
+    if !arguments.no_history {
+        keeping::keep(&outcome);
     }
     match ended {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -1,6 +1,6 @@
 //! `overdrive drive list`: the machine's block devices.
 
-use super::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Style};
 use clap::ValueEnum;
 use daemon::control::under;
 use devices::{Device, Roots, devices};

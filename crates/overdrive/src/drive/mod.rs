@@ -1,7 +1,6 @@
 //! `overdrive drive`: the machine's drives, and the drives that are modelled.
 
 mod age;
-mod columns;
 mod health;
 mod list;
 mod members;

@@ -1,7 +1,7 @@
 //! `overdrive drive models`: every preset in a list, one with its numbers, or a user's file.
 
-use super::columns::{self, Cell, Column, Style};
 use super::{age, show};
+use crate::columns::{self, Cell, Column, Style};
 use clap::ValueEnum;
 use drives::{Derived, Kind, Model};
 use serde_json::{Value, json};

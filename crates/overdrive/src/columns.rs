@@ -6,10 +6,10 @@ use stack::{Exit, Failure};
 
 /// How a list is printed.
 #[derive(clap::Args)]
-pub(super) struct Style {
+pub(crate) struct Style {
     /// Print one JSON object.
     #[arg(long, short = 'J')]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     /// Print no headings.
     #[arg(long, short)]
     noheadings: bool,
@@ -19,7 +19,7 @@ pub(super) struct Style {
 }
 
 /// A cell, before it is known how people want it.
-pub(super) enum Cell {
+pub(crate) enum Cell {
     Text(String),
     /// A number of its own unit; none prints nothing.
     Number(Option<f64>),
@@ -29,7 +29,7 @@ pub(super) enum Cell {
 }
 
 /// A column of a list of such rows.
-pub(super) trait Column<Row>: ValueEnum + Copy {
+pub(crate) trait Column<Row>: ValueEnum + Copy {
     fn cell(self, row: &Row) -> Cell;
 }
 
@@ -80,7 +80,7 @@ fn lines<Row, C: Column<Row>>(rows: &[Row], columns: &[C], style: &Style) -> Vec
 /// Prints a list.
 ///
 /// Errors: no column was chosen.
-pub(super) fn print<Row, C: Column<Row>>(
+pub(crate) fn print<Row, C: Column<Row>>(
     rows: &[Row],
     columns: &[C],
     style: &Style,

@@ -1,0 +1,239 @@
+//! `overdrive bench history`: the results that were kept.
+
+use super::keeping;
+use crate::columns::{self, Cell, Column, Style};
+use clap::ValueEnum;
+use history::{Error, History, Run, Which};
+use serde_json::{Value, json};
+use stack::{Exit, Failure};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// List the results that were kept, or show, print and remove one.
+///
+/// Each result is kept with its machine, device, state and command, in history.sqlite3 in the user's data directory
+/// (XDG_DATA_HOME, or ~/.local/share), unless --no-history is given.
+///
+/// Examples:
+///   overdrive bench history --suite qd1
+///   overdrive bench history 12
+///   overdrive bench history 12 --json > before.json
+///   overdrive bench history --csv > all.csv
+///   sqlite3 ~/.local/share/overdrive/history.sqlite3 'SELECT at, value FROM rows'
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Options {
+    /// The number of a result: print what it was, and its figures.
+    run: Option<i64>,
+
+    /// Only results of this suite.
+    #[arg(long, conflicts_with = "run")]
+    suite: Option<String>,
+
+    /// Only results of targets with this text in their name.
+    #[arg(long, value_name = "TEXT", conflicts_with = "run")]
+    target: Option<String>,
+
+    /// Only the newest so many [default: 20 in a list, all as CSV]
+    #[arg(long, value_name = "N", conflicts_with = "run")]
+    newest: Option<u32>,
+
+    /// Print each figure as a line of CSV, with its run.
+    #[arg(long, conflicts_with_all = ["run", "json"])]
+    csv: bool,
+
+    /// Remove this result.
+    #[arg(long, requires = "run", conflicts_with = "json")]
+    remove: bool,
+
+    #[command(flatten)]
+    style: Style,
+
+    /// Print these columns.
+    #[arg(
+        long,
+        short,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "run,at,suite,target,cached,state,complete,test,value,unit"
+    )]
+    output: Vec<Heading>,
+}
+
+/// TEST, VALUE and UNIT are those of a result's first figure.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Heading {
+    Run,
+    /// In UTC.
+    At,
+    Suite,
+    Target,
+    Cached,
+    State,
+    Preparation,
+    /// 0 where it was interrupted, or the target failed.
+    Complete,
+    Test,
+    Value,
+    Unit,
+    /// How many figures there are.
+    Figures,
+    Command,
+}
+
+/// A text in the result.
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Column<Run> for Heading {
+    fn cell(self, run: &Run) -> Cell {
+        let result = &run.result;
+        let first = &result["rows"][0];
+        let flag = |name: &str| Cell::Flag(result[name].as_bool().unwrap_or(false));
+        match self {
+            Heading::Run => Cell::Number(Some(run.id as f64)),
+            Heading::At => Cell::Text(run.at.clone()),
+            Heading::Suite => Cell::Text(text(&result["suite"])),
+            Heading::Target => Cell::Text(text(&result["target"])),
+            Heading::Cached => flag("cached"),
+            Heading::State => Cell::Text(text(&result["state"])),
+            Heading::Preparation => Cell::Text(text(&result["preparation"])),
+            Heading::Complete => flag("complete"),
+            Heading::Test => Cell::Text(text(&first["test"])),
+            Heading::Value => Cell::Number(first["value"].as_f64()),
+            Heading::Unit => Cell::Text(text(&first["unit"])),
+            Heading::Figures => {
+                Cell::Number(result["rows"].as_array().map(|rows| rows.len() as f64))
+            }
+            Heading::Command => Cell::Text(run.command.join(" ")),
+        }
+    }
+}
+
+fn broken(error: Error) -> Failure {
+    Failure::new(Exit::Io, error.to_string())
+}
+
+/// The history; None: nothing was kept yet.
+fn open() -> Result<Option<History>, Failure> {
+    let Some(path) = keeping::place() else {
+        let message = "results are not kept here: neither XDG_DATA_HOME nor HOME is set";
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    path.exists().then(|| History::open(&path)).transpose().map_err(broken)
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let history = open()?;
+    match (options.run, history) {
+        (Some(id), history) => one(history, id, options),
+        (None, None) => listed(&[], options),
+        (None, Some(history)) if options.csv => csv(&history, options),
+        (None, Some(history)) => {
+            listed(&history.list(&which(options, 20)).map_err(broken)?, options)
+        }
+    }
+}
+
+/// The runs that are asked for, at most so many where nothing is said.
+fn which(options: &Options, usual: u32) -> Which {
+    let newest = options.newest.or((usual > 0).then_some(usual));
+    Which { suite: options.suite.clone(), target: options.target.clone(), newest }
+}
+
+fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
+    if options.style.json {
+        let as_json = |run: &Run| {
+            let first = &run.result["rows"][0];
+            json!({
+                "run": run.id, "at": run.at, "suite": run.result["suite"], "target": run.result["target"],
+                "cached": run.result["cached"], "complete": run.result["complete"],
+                "state": run.result["state"], "preparation": run.result["preparation"],
+                "test": first["test"], "value": first["value"], "unit": first["unit"],
+                "command": run.command, "machine": run.machine,
+            })
+        };
+        let runs: Vec<Value> = runs.iter().map(as_json).collect();
+        daemon::say!("{}", json!({ "schema": "overdrive.bench.history/1", "runs": runs }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if runs.is_empty() {
+        daemon::tell!("overdrive: no such results are kept");
+    }
+    columns::print(runs, &options.output, &options.style)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn csv(history: &History, options: &Options) -> Result<ExitCode, Failure> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    // It need not be read to its end.
+    history
+        .csv(&which(options, 0), &mut |line| drop(out.write_all(line.as_bytes())))
+        .map_err(broken)?;
+    let _ = out.flush();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(history: Option<History>, id: i64, options: &Options) -> Result<ExitCode, Failure> {
+    let unknown = || {
+        let message = format!("no result {id} is kept; 'overdrive bench history' lists them");
+        Failure::new(Exit::Negative, message)
+    };
+    let mut history = history.ok_or_else(unknown)?;
+    if options.remove {
+        return match history.remove(id).map_err(broken)? {
+            true => Ok(ExitCode::SUCCESS),
+            false => Err(unknown()),
+        };
+    }
+    let run = history.get(id).map_err(broken)?.ok_or_else(unknown)?;
+    if options.style.json {
+        daemon::say!("{}", run.result);
+        return Ok(ExitCode::SUCCESS);
+    }
+    told(&run).iter().for_each(|line| daemon::say!("{line}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A result for people: what was done, on what, and the figures.
+fn told(run: &Run) -> Vec<String> {
+    let result = &run.result;
+    let mut lines =
+        vec![format!("{} of {}, {}", text(&result["suite"]), text(&result["target"]), run.at)];
+    lines.push(format!("  {}", run.command.join(" ")));
+    let facts = |object: &Value| -> Vec<String> {
+        let pairs = object.as_object().into_iter().flatten();
+        pairs.map(|(name, value)| format!("{name} {}", plain(value))).collect()
+    };
+    lines.push(format!("  machine: {}", facts(&run.machine).join(", ")));
+    for (name, value) in [
+        ("state", &result["state"]),
+        ("preparation", &result["preparation"]),
+        ("complete", &result["complete"]),
+    ] {
+        lines.push(format!("  {name}: {}", plain(value)));
+    }
+    let target = facts(&result["facts"]);
+    if !target.is_empty() {
+        lines.push(format!("  target: {}", target.join(", ")));
+    }
+    for row in result["rows"].as_array().into_iter().flatten() {
+        let value = row["value"].as_f64().unwrap_or(0.0);
+        let marks = [("shortened", " (shortened)"), ("partial", " (partial)")];
+        let marks: String =
+            marks.iter().filter(|(key, _)| !row[*key].is_null()).map(|(_, words)| *words).collect();
+        lines.push(format!(
+            "{:<40} {value:>12.1} {}{marks}",
+            text(&row["test"]),
+            text(&row["unit"])
+        ));
+    }
+    // What another program may have put into the file is not trusted with a terminal.
+    lines.iter().map(|line| line.chars().filter(|letter| !letter.is_control()).collect()).collect()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
