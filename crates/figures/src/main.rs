@@ -13,6 +13,7 @@ mod engine;
 mod fio;
 mod guard;
 mod idle;
+mod lab;
 mod latencies;
 mod metadata;
 mod misses;
@@ -93,6 +94,8 @@ enum Figure {
     /// The suites on modelled drives: QD1 writes against the ideal, what a consistency run
     /// takes, modelled requests a second.
     Suites(suites::Arguments),
+    /// The lab's load against fio's: the same jobs over NBD to a server that keeps nothing, and to a file.
+    Lab(lab::Arguments),
     /// Block accesses a second that one core simulates, for every policy; or how far samples are from the whole.
     Sim(sim::Arguments),
     /// The policy that is served: against the others and the optimum, under scans, its live curve, and whether the
@@ -126,6 +129,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Device(arguments) => device::run(&arguments),
         Figure::Suites(arguments) => suites::run(&arguments),
+        Figure::Lab(arguments) => lab::run(&arguments),
         Figure::Sim(arguments) => sim::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),

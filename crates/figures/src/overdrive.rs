@@ -73,10 +73,19 @@ impl Overdrive {
     /// # Errors
     /// With what it said.
     pub(crate) fn well(&self, arguments: &[&str]) -> Result<String> {
-        let output = Command::new(&self.program)
-            .args(arguments)
-            .env("XDG_RUNTIME_DIR", self.directory())
-            .output()?;
+        self.output(Command::new(&self.program), arguments)
+    }
+
+    /// The same on these processors.
+    ///
+    /// # Errors
+    /// With what it said.
+    pub(crate) fn pinned(&self, processors: &str, arguments: &[&str]) -> Result<String> {
+        self.output(pinned(&self.program, processors), arguments)
+    }
+
+    fn output(&self, mut command: Command, arguments: &[&str]) -> Result<String> {
+        let output = command.args(arguments).env("XDG_RUNTIME_DIR", self.directory()).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "overdrive {}: {said}", arguments.join(" "));
         Ok(String::from_utf8(output.stdout)?)

@@ -118,9 +118,14 @@ impl Pairs {
         )
     }
 
+    /// How many times as fast A is as B, pair by pair.
+    pub(crate) fn ratios(&self) -> Vec<f64> {
+        self.0.iter().map(|(a, b)| b / a).collect()
+    }
+
     /// How many times as fast A is as B: lowest, median, highest of the pairs.
     pub(crate) fn speed(&self) -> (f64, f64, f64) {
-        let ratios: Vec<f64> = self.0.iter().map(|(a, b)| b / a).collect();
+        let ratios = self.ratios();
         let low = ratios.iter().copied().fold(f64::MAX, f64::min);
         let high = ratios.iter().copied().fold(f64::MIN, f64::max);
         (low, median(ratios), high)

@@ -36,6 +36,8 @@ enum Part {
     Consistency,
     /// Modelled requests a second.
     Rate,
+    /// What every suite takes, as it comes, bare.
+    All,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -64,6 +66,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if wanted(Part::Rate) {
         rate(&target, memory, prices, arguments.requests)?;
     }
+    if wanted(Part::All) {
+        all(&target, prices)?;
+    }
+    Ok(())
+}
+
+/// What all suites may take together, in seconds of a processor.
+const ALL_S_MAX: f64 = 300.0;
+
+fn all(target: &Target, prices: Prices) -> Result<()> {
+    let mut whole = 0.0;
+    for suite in suites::ALL {
+        let name = suite.profile().name;
+        let start = cpu_ns();
+        outcome(name, target, None, prices)?;
+        let took = (cpu_ns() - start) as f64 / 1e9;
+        whole += took;
+        println!("{name}: {took:.1} s of processor time");
+    }
+    println!(
+        "every suite: {whole:.0} s of processor time, at most {ALL_S_MAX:.0}: {}",
+        verdict(whole <= ALL_S_MAX)
+    );
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 //! a device that looks for duplicates stores once.
 
 use crate::source::Step;
+use crate::staging::Staged;
 use block::{Buf, Extent, SECTOR};
 use lane::Random;
 use std::cell::RefCell;
@@ -115,7 +116,7 @@ impl Content {
     }
 
     /// Fills a buffer with what a write of this generation has from sector `first` on.
-    fn fill(&self, first: u64, generation: u64, buffer: &Buf) {
+    pub(crate) fn fill(&self, first: u64, generation: u64, buffer: &Buf) {
         let mut bytes = [0; SLOT_SECTORS as usize * SECTOR_BYTES];
         let mut done = 0;
         while done < buffer.sectors() {
@@ -221,19 +222,34 @@ impl Data {
         self.known.borrow_mut().least.clear();
     }
 
-    /// Fills the buffer of a write, and remembers what is to be remembered.
-    pub(crate) fn begin(&self, step: &Step, buffer: &Buf) -> Begun {
+    /// A generation for a write.
+    pub(crate) fn generate(&self) -> u64 {
+        let mut known = self.known.borrow_mut();
+        known.generation += 1;
+        known.generation
+    }
+
+    /// Fills the buffer of a write, as far as that was not done before, and remembers what is to be remembered.
+    pub(crate) fn begin(&self, step: &Step, buffer: &Buf, staged: Option<Staged>) -> Begun {
         let at = step.at;
         match step.operation {
             Operation::Write { .. } if buffer.grain() as usize == SECTOR_BYTES => {
-                let mut known = self.known.borrow_mut();
-                known.generation += 1;
-                let generation = known.generation;
+                let generation = match staged {
+                    Some(staged) => {
+                        assert_eq!(staged.step.at, at, "what was drawn comes next");
+                        let generation = staged.generation;
+                        staged.finish();
+                        generation
+                    }
+                    None => {
+                        let generation = self.generate();
+                        self.content.fill(at.first, generation, buffer);
+                        generation
+                    }
+                };
                 if self.verify {
-                    known.begin(&at, generation);
+                    self.known.borrow_mut().begin(&at, generation);
                 }
-                drop(known);
-                self.content.fill(at.first, generation, buffer);
                 if self.verify { Begun::Write(at) } else { Begun::Plain }
             }
             Operation::Read if self.verify && buffer.grain() as usize == SECTOR_BYTES => {
@@ -325,12 +341,12 @@ mod tests {
     }
 
     fn write(data: &Data, first: u64, buffer: &Buf) {
-        let begun = data.begin(&step(WRITE, first, buffer.sectors()), buffer);
+        let begun = data.begin(&step(WRITE, first, buffer.sectors()), buffer, None);
         assert_eq!(data.end(begun, buffer, true), Ok(()));
     }
 
     fn read(data: &Data, first: u64, buffer: &Buf) -> Result<(), Mismatch> {
-        let begun = data.begin(&step(READ, first, buffer.sectors()), buffer);
+        let begun = data.begin(&step(READ, first, buffer.sectors()), buffer, None);
         data.end(begun, buffer, true)
     }
 
@@ -361,18 +377,18 @@ mod tests {
     fn writes_that_overlap_may_end_in_either_order() {
         let data = Data::new(Content::random(7), true);
         let (one, two, three) = (Buf::new(8, 512), Buf::new(8, 512), Buf::new(8, 512));
-        let first = data.begin(&step(WRITE, 0, 8), &one);
-        let second = data.begin(&step(WRITE, 0, 8), &two);
+        let first = data.begin(&step(WRITE, 0, 8), &one, None);
+        let second = data.begin(&step(WRITE, 0, 8), &two, None);
         assert_eq!(data.end(second, &two, true), Ok(()));
         assert_eq!(data.end(first, &one, true), Ok(()));
         assert_eq!((read(&data, 0, &one), read(&data, 0, &two)), (Ok(()), Ok(())));
         // A read that began before the next write may find what was there before.
-        let reading = data.begin(&step(READ, 0, 8), &one);
+        let reading = data.begin(&step(READ, 0, 8), &one, None);
         write(&data, 0, &three);
         assert_eq!(data.end(reading, &one, true), Ok(()));
         assert!(read(&data, 0, &two).is_err());
         // Of a write that failed it is not known whether it is there.
-        let failed = data.begin(&step(WRITE, 0, 8), &one);
+        let failed = data.begin(&step(WRITE, 0, 8), &one, None);
         assert_eq!(data.end(failed, &one, false), Ok(()));
         assert_eq!(read(&data, 0, &three), Ok(()));
     }

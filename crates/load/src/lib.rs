@@ -28,6 +28,7 @@ mod record;
 mod replay;
 mod running;
 mod source;
+mod staging;
 mod zipf;
 
 pub use alone::{Alone, Foresees};

@@ -5,6 +5,7 @@ use crate::generator::Generator;
 use crate::plan::{Load, LoadError, Terms};
 use crate::record::{End, Record};
 use crate::source::{Source, Step};
+use crate::staging::Staged;
 use block::{Buf, Request, Stack};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,6 +20,8 @@ pub struct Running(Rc<RefCell<State>>);
 
 pub(crate) struct State {
     source: Box<dyn Source>,
+    /// What the source has given already, to a worker that has its data made before it is due.
+    drawn: Option<Step>,
     terms: Terms,
     record: Record,
     /// Requests started.
@@ -132,6 +135,13 @@ impl Running {
         self.0.borrow_mut().next(now_ns)
     }
 
+    /// Begins with the data of what comes next, if it is known.
+    fn stage(&self, data: &Data, spare: &mut Buf) -> Option<Staged> {
+        let step = self.0.borrow_mut().upcoming()?;
+        room(spare, step.buffer_sectors());
+        Staged::new(data, step, spare)
+    }
+
     fn answered(&self, now_ns: u64, started_ns: u64, errand: &Errand, result: block::Result) {
         self.0.borrow_mut().answered(now_ns, started_ns, errand, result);
     }
@@ -141,6 +151,7 @@ impl State {
     pub(crate) fn new(source: Box<dyn Source>, terms: Terms, now: u64) -> State {
         State {
             source,
+            drawn: None,
             record: Record::new(now),
             started: 0,
             until_ns: now.saturating_add(terms.limit.time_ns),
@@ -181,7 +192,7 @@ impl State {
         if self.stopped || self.started >= self.terms.limit.requests {
             return None;
         }
-        let step = self.source.next()?;
+        let step = self.drawn.take().or_else(|| self.source.next())?;
         let due_ns = step.due_ns.map_or(now, |ns| self.record.start_ns.saturating_add(ns));
         if due_ns >= self.until_ns {
             return None;
@@ -191,6 +202,15 @@ impl State {
         let waited = now > due_ns;
         self.record.late_starts += u64::from(waited);
         Some(Errand { step, due_ns, waited })
+    }
+
+    /// The step that comes next, where that is known and has no time of its own: the load has one request at a time.
+    fn upcoming(&mut self) -> Option<Step> {
+        let goes_on = !self.stopped && self.started < self.terms.limit.requests;
+        if self.drawn.is_none() && goes_on && self.terms.depth_max == 1 {
+            self.drawn = self.source.next();
+        }
+        self.drawn.filter(|step| step.due_ns.is_none())
     }
 
     /// What was read is not what was written.
@@ -285,32 +305,49 @@ impl State {
 
 /// Sends a request and waits for its answer, whose time is returned with it. The clock is read anew where a
 /// request starts, and where it is answered without a wait; any other answer has the time of the round that found it.
-async fn answer(stack: &Stack, request: Request) -> (u64, u64, block::Result) {
+/// The data of the next request are made meanwhile.
+async fn answer(
+    stack: &Stack,
+    request: Request,
+    next: Option<&mut Staged>,
+) -> (u64, u64, block::Result) {
     let lane = stack.lane();
     let (started_ns, polls) = (lane.stopwatch_ns(), lane.polls());
-    let result = match stack.try_now(&request) {
-        Some(result) => result,
-        None => stack.run(request).await,
+    let result = match (stack.try_now(&request), next) {
+        (Some(result), _) => result,
+        (None, None) => stack.run(request).await,
+        (None, Some(next)) => next.beside(lane, stack.run(request)).await,
     };
     let now = if lane.polls() == polls { lane.stopwatch_ns() } else { lane.now() };
     (started_ns, now.max(started_ns), result)
 }
 
+/// A buffer of so many sectors at least, made anew where this one is too small.
+fn room(buffer: &mut Buf, sectors: u32) {
+    if buffer.sectors() < sectors {
+        *buffer = Buf::new(sectors, buffer.grain());
+    }
+}
+
 async fn work(stack: Stack, running: Running, data: Option<Data>) {
     let lane = stack.lane().clone();
     let grain = stack.limits().grain;
-    let mut buffer = Buf::new(0, grain);
+    let (mut buffer, mut spare) = (Buf::new(0, grain), Buf::new(0, grain));
+    let mut staged: Option<Staged> = None;
     while let Some(mut errand) = running.next(lane.now()) {
-        let sectors = errand.step.buffer_sectors();
-        if buffer.sectors() < sectors {
-            buffer = Buf::new(sectors, grain);
+        if staged.is_some() {
+            std::mem::swap(&mut buffer, &mut spare);
         }
+        let sectors = errand.step.buffer_sectors();
+        room(&mut buffer, sectors);
         let part = buffer.part(0, sectors);
         // Before it is due: making the data is no part of its time.
-        let begun = data.as_ref().map(|data| data.begin(&errand.step, &part));
+        let begun = data.as_ref().map(|data| data.begin(&errand.step, &part, staged.take()));
+        staged = data.as_ref().and_then(|data| running.stage(data, &mut spare));
         lane.sleep_until(errand.due_ns).await;
         let polls = lane.polls();
-        let (started_ns, now, result) = answer(&stack, errand.step.request(part.clone())).await;
+        let (started_ns, now, result) =
+            answer(&stack, errand.step.request(part.clone()), staged.as_mut()).await;
         if errand.step.due_ns.is_none() {
             errand.due_ns = started_ns;
         }

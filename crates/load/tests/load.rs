@@ -1,9 +1,9 @@
 //! The load engine over devices whose answers are known: a number of servers in virtual time.
 
-use block::{DelaySpec, Error, Kind, Limits, Null, Request, Size, Stack};
+use block::{DelaySpec, Error, Kind, Limits, Null, Ram, Request, Size, Stack};
 use lane::{Prices, World};
 use layers::{Delay, DelayShared};
-use load::{Arrival, End, Limit, Load, LoadError, Order, Record, Running};
+use load::{Arrival, Content, Data, End, Limit, Load, LoadError, Order, Record, Running};
 
 const SECTORS: u64 = 1 << 20;
 
@@ -45,6 +45,33 @@ fn a_closed_load_goes_as_fast_as_its_depth_and_the_servers_let_it() {
         assert_eq!(record.end, End::Limit);
         assert_eq!(record.reads.count(), 0);
     }
+}
+
+#[test]
+fn data_that_are_made_ahead_are_those_that_are_written_and_cost_no_time() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let below = Stack::new(&lane, Ram::new(64 << 11, 512));
+    let spec =
+        DelaySpec { read_us: 100, write_us: 100, flush_us: 0, servers: 1, bandwidth: Size(0) };
+    let stack = Stack::new(&lane, Delay::attach(DelayShared::new(&spec), &lane, below));
+    let data = Data::new(Content::random(3), true);
+    let mut run = |order, reads_percent, seed| {
+        let load = Load::new(order, 1 << 20, 64 << 20);
+        let load = Load { limit: Limit::requests(100), reads_percent, seed, ..load };
+        let running = Running::start_with(&stack, load, &data).expect("it fits");
+        assert!(world.run_until(|| running.is_done()));
+        running.record()
+    };
+    // Each block is written twice or more before it is read, and the last write counts.
+    for (order, reads) in [(Order::Sequential, 0), (Order::Random, 0), (Order::Random, 50)] {
+        let record = run(order, reads, 7);
+        assert_eq!((record.end, record.requests()), (End::Limit, 100), "{order:?}");
+        assert_eq!(record.all().max_ns(), 100_000);
+        assert_eq!(record.elapsed_ns(), 100 * 100_000, "nothing between two requests");
+    }
+    let record = run(Order::Sequential, 100, 1);
+    assert_eq!((record.end, record.reads.count()), (End::Limit, 100), "all is as it was written");
 }
 
 #[test]

@@ -243,7 +243,8 @@ impl<'a> Bed<'a> {
         let block = (64 << 10).min(below.limits().io_max_bytes);
         let load = Load::new(Order::Sequential, block, end - first).depth(32);
         let limit = Limit::requests(load.blocks());
-        let load = Load { first: first / SECTOR, limit, ..load };
+        // What a drive still writes would slow what is measured next.
+        let load = Load { first: first / SECTOR, limit, flush: true, ..load };
         self.run(&below, "filling", load, data.as_ref(), None)?;
         self.go_on()?;
         self.written = self.written.max(end);

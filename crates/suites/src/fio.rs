@@ -22,7 +22,7 @@ fn path(text: &str) -> String {
 pub fn job_file(suite: &str, place: &Place, content: &Content, loads: &[(String, Load)]) -> String {
     let mut text = format!(
         "; {suite}, as Overdrive runs it; waits between jobs are left out\n[global]\nthread=1\nrandrepeat=1\n\
-         norandommap=1\nrefill_buffers=1\n"
+         norandommap=1\nrefill_buffers=1\nlat_percentiles=1\n"
     );
     _ = match place {
         Place::Path(name) => {

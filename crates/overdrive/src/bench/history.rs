@@ -172,7 +172,6 @@ fn csv(history: &History, options: &Options) -> Result<ExitCode, Failure> {
     history
         .csv(&which(options, 0), &mut |line| drop(out.write_all(line.as_bytes())))
         .map_err(broken)?;
-    let _ = out.flush();
     Ok(ExitCode::SUCCESS)
 }
 
