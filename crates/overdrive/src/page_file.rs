@@ -3,7 +3,7 @@
 use stack::{Exit, Failure};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -54,6 +54,10 @@ fn into(path: &Path) -> std::io::Result<Into> {
         Ok(_) => {
             let file = OpenOptions::new().write(true).open(path)?;
             let data = file.metadata()?;
+            if data.file_type().is_block_device() {
+                let message = "it is a block device, and what it holds would be lost";
+                return Err(std::io::Error::new(ErrorKind::InvalidInput, message));
+            }
             if !data.is_file() {
                 return Ok(Into::Itself(file));
             }

@@ -312,3 +312,45 @@ fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--depth: qd1 has its own loads"));
 }
+
+#[test]
+fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
+    let home = tempfile::tempdir().expect("a directory");
+    let image = home.path().join("disk.img");
+    let precious = vec![7; 64 << 20];
+    std::fs::write(&image, &precious).expect("written");
+    let image = image.to_str().expect("plain");
+    for arguments in [
+        &["custom", image, "--export-fio", image][..],
+        &["custom", image, "--destroy", "--time", "50ms", "--report", image],
+    ] {
+        let output = run(home.path(), arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("is the target; name another file"), "{said}");
+        assert!(std::fs::read(image).expect("there") == precious, "nothing is changed");
+    }
+    let made = home.path().join("made.img");
+    let name = made.to_str().expect("plain");
+    let mut running = bench(home.path(), &["custom", name, "--size", "64M", "--time", "2s"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    while !made.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::rename(&made, home.path().join("old.img")).expect("there");
+    std::fs::write(&made, "a thesis").expect("written");
+    running.wait().expect("it ends");
+    assert_eq!(std::fs::read_to_string(&made).expect("it stays"), "a thesis");
+}
+
+#[test]
+fn a_test_that_a_suite_has_not_is_refused() {
+    let home = tempfile::tempdir().expect("a directory");
+    let output = run(home.path(), &["corners", &target(), "--only", "nonsense"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--only nonsense: corners has no such test"), "{said}");
+}

@@ -6,6 +6,7 @@ use block::{SECTOR, Size};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use stack::{Exit, Failure};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uring::{FileVolume, OpenOptions};
@@ -14,12 +15,25 @@ use uring::{FileVolume, OpenOptions};
 const LOCK_WAIT_MS: u64 = 1_000;
 
 /// A file that was made for a rig, and goes with it.
-pub(crate) struct Made(PathBuf);
+pub(crate) struct Made {
+    path: PathBuf,
+    /// Its device and inode: another program may have put something else in its place.
+    identity: (u64, u64),
+}
+
+impl Made {
+    fn is_there(&self) -> bool {
+        let found = std::fs::symlink_metadata(&self.path);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+    }
+}
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Another process may have removed it.
-        let _ = std::fs::remove_file(&self.0);
+        if self.is_there() {
+            // Another process may be faster.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -58,7 +72,8 @@ fn make(path: &Path, size: Size) -> Result<Made, Failure> {
     };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-    let made = Made(path.to_owned());
+    let found = rustix::fs::fstat(&file).map_err(failed)?;
+    let made = Made { path: path.to_owned(), identity: (found.st_dev, found.st_ino) };
     rustix::fs::ftruncate(&file, size.0).map_err(failed)?;
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
         // A file system that cannot takes the space as it is written.
@@ -90,8 +105,13 @@ pub(crate) fn open(
         (true, None) => None,
     };
     let volume = FileVolume::open_waiting(path, OpenOptions::default(), LOCK_WAIT_MS)?;
-    if made.is_none() {
-        check_loss(path, &volume, wishes)?;
+    match &made {
+        None => check_loss(path, &volume, wishes)?,
+        Some(made) if made.is_there() => {}
+        Some(_) => {
+            let message = format!("{name}: another program has put something else in its place");
+            return Err(Failure::new(Exit::Busy, message));
+        }
     }
     Ok((volume, made))
 }
@@ -101,6 +121,9 @@ fn check_loss(path: &Path, volume: &FileVolume, wishes: &Wishes) -> Result<(), F
     let first = volume.first_bytes()?;
     if let Some(format) = uring::detect(&first).filter(|format| !format.is_container()) {
         return Err(usage(uring::reason(format, path)));
+    }
+    if volume.is_device() {
+        check_users(path)?;
     }
     if wishes.destroy {
         return Ok(());
@@ -114,4 +137,16 @@ fn check_loss(path: &Path, volume: &FileVolume, wishes: &Wishes) -> Result<(), F
         Size(volume.limits().bytes())
     );
     Err(usage(message))
+}
+
+/// Refuses a device that another program has open.
+fn check_users(path: &Path) -> Result<(), Failure> {
+    let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let Ok(found) = std::fs::metadata(&node) else { return Ok(()) };
+    match uring::device_users(found.rdev(), &node).first() {
+        Some(what) => {
+            Err(Failure::new(Exit::Busy, format!("{} {what}; free it first", path.display())))
+        }
+        None => Ok(()),
+    }
 }

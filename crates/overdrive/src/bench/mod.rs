@@ -17,6 +17,7 @@ use crate::watch::Watch;
 use block::{CacheSpec, Size};
 use daemon::units;
 use stack::{Exit, Failure};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
@@ -207,6 +208,14 @@ impl Arguments {
     }
 }
 
+/// Refuses to write a page or a job over the target itself.
+fn check_output(target: &str, output: &Path) -> Result<(), Failure> {
+    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let is_target = identity(Path::new(target)).is_some_and(|it| identity(output) == Some(it));
+    let message = || format!("{}: is the target; name another file", output.display());
+    if is_target { Err(Failure::new(Exit::Usage, message())) } else { Ok(()) }
+}
+
 /// Writes the loads of a suite as a job file of fio.
 fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
     let text = arguments.target();
@@ -214,6 +223,7 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
     }
+    check_output(text, file)?;
     let page = PageFile::open(file)?;
     let (target, place) = arguments.live.look(text)?;
     let plan = arguments.plan(target)?;
@@ -233,11 +243,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return export(arguments, file);
     }
     // Before anything is opened or made: what is wrong changes nothing.
+    if let Some(report) = &arguments.report {
+        check_output(arguments.target(), report)?;
+    }
     let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
     let (plan, rig) = arguments.set_up()?;
     let mut watch = Watch::new(Stages::with_time_left())?;
     let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
     watch.finish();
+    if let (Some(only), true, Ok(())) = (&plan.only, outcome.rows.is_empty(), &ended) {
+        let message = format!("--only {only}: {} has no such test", plan.suite.name);
+        return Err(Failure::new(Exit::Usage, message));
+    }
     // What there is, is told, however it ended; it need not be read.
     output::print(&outcome, arguments.json);
     if let Some(report) = report {
