@@ -10,7 +10,6 @@
 //! a device that looks for duplicates stores once.
 
 use crate::source::Step;
-use crate::staging::Staged;
 use block::{Buf, Extent, SECTOR};
 use lane::Random;
 use std::cell::RefCell;
@@ -229,24 +228,16 @@ impl Data {
         known.generation
     }
 
-    /// Fills the buffer of a write, as far as that was not done before, and remembers what is to be remembered.
-    pub(crate) fn begin(&self, step: &Step, buffer: &Buf, staged: Option<Staged>) -> Begun {
+    /// Fills the buffer of a write, unless that was done with this generation, and remembers what is to be remembered.
+    pub(crate) fn begin(&self, step: &Step, buffer: &Buf, staged: Option<u64>) -> Begun {
         let at = step.at;
         match step.operation {
             Operation::Write { .. } if buffer.grain() as usize == SECTOR_BYTES => {
-                let generation = match staged {
-                    Some(staged) => {
-                        assert_eq!(staged.step.at, at, "what was drawn comes next");
-                        let generation = staged.generation;
-                        staged.finish();
-                        generation
-                    }
-                    None => {
-                        let generation = self.generate();
-                        self.content.fill(at.first, generation, buffer);
-                        generation
-                    }
-                };
+                let generation = staged.unwrap_or_else(|| {
+                    let generation = self.generate();
+                    self.content.fill(at.first, generation, buffer);
+                    generation
+                });
                 if self.verify {
                     self.known.borrow_mut().begin(&at, generation);
                 }

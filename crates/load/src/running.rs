@@ -342,7 +342,8 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         room(&mut buffer, sectors);
         let part = buffer.part(0, sectors);
         // Before it is due: making the data is no part of its time.
-        let begun = data.as_ref().map(|data| data.begin(&errand.step, &part, staged.take()));
+        let made = staged.take().map(|staged| staged.finish(&errand.step));
+        let begun = data.as_ref().map(|data| data.begin(&errand.step, &part, made));
         staged = data.as_ref().and_then(|data| running.stage(data, &mut spare));
         lane.sleep_until(errand.due_ns).await;
         let polls = lane.polls();

@@ -18,8 +18,8 @@ const PIECE_SECTORS: u32 = 64;
 
 /// The data of a write that comes next, as far as they are made.
 pub(crate) struct Staged {
-    pub(crate) step: Step,
-    pub(crate) generation: u64,
+    step: Step,
+    generation: u64,
     content: Content,
     buffer: Buf,
     done: u32,
@@ -50,11 +50,13 @@ impl Staged {
         self.done < self.buffer.sectors()
     }
 
-    /// Makes what is left.
-    pub(crate) fn finish(mut self) {
+    /// Makes what is left for the step that was drawn; returns the generation of the data.
+    pub(crate) fn finish(mut self, step: &Step) -> u64 {
+        assert_eq!(self.step.at, step.at, "what was drawn comes next");
         while self.done < self.buffer.sectors() {
             self.go_on();
         }
+        self.generation
     }
 
     /// Waits for an answer, and makes the data meanwhile.

@@ -313,6 +313,11 @@ fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--depth: qd1 has its own loads"));
 }
 
+fn pause_ms(ms: u64) {
+    #[allow(clippy::disallowed_methods, reason = "a test's own thread, not a lane")]
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
 #[test]
 fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
     let home = tempfile::tempdir().expect("a directory");
@@ -337,9 +342,9 @@ fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
         .spawn()
         .expect("it starts");
     while !made.exists() {
-        std::thread::sleep(Duration::from_millis(1));
+        pause_ms(1);
     }
-    std::thread::sleep(Duration::from_millis(500));
+    pause_ms(500);
     std::fs::rename(&made, home.path().join("old.img")).expect("there");
     std::fs::write(&made, "a thesis").expect("written");
     running.wait().expect("it ends");
