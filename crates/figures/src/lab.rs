@@ -42,6 +42,9 @@ struct Job {
 /// What the lab's ceiling is to be, in rates of fio.
 const CEILING_MIN: f64 = 1.5;
 
+/// Runs of which the machine spoils each are made again so often.
+const TRIES: usize = 8;
+
 const fn job(
     name: &'static str,
     reads: &'static str,
@@ -104,11 +107,16 @@ impl Programs<'_> {
         let (span, time) = self.sizes();
         let mut words = self.words(job, &span, &time);
         words.extend(["--json", "--no-history"]);
-        let said = self.overdrive.pinned(&self.processors.of_client(), &words)?;
-        let result: Value = serde_json::from_str(&said).context(said)?;
-        let row = &result["rows"][0];
-        ensure!(row["valid"] != false, "the lab started too late: {row}");
-        found(&row["value"], &row["p50_ns"], &row["p99_ns"])
+        for _ in 0..TRIES {
+            let said = self.overdrive.pinned(&self.processors.of_client(), &words)?;
+            let result: Value = serde_json::from_str(&said).context(said)?;
+            let row = &result["rows"][0];
+            if row["valid"] != false {
+                return found(&row["value"], &row["p50_ns"], &row["p99_ns"]);
+            }
+            println!("    INVALID, once more: starts late by {} ns at p99", row["lateness_p99_ns"]);
+        }
+        bail!("the lab started too late {TRIES} times: this machine is too busy for {}", job.name)
     }
 
     fn sizes(&self) -> (String, String) {

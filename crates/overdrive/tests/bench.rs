@@ -112,6 +112,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     let bad = bad.to_str().expect("plain");
     for (arguments, says) in [
         (vec!["qd1", &target, "--verify"], "--verify: is for targets in real time"),
+        (vec!["qd1", "null:1G", "--verify"], "keeps nothing"),
         (vec!["qd1", "null:32M"], "only 32 MiB to work on"),
         (vec!["qd1", "null:1G", "--span", "2G"], "--span 2 GiB: null:1G has only 1 GiB"),
         (vec!["qd1", "nbd+unix:///disk", "--destroy"], "nbd+unix:///NAME?socket=PATH"),
@@ -352,8 +353,45 @@ fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
 }
 
 #[test]
+fn no_run_writes_what_another_has_written() {
+    let home = tempfile::tempdir().expect("a directory");
+    let image = home.path().join("disk.img");
+    std::fs::write(&image, vec![0; 64 << 20]).expect("written");
+    let name = image.to_str().expect("plain");
+    let mut images = (0..2).map(|_| {
+        let output = run(home.path(), &["custom", name, "--destroy", "--time", "50ms", "--json"]);
+        assert_eq!(told(&output).0["complete"], true);
+        std::fs::read(&image).expect("there")
+    });
+    let (one, two) = (images.next(), images.next());
+    let same = one.iter().flatten().zip(two.iter().flatten()).filter(|(a, b)| a == b).count();
+    // The head of a sector counts its writes; the rest is drawn.
+    assert!(same < 64 << 15, "{same} of {} bytes are the same", 64 << 20);
+}
+
+#[test]
+fn the_fill_compresses_as_far_as_the_data() {
+    let home = tempfile::tempdir().expect("a directory");
+    let image = home.path().join("disk.img");
+    std::fs::write(&image, vec![1; 64 << 20]).expect("written");
+    let name = image.to_str().expect("plain");
+    let output = run(home.path(), &["custom", name, "--destroy", "--time", "50ms", "--data", "25"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = std::fs::read(&image).expect("there");
+    let zeros = bytes.iter().filter(|byte| **byte == 0).count() as f64 / bytes.len() as f64;
+    assert!((0.73..0.78).contains(&zeros), "{zeros} are zeros");
+}
+
+#[test]
 fn a_test_that_a_suite_has_not_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
+    let image = home.path().join("disk.img");
+    std::fs::write(&image, vec![7; 64 << 20]).expect("written");
+    let name = image.to_str().expect("plain");
+    let output = run(home.path(), &["corners", name, "--destroy", "--only", "nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    let bytes = std::fs::read(&image).expect("there");
+    assert!(bytes.iter().all(|byte| *byte == 7), "nothing is written");
     let output = run(home.path(), &["corners", &target(), "--only", "nonsense"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");

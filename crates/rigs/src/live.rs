@@ -84,6 +84,11 @@ impl Live {
             let message = format!("{text}: --size is for a file that is to be made");
             return Err(Failure::new(Exit::Usage, message));
         }
+        if text.starts_with("null:") && wishes.verify {
+            let message = format!("{text}: keeps nothing; --verify would find that");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        facts.push(("content_seed", wishes.content.seed.to_string()));
         let device = if let Some(rest) = text.strip_prefix("null:") {
             Stack::new(&lane, Null::new(size(text, rest)?, SECTOR as u32))
         } else if let Some(rest) = text.strip_prefix("ram:") {

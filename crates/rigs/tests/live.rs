@@ -5,8 +5,10 @@ use load::{Content, Limit, Load, Order};
 use rigs::{Live, Wishes};
 use stack::{Exit, Failure};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use suites::{Bed, Halt, Plan, Target, find};
 
 const BYTES: u64 = 64 << 20;
@@ -123,7 +125,8 @@ fn a_file_that_shrinks_leaves_what_was_measured() {
 #[test]
 fn requests_with_a_time_of_their_own_start_on_time() {
     let target = Target::of_rig("null:1G", 1 << 30, 1);
-    let rig = Live::open("null:1G", &wishes()).expect("always there");
+    let plain = Wishes { verify: false, ..wishes() };
+    let rig = Live::open("null:1G", &plain).expect("always there");
     let plan = Plan::new(find("qd1").expect("a suite").profile(), target);
     let mut watch = ();
     let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
@@ -133,4 +136,39 @@ fn requests_with_a_time_of_their_own_start_on_time() {
     // Half of the starts, since the machine may be busy: without spinning the median is 50 us and more.
     let median = record.lateness.quantile_ns(0.5);
     assert!(record.lateness.count() == 0 || median < 40_000, "{median} ns");
+}
+
+#[test]
+fn a_device_that_another_program_has_open_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: a loop device needs root");
+        return;
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room");
+    let path = directory.path().join("disk.img");
+    fs::write(&path, vec![7; BYTES as usize]).expect("room");
+    let output = Command::new("losetup").args(["--find", "--show", text(&path)]).output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        println!("skipped: no loop device");
+        return;
+    };
+    let device = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let mut holder = Command::new("sh")
+        .args(["-c", "exec 3<\"$0\"; echo; read -r line", &device])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut ready = [0];
+    holder.stdout.take().expect("a pipe").read_exact(&mut ready).expect("it has it open");
+    let held = Live::open(&device, &wishes()).err().map(|failure| (failure.exit, failure.message));
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+    let free = Live::open(&device, &wishes()).map(drop).err().map(|failure| failure.message);
+    Command::new("losetup").args(["--detach", &device]).status().expect("it was there before");
+    let (exit, message) = held.expect("it is refused");
+    assert_eq!(exit, Exit::Busy, "{message}");
+    assert!(message.contains("is open in"), "{message}");
+    assert_eq!(free, None);
+    assert!(fs::read(&path).expect("there").iter().all(|byte| *byte == 7), "nothing is written");
 }

@@ -475,14 +475,18 @@ impl<'a> Bed<'a> {
         self.write_out(0, bytes, data)
     }
 
-    /// Data of which a drive that compresses stores so much: the loads' own if they are like that.
+    /// Data of which a drive that compresses stores so much: the loads' own if they are like that, or compress further.
     fn data_of(&mut self, data_percent: u32) -> Option<Data> {
-        let data = self.data.as_ref()?;
+        let data = self.data.clone()?;
         let content = data.content();
-        if content.data_percent == data_percent {
-            return Some(data.clone());
+        if content.data_percent <= data_percent {
+            return Some(data);
         }
         data.forget();
+        if data.verifies() {
+            let what = "Its data are not the loads' own: what reads find of them is not compared.";
+            self.remark(format!("All was filled to {data_percent} %. {what}"));
+        }
         Some(data.with(Content { data_percent, ..content }))
     }
 

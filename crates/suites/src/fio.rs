@@ -93,7 +93,13 @@ fn job(load: &Load) -> String {
     set("size", &(load.sectors * block::SECTOR));
     set("iodepth", &load.depth_max());
     if let Arrival::Open { interval_ns, .. } = load.arrival {
-        set("rate_iops", &(1_000_000_000 / interval_ns.max(1)));
+        let rate = 1_000_000_000 / interval_ns.max(1);
+        let reads = rate * u64::from(load.reads_percent.min(100)) / 100;
+        // One number would be the rate of each direction.
+        match load.reads_percent {
+            1..100 => set("rate_iops", &format!("{reads},{}", rate - reads)),
+            _ => set("rate_iops", &rate),
+        }
     }
     if load.limit.requests < u64::MAX {
         set("io_size", &(load.limit.requests.saturating_mul(load.block_bytes())));
@@ -110,4 +116,22 @@ fn job(load: &Load) -> String {
     // fio takes a signed number.
     set("randseed", &(load.seed >> 1));
     job
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_both_directions_together() {
+        let rate = |reads_percent| {
+            let arrival = Arrival::Open { interval_ns: 100_000, depth_max: 8 };
+            let load = Load { arrival, reads_percent, ..Load::new(Order::Random, 4096, 1 << 20) };
+            let job = job(&load);
+            job.lines().find_map(|line| line.strip_prefix("rate_iops=").map(str::to_owned))
+        };
+        assert_eq!(rate(100).as_deref(), Some("10000"));
+        assert_eq!(rate(0).as_deref(), Some("10000"));
+        assert_eq!(rate(70).as_deref(), Some("7000,3000"));
+    }
 }

@@ -6,12 +6,21 @@ use daemon::units;
 use load::Content;
 use rigs::{Live, Wishes};
 use stack::{Exit, Failure};
+use std::io::Read;
 use std::path::Path;
 use suites::Target;
 use suites::fio::Place;
 
-/// What all choices of a suite, and its data, follow from.
+/// What all choices of a suite follow from.
 const SEED: u64 = 1;
+
+/// A seed of this run's data: what another run has left there is not what this one has written.
+fn drawn() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    let random = std::fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes));
+    random.map_err(|error| Failure::new(Exit::Io, format!("/dev/urandom: {error}")))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
 
 /// Options that only a target in real time has.
 #[derive(clap::Args, Debug)]
@@ -38,6 +47,11 @@ pub(super) struct LiveOptions {
 }
 
 impl LiveOptions {
+    /// Whether a file is made.
+    pub(super) fn makes_file(&self) -> bool {
+        self.size.is_some()
+    }
+
     /// Refuses them for a modelled drive.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
         let said = [
@@ -87,7 +101,7 @@ impl LiveOptions {
             size: self.size,
             destroy: self.destroy,
             verify: self.verify,
-            content: self.content(),
+            content: Content { seed: drawn()?, ..self.content() },
         };
         let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
         let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };

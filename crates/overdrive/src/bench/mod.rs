@@ -208,6 +208,19 @@ impl Arguments {
     }
 }
 
+/// Refuses a test that the suite has not, before anything is written.
+fn check_only(plan: &Plan) -> Result<(), Failure> {
+    let Some(only) = &plan.only else { return Ok(()) };
+    let (rig, _) = Listed::new(plan.target.bytes());
+    let plan = Plan { cache: None, preparation: Preparation::default(), ..plan.clone() };
+    let (outcome, _) = suites::run_on(Box::new(rig), &plan, &mut ());
+    if outcome.rows.is_empty() {
+        let message = format!("--only {only}: {} has no such test", plan.suite.name);
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(())
+}
+
 /// Refuses to write a page or a job over the target itself.
 fn check_output(target: &str, output: &Path) -> Result<(), Failure> {
     let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
@@ -247,14 +260,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         check_output(arguments.target(), report)?;
     }
     let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
+    let watch = || Watch::new(Stages::with_time_left());
+    // A file that is made is removed again where the program is interrupted while it gets its space. Others may be waited for, and
+    // then a signal ends the program.
+    let early = arguments.live.makes_file().then(watch).transpose()?;
     let (plan, rig) = arguments.set_up()?;
-    let mut watch = Watch::new(Stages::with_time_left())?;
+    check_only(&plan)?;
+    let mut watch = early.map_or_else(watch, Ok)?;
     let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
     watch.finish();
-    if let (Some(only), true, Ok(())) = (&plan.only, outcome.rows.is_empty(), &ended) {
-        let message = format!("--only {only}: {} has no such test", plan.suite.name);
-        return Err(Failure::new(Exit::Usage, message));
-    }
     // What there is, is told, however it ended; it need not be read.
     output::print(&outcome, arguments.json);
     if let Some(report) = report {

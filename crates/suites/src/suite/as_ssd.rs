@@ -75,17 +75,22 @@ impl Suite for AsSsd {
     }
 
     fn block(&self, outcome: &Outcome) -> Option<String> {
-        let value = |test: &str| outcome.row(test).map_or(f64::NAN, |row| row.value);
+        // What was not measured, as the suite was interrupted, is a dash.
+        let value = |test: &str, decimals: usize| match outcome.row(test) {
+            Some(row) => format!("{:.decimals$}", row.value),
+            None => "-".to_owned(),
+        };
         let line = |name: &str, unit: &str, decimals: usize| {
-            let (read, write) = (value(&format!("{name} read")), value(&format!("{name} write")));
-            format!("{name:<10} {read:>12.decimals$} {unit:<5} {write:>12.decimals$} {unit}\n")
+            let of = |direction: &str| value(&format!("{name} {direction}"), decimals);
+            let (read, write) = (of("read"), of("write"));
+            format!("{name:<10} {read:>12} {unit:<5} {write:>12} {unit}\n")
         };
         let lines = [("Seq", "MB/s", 2), ("4K", "MB/s", 2), ("4K-64Thrd", "MB/s", 2)];
         let mut block = format!("{:<10} {:>12} {:<5} {:>12}\n", "", "Read", "", "Write");
         lines.iter().for_each(|(name, unit, decimals)| block += &line(name, unit, *decimals));
         block += &line("Acc.time", "ms", 3);
         block += &line("Score", "", 0);
-        block += &format!("{:<10} {:>12.0}\n", "Total", value("Score"));
+        block += &format!("{:<10} {:>12}\n", "Total", value("Score", 0));
         Some(block)
     }
 

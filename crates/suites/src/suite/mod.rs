@@ -131,6 +131,11 @@ fn run_into(
     outcome.time = bed.time();
     outcome.say(told(plan, outcome.time));
     outcome.facts = bed.facts();
+    let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");
+    if let Some((_, why)) = direct.cloned() {
+        outcome
+            .say(format!("There is no direct I/O ({why}): these are figures of the page cache."));
+    }
     let start_ns = bed.now();
     let result = suite.run(&mut bed, plan, outcome);
     outcome.elapsed_ns = bed.now() - start_ns;
