@@ -24,12 +24,12 @@ mod using;
 use crate::front::{Direct, Ublk};
 use block::{Fua, Limits};
 use blocking::blocking;
-use lane::{Lane, first};
+use lane::{Event, Lane, first};
 use over_file::OverFile;
 use over_nbd::{OverNbd, Terms};
 use over_ublk::OverUblk;
 use stack::{Exit, Failure, Keep};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -171,11 +171,20 @@ pub(crate) struct Devices {
     lane: Lane,
     runtime: PathBuf,
     list: RefCell<Vec<Device>>,
+    /// Devices are being made, and are not known by their nodes yet.
+    is_attaching: Cell<bool>,
+    attached: Event,
 }
 
 impl Devices {
     pub(crate) fn new(lane: &Lane, runtime: &Path) -> Devices {
-        Devices { lane: lane.clone(), runtime: runtime.to_owned(), list: RefCell::default() }
+        Devices {
+            lane: lane.clone(),
+            runtime: runtime.to_owned(),
+            list: RefCell::default(),
+            is_attaching: Cell::new(false),
+            attached: Event::new(),
+        }
     }
 
     /// Adds one, which will be served in this way.
@@ -240,11 +249,31 @@ impl Devices {
     /// # Errors
     /// One cannot be had; those before it stay.
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
+        self.is_attaching.set(true);
+        let attached = self.attach_all().await;
+        self.is_attaching.set(false);
+        self.attached.notify();
+        attached
+    }
+
+    async fn attach_all(&self) -> Result<(), Failure> {
         for volume in self.volumes() {
             self.find(&volume).expect("listed").attach().await?;
             self.note(&volume, true);
         }
         Ok(())
+    }
+
+    /// Waits until no device is being made: one that is half made would be taken for none, and what makes it waits for
+    /// what is served.
+    async fn settled(&self) {
+        loop {
+            let seen = self.attached.seen();
+            if !self.is_attaching.get() {
+                return;
+            }
+            self.attached.after(seen).await;
+        }
     }
 
     /// A volume's changes are tried again for so long from now on, in milliseconds: a device whose requests have a limit
@@ -273,7 +302,10 @@ impl Devices {
     pub(crate) async fn detach(&self, volume: &str) -> Result<(), Failure> {
         let Some(stand) = self.find(volume) else { return Ok(()) };
         let mut detached = None;
-        let detaching = async { detached = Some(stand.detach().await) };
+        let detaching = async {
+            self.settled().await;
+            detached = Some(stand.detach().await);
+        };
         first(detaching, self.lane.sleep_until(self.lane.now() + DETACH_NS)).await;
         let late = || Failure::new(Exit::Io, format!("{volume}: its device cannot be flushed"));
         detached.ok_or_else(late)??;

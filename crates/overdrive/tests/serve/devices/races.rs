@@ -96,6 +96,29 @@ fn a_daemon_is_killed_while_its_device_is_attached() {
 }
 
 #[test]
+fn a_device_is_detached_while_it_is_attached() {
+    if !have_devices(&["losetup"]) {
+        return;
+    }
+    let disk = Disk::new(8);
+    let link = Path::new("/dev/overdrive").join(&disk.name);
+    for byte in 1..=12 {
+        std::thread::scope(|scope| {
+            let attach = scope.spawn(|| disk.try_attach(&[]));
+            // From the first moment at which its daemon hears of it.
+            while !attach.is_finished() && disk.detach().status != 0 {}
+            attach.join().expect("it ends, well or not");
+        });
+        wait_until("it is detached", || {
+            disk.detach();
+            daemon_that_starts(&disk).is_none() && !link.is_symlink()
+        });
+        write(&disk.attach(), byte);
+        ends_whole(&disk, parent_of(disk.daemon()), byte);
+    }
+}
+
+#[test]
 fn a_device_is_detached_while_its_daemon_is_upgraded() {
     if !have_devices(&["losetup"]) {
         return;
