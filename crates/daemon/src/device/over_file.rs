@@ -66,13 +66,21 @@ impl OverFile {
             None => {
                 self.end_former(&file)?;
                 let naming = place::claim_name(&self.link)?;
-                let (block_bytes, read_only) = (self.block_bytes, self.read_only);
-                let device = LoopDevice::attach(&file, LoopOptions { block_bytes, read_only })
-                    .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))?;
-                (device, Some(naming))
+                (self.make(&file)?, Some(naming))
             }
         };
         place::set_link(&self.link, &device.path()).map_err(self.trouble("it cannot be named"))
+    }
+
+    /// Makes the device, which has its name claimed.
+    fn make(&self, file: &OwnedFd) -> Result<LoopDevice, Failure> {
+        // The process of a daemon that was killed may have been making it, with the name claimed, until just now.
+        if let Some(device) = self.adopt(file)? {
+            return Ok(device);
+        }
+        let (block_bytes, read_only) = (self.block_bytes, self.read_only);
+        LoopDevice::attach(file, LoopOptions { block_bytes, read_only })
+            .map_err(self.trouble("there can be no loop device of it (modprobe loop?)"))
     }
 
     /// The device that a process before this one has made, with the size that the file has now. Devices over files of this
