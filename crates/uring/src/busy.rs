@@ -3,6 +3,7 @@
 //! What decides is the exclusive open (devices) and the lock (files); this only says why, and finds
 //! what those two cannot: a file behind a loop device, an active swap file.
 
+use crate::loop_device::LoopDevice;
 use crate::sysfs::{directory, number, number_in};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -128,13 +129,23 @@ pub(crate) fn file_user(file: (u64, u64)) -> Option<String> {
     let entries = fs::read_dir("/sys/block").ok()?;
     entries.filter_map(Result::ok).find_map(|entry| {
         let backing = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
-        if is_on_other_server(&mounts, Path::new(backing.trim_end_matches('\n')), file.0) {
+        let backing = backing.trim_end_matches('\n');
+        if is_on_other_server(&mounts, Path::new(backing), file.0) {
             return None;
         }
-        let found = fs::metadata(backing.trim_end_matches('\n')).ok()?;
         let name = entry.file_name().into_string().ok()?;
-        ((found.dev(), found.ino()) == file).then(|| format!("is attached to /dev/{name}"))
+        (attached_file(&name, backing)? == file).then(|| format!("is attached to /dev/{name}"))
     })
+}
+
+/// The file behind the loop device of this name, by device and inode. `backing` is the file's path as the kernel
+/// tells it. That name may be gone while another leads to the same file: then the kernel is asked for its inode.
+fn attached_file(name: &str, backing: &str) -> Option<(u64, u64)> {
+    match fs::metadata(backing) {
+        Ok(found) => Some((found.dev(), found.ino())),
+        Err(_) if backing.ends_with(" (deleted)") => LoopDevice::named(name)?.file().ok(),
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]

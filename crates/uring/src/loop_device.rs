@@ -134,6 +134,11 @@ fn is_free(errno: Errno) -> bool {
 }
 
 impl LoopDevice {
+    /// The device of this name in /sys/block.
+    pub(crate) fn named(name: &str) -> Option<LoopDevice> {
+        number_of(name).map(|number| LoopDevice { number })
+    }
+
     /// All loop devices over a file of this path, as the kernel remembers its name. No file system is asked.
     pub fn all_over(file: &Path) -> Vec<LoopDevice> {
         let entries = fs::read_dir("/sys/block").ok().into_iter().flatten().flatten();
@@ -219,17 +224,26 @@ impl LoopDevice {
     /// # Errors
     /// What the system says, as when the server of its file has gone for good.
     pub fn is_over(&self, file: impl AsFd) -> io::Result<bool> {
-        let node = open(&self.path())?;
+        let found = rustix::fs::fstat(file)?;
+        Ok(self.file()? == (found.st_dev, found.st_ino))
+    }
+
+    /// The file that it stands over, by device and inode. Asks its file system.
+    ///
+    /// # Errors
+    /// What the system says, as when the server of its file has gone for good.
+    pub(crate) fn file(&self) -> io::Result<(u64, u64)> {
+        let flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let node = rustix::fs::open(self.path(), flags, Mode::empty())?;
         let mut info = Info::NONE;
         // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, which this is.
         unsafe { ioctl(&node, Updater::<STATUS, Info>::new(&mut info)) }?;
-        let found = rustix::fs::fstat(file)?;
         // The kernel packs a device's number as 12 bits of the major and 20 of the minor, in its own order.
         let device = rustix::fs::makedev(
             ((info.device >> 8) & 0xfff) as u32,
             ((info.device & 0xff) | ((info.device >> 12) & 0xfff00)) as u32,
         );
-        Ok((device, info.inode) == (found.st_dev, found.st_ino))
+        Ok((device, info.inode))
     }
 
     /// Takes the size that its file has now.

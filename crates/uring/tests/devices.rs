@@ -113,6 +113,21 @@ fn a_device_is_opened_once_and_its_file_not_at_all() {
 }
 
 #[test]
+fn a_file_behind_a_device_is_refused_by_its_other_name_too() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let other = directory.path().join("other name");
+    std::fs::hard_link(&path, &other).expect("a second name");
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    std::fs::remove_file(&path).expect("the first name goes");
+    let error = FileVolume::open(&other, DEFAULT).expect_err("behind a loop device");
+    let name = device.path().display().to_string();
+    assert!(error.to_string().contains(&format!("attached to {name}")), "{error}");
+}
+
+#[test]
 fn a_mounted_device_is_refused_by_name() {
     let directory = directory();
     let path = image(directory.path(), 64 << 20);
