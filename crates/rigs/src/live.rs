@@ -9,8 +9,9 @@ use load::{Arrival, Data, Limit, Load, Order, Running};
 use stack::{Exit, Failure};
 use std::cell::Cell;
 use std::path::Path;
+use std::time::Duration;
 use suites::Rig;
-use uring::{FileBackend, Ring};
+use uring::{FileBackend, Polling, Ring};
 
 /// Rounds of the live loop between two looks at the watch.
 const ROUNDS: u32 = 256;
@@ -18,6 +19,11 @@ const ROUNDS: u32 = 256;
 const TICK_NS: u64 = 50_000_000;
 /// How long before its time a start is waited for awake.
 const SPIN_NS: u64 = 100_000;
+/// How long an answer is waited for awake where few requests are under way: a load that sleeps then adds its own
+/// wake-up to each. Where many are, some answer comes soon, and what looks for it takes time from the others.
+const POLL: Duration = Duration::from_micros(50);
+/// Operations of the ring that are few: a request of an export is two, the tick is none.
+const FEW: usize = 4;
 /// How long the load runs on a device that takes no time.
 const CALIBRATION_NS: u64 = 100_000_000;
 
@@ -147,6 +153,10 @@ impl Rig for Live {
     fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
         let (rounds, until) = (Cell::new(0), self.ring.lane().now() + TICK_NS);
         let lane = self.ring.lane().clone();
+        self.ring.set_polling(match self.ring.in_flight() {
+            0..=FEW => Polling::Fixed(POLL),
+            _ => Polling::Off,
+        });
         let enough = || {
             rounds.set(rounds.get() + 1);
             done() || rounds.get() > ROUNDS || lane.now() > until
@@ -171,7 +181,7 @@ impl Rig for Live {
         if let Some(known) = self.calibrated.iter().find(|known| known.load == load) {
             return Some(known.per_second);
         }
-        let data = Data::new(self.data.content(), self.data.verifies());
+        let data = self.data.rehearsal();
         let running = Running::start_with(&self.null, load.clone(), &data).ok()?;
         let seen = running.clone();
         self.ring.run(|| running.is_done()).expect("the loop runs");
