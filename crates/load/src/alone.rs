@@ -108,7 +108,9 @@ impl Alone {
         let started_ns = self.now_ns;
         match device.submit(started_ns, &errand.step, self.state.ahead()) {
             Ok(end) => self.push(end, worker, Next::Answer { started_ns }),
-            Err(error) => self.state.answered(started_ns, started_ns, errand, Err(error)),
+            Err(error) => {
+                self.state.answered(started_ns, started_ns, errand, Err(error));
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A [`Source`] says what is asked for, step by step; a [`Load`] is one that follows from a seed, a [`Replay`] one
-//! that was recorded.
+//! that was recorded, with its times, a [`Dependent`] one that was recorded, in its order.
 //! A *closed* load keeps so many requests under way. An *open* load starts requests at the times of an
 //! absolute clock, whatever became of the earlier ones, and counts latency from when a request was due:
 //! a device that stands still is charged for every request that it kept from starting. The engine has
@@ -21,6 +21,7 @@
 
 mod alone;
 mod data;
+mod dependent;
 mod generator;
 mod latency;
 mod plan;
@@ -33,6 +34,7 @@ mod zipf;
 
 pub use alone::{Alone, Foresees};
 pub use data::{Content, Data, Found, Mismatch, content_seed};
+pub use dependent::Dependent;
 pub use latency::Latency;
 pub use plan::{Arrival, Limit, Load, LoadError, Mix, Order, Terms};
 pub use record::{End, Record};

@@ -4,7 +4,7 @@ use crate::plan::LoadError;
 use crate::source::{Source, Step};
 use block::{Extent, Limits, SECTOR};
 use std::rc::Rc;
-use trace::{Event, Operation, Trace};
+use trace::{Event, Trace};
 
 /// A trace as a source, again and again on a device of some size.
 ///
@@ -78,26 +78,15 @@ impl Replay {
 
 impl Source for Replay {
     fn check(&self, limits: &Limits) -> Result<(), LoadError> {
-        let unit = u64::from(limits.block_logical_bytes) / SECTOR;
         let parts = self.devices.len() as u64 * self.repetitions;
         if parts * self.part > limits.sectors {
             return Err(LoadError::Span { sectors: limits.sectors });
         }
-        for event in self.trace.events().iter().filter(|event| event.sectors > 0) {
-            let is_moved = matches!(event.operation, Operation::Read | Operation::Write { .. });
-            let bytes = u64::from(event.sectors) * SECTOR;
-            let is_large = is_moved && bytes > u64::from(limits.io_max_bytes);
+        let step = |event: &Event| {
             let at = self.place(event);
-            let is_aligned =
-                at.first.is_multiple_of(unit) && u64::from(at.count).is_multiple_of(unit);
-            if is_large || !is_aligned {
-                return Err(LoadError::Block { unit: limits.block_logical_bytes });
-            }
-            if limits.read_only && !event.is_read() {
-                return Err(LoadError::ReadOnly);
-            }
-        }
-        Ok(())
+            Step { due_ns: None, operation: event.operation, at }.check(limits)
+        };
+        self.trace.events().iter().try_for_each(step)
     }
 
     fn next(&mut self) -> Option<Step> {

@@ -7,6 +7,7 @@ use crate::record::{End, Record};
 use crate::source::{Source, Step};
 use crate::staging::Staged;
 use block::{Buf, Request, Stack};
+use lane::Event;
 use std::cell::RefCell;
 use std::rc::Rc;
 use trace::Operation;
@@ -16,7 +17,11 @@ const TIMELESS: u64 = 1 << 20;
 
 /// A load under way.
 #[derive(Clone)]
-pub struct Running(Rc<RefCell<State>>);
+pub struct Running {
+    state: Rc<RefCell<State>>,
+    /// A step may be allowed to start that was not before.
+    allowed: Rc<Event>,
+}
 
 pub(crate) struct State {
     source: Box<dyn Source>,
@@ -43,6 +48,8 @@ pub(crate) struct State {
 #[derive(Clone, Copy)]
 pub(crate) struct Errand {
     pub(crate) step: Step,
+    /// How many were given before it.
+    pub(crate) number: u64,
     /// On the lane's clock.
     pub(crate) due_ns: u64,
     /// It was due before there was a free worker for it.
@@ -90,7 +97,14 @@ impl Running {
         Running::with(stack, source, terms, None)
     }
 
-    fn with(
+    /// The same with data in what is written, and a look at what is read.
+    ///
+    /// # Errors
+    /// As [`Running::of`].
+    ///
+    /// # Panics
+    /// As [`Running::of`].
+    pub fn with(
         stack: &Stack,
         source: impl Source + 'static,
         terms: Terms,
@@ -100,7 +114,7 @@ impl Running {
         terms.check()?;
         let now = stack.lane().now();
         let state = State::new(Box::new(source), terms, now);
-        let running = Running(Rc::new(RefCell::new(state)));
+        let running = Running { state: Rc::new(RefCell::new(state)), allowed: Rc::default() };
         for _ in 0..terms.depth_max {
             let worker = work(stack.clone(), running.clone(), data.cloned());
             stack.lane().spawn(worker).expect("the lane has room for a load");
@@ -110,17 +124,18 @@ impl Running {
 
     /// Whether everything has been answered, the final flush included.
     pub fn is_done(&self) -> bool {
-        self.0.borrow().done
+        self.state.borrow().done
     }
 
     /// Starts no more requests; those under way, and the final flush, are waited for.
     pub fn stop(&self) {
-        self.0.borrow_mut().stop();
+        self.state.borrow_mut().stop();
+        self.allowed.notify();
     }
 
     /// How far it has come: time or requests, whichever is further, as a share of the limit.
     pub fn share_done(&self, now_ns: u64) -> f64 {
-        self.0.borrow().share_done(now_ns)
+        self.state.borrow().share_done(now_ns)
     }
 
     /// What became of it.
@@ -128,22 +143,40 @@ impl Running {
     /// # Panics
     /// If it is not done.
     pub fn record(self) -> Record {
-        self.0.borrow_mut().take_record()
+        self.state.borrow_mut().take_record()
     }
 
     fn next(&self, now_ns: u64) -> Option<Errand> {
-        self.0.borrow_mut().next(now_ns)
+        self.state.borrow_mut().next(now_ns)
     }
 
     /// Begins with the data of what comes next, if it is known.
     fn stage(&self, data: &Data, spare: &mut Buf) -> Option<Staged> {
-        let step = self.0.borrow_mut().upcoming()?;
+        let step = self.state.borrow_mut().upcoming()?;
         room(spare, step.buffer_sectors());
         Staged::new(data, step, spare)
     }
 
     fn answered(&self, now_ns: u64, started_ns: u64, errand: &Errand, result: block::Result) {
-        self.0.borrow_mut().answered(now_ns, started_ns, errand, result);
+        let frees = self.state.borrow_mut().answered(now_ns, started_ns, errand, result);
+        if frees {
+            self.allowed.notify();
+        }
+    }
+
+    /// Waits until the source lets the step start. False: it is not wanted any more.
+    async fn may_start(&self, errand: &Errand) -> bool {
+        loop {
+            let seen = self.allowed.seen();
+            let (is_stopped, may_start) = {
+                let state = self.state.borrow();
+                (state.stopped, state.source.may_start(errand.number))
+            };
+            if may_start || is_stopped {
+                return may_start;
+            }
+            self.allowed.after(seen).await;
+        }
     }
 }
 
@@ -197,11 +230,12 @@ impl State {
         if due_ns >= self.until_ns {
             return None;
         }
+        let number = self.started;
         self.started += 1;
         // What is due now and is asked for only now had to wait for a free worker.
         let waited = now > due_ns;
         self.record.late_starts += u64::from(waited);
-        Some(Errand { step, due_ns, waited })
+        Some(Errand { step, number, due_ns, waited })
     }
 
     /// The step that comes next, where that is known and has no time of its own: the load has one request at a time.
@@ -221,17 +255,19 @@ impl State {
         self.stopped = true;
     }
 
+    /// Notes an answer. True: waiting steps may start for it, or need not any more.
     pub(crate) fn answered(
         &mut self,
         now: u64,
         started_ns: u64,
         errand: &Errand,
         result: block::Result,
-    ) {
+    ) -> bool {
+        let frees = self.source.answered(errand.number);
         if let Err(error) = result {
             self.record.end = End::Failed(error);
             self.stopped = true;
-            return;
+            return true;
         }
         let latencies = match errand.step.operation {
             Operation::Read => &mut self.record.reads,
@@ -250,6 +286,7 @@ impl State {
         }
         self.count(now, errand.step.bytes());
         self.look_at_clock(now);
+        frees || self.stopped
     }
 
     /// Counts an answer in its interval, and notes the time of each mark.
@@ -346,6 +383,9 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         let begun = data.as_ref().map(|data| data.begin(&errand.step, &part, made));
         staged = data.as_ref().and_then(|data| running.stage(data, &mut spare));
         lane.sleep_until(errand.due_ns).await;
+        if !running.may_start(&errand).await {
+            break;
+        }
         let polls = lane.polls();
         let (started_ns, now, result) =
             answer(&stack, errand.step.request(part.clone()), staged.as_mut()).await;
@@ -356,18 +396,19 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         if let (Some(data), Some(begun)) = (&data, begun)
             && let Err(mismatch) = data.end(begun, &part, result.is_ok())
         {
-            running.0.borrow_mut().mistaken(mismatch);
+            running.state.borrow_mut().mistaken(mismatch);
+            running.allowed.notify();
         }
         // What was answered without a wait lets others go first: timers, and whatever writes out.
         if lane.polls() == polls {
             lane.rest().await;
         }
     }
-    if !running.0.borrow_mut().leave() {
+    if !running.state.borrow_mut().leave() {
         return;
     }
     let before = lane.now();
-    let flush = running.0.borrow().terms.flush;
+    let flush = running.state.borrow().terms.flush;
     let flushed = if flush { stack.run(Request::Flush).await } else { Ok(()) };
-    running.0.borrow_mut().finish(lane.now(), lane.now() - before, flushed);
+    running.state.borrow_mut().finish(lane.now(), lane.now() - before, flushed);
 }

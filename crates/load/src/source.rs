@@ -30,6 +30,31 @@ impl Step {
         u64::from(self.buffer_sectors()) * SECTOR
     }
 
+    /// Whether a device with these limits can take it.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub(crate) fn check(&self, limits: &Limits) -> Result<(), LoadError> {
+        if self.operation == Operation::Flush {
+            return Ok(());
+        }
+        let unit = u64::from(limits.block_logical_bytes) / SECTOR;
+        let is_large = self.bytes() > u64::from(limits.io_max_bytes);
+        let is_aligned =
+            self.at.first.is_multiple_of(unit) && u64::from(self.at.count).is_multiple_of(unit);
+        if is_large || !is_aligned {
+            return Err(LoadError::Block { unit: limits.block_logical_bytes });
+        }
+        if limits.read_only && self.operation != Operation::Read {
+            return Err(LoadError::ReadOnly);
+        }
+        let end = self.at.first.checked_add(self.at.count.into());
+        if end.is_none_or(|end| end > limits.sectors) {
+            return Err(LoadError::Span { sectors: limits.sectors });
+        }
+        Ok(())
+    }
+
     /// The request, with a buffer of [`Step::buffer_sectors`] sectors.
     pub fn request(&self, buffer: Buf) -> Request {
         let at = self.at;
@@ -54,6 +79,17 @@ pub trait Source {
 
     /// The next step; None: that was all. Steps that are due come in the order of their times.
     fn next(&mut self) -> Option<Step>;
+
+    /// Whether the step with this number (0: the first) may start, now that it was given and is due. Asked again whenever
+    /// [`Source::answered`] says so.
+    fn may_start(&self, _number: u64) -> bool {
+        true
+    }
+
+    /// The step with this number has been answered. Returns whether another one may start for that.
+    fn answered(&mut self, _number: u64) -> bool {
+        false
+    }
 
     /// A step that comes some steps later, if that is known already: for devices that get ready for it.
     fn ahead(&self) -> Option<&Step> {
