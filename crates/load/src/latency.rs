@@ -44,6 +44,36 @@ impl Latency {
         self.max = self.max.max(other.max);
     }
 
+    /// What was counted since `earlier`, which was a copy of this: how many, their mean, and what 99 of a hundred did
+    /// not exceed.
+    pub(crate) fn since(&self, earlier: &Latency) -> (u64, f64, u64) {
+        let mut since = self.histogram.clone();
+        since.subtract(&earlier.histogram).expect("it has counted all that the copy had");
+        let count = since.len();
+        let mean_ns = (self.sum - earlier.sum) as f64 / count.max(1) as f64;
+        (count, mean_ns, if count == 0 { 0 } else { since.value_at_quantile(0.99) })
+    }
+
+    /// What was counted, in buckets in ascending order: the longest latency of each in nanoseconds, and how many are
+    /// in it. They are a twentieth of their latency wide or wider, so that a distribution over six decades has at most
+    /// some three hundred.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
+        let mut end_ns = 0;
+        for part in self.histogram.iter_recorded() {
+            let ns = part.value_iterated_to().clamp(self.min, self.max);
+            let count = part.count_since_last_iteration();
+            match buckets.last_mut().filter(|_| ns <= end_ns) {
+                Some(last) => *last = (ns, last.1 + count),
+                None => {
+                    end_ns = ns + ns / 20;
+                    buckets.push((ns, count));
+                }
+            }
+        }
+        buckets
+    }
+
     /// How many.
     pub fn count(&self) -> u64 {
         self.histogram.len()
@@ -118,6 +148,26 @@ mod tests {
             assert!((one.quantile_ns(quantile) as f64 / exact - 1.0).abs() < 0.01, "{quantile}");
         }
         assert!((one.share_above(all[2499]) - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn buckets_hold_all_and_end_with_the_longest() {
+        let mut random = Random::new(7);
+        let mut latency = Latency::new();
+        (0..20_000).for_each(|_| latency.record(1000 << random.below(14) | random.below(1000)));
+        let buckets = latency.buckets();
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), latency.count());
+        assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0), "{buckets:?}");
+        assert_eq!(buckets.last().map(|last| last.0), Some(latency.max_ns()));
+        assert!(buckets.len() < 300, "{}", buckets.len());
+        let half = buckets.iter().scan(0, |all, (ns, count)| {
+            *all += count;
+            Some((*ns, *all))
+        });
+        let half = half.into_iter().find(|(_, all)| *all >= 10_000).expect("half of all").0;
+        let exact = latency.quantile_ns(0.5);
+        assert!((half as f64 / exact as f64 - 1.0).abs() < 0.06, "{half} for {exact}");
+        assert!(Latency::new().buckets().is_empty());
     }
 
     #[test]

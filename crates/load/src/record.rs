@@ -19,6 +19,19 @@ pub enum End {
     Timeless,
 }
 
+/// Reads and writes that were answered in an interval, from when they were due.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Interval {
+    /// How many.
+    pub count: u64,
+    /// Their mean latency in nanoseconds; 0 if there was none.
+    pub mean_ns: f64,
+    /// What 99 of a hundred took at most, in nanoseconds, right within one percent.
+    pub p99_ns: u64,
+    /// The longest, in nanoseconds.
+    pub max_ns: u64,
+}
+
 /// What became of a load. Times are of the lane's clock.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -48,6 +61,8 @@ pub struct Record {
     pub lateness: Latency,
     /// Answers by intervals of the load's `interval_ns`, from its start.
     pub by_interval: Vec<u32>,
+    /// The latencies of the same intervals.
+    pub latencies: Vec<Interval>,
     /// When each further `mark_bytes` were done, from the load's start.
     pub marks_ns: Vec<u64>,
     /// How it ended.
@@ -70,6 +85,7 @@ impl Record {
             late_starts: 0,
             lateness: Latency::new(),
             by_interval: Vec::new(),
+            latencies: Vec::new(),
             marks_ns: Vec::new(),
             end: End::Limit,
         }

@@ -2,6 +2,7 @@
 
 use crate::data::{Data, Mismatch};
 use crate::generator::Generator;
+use crate::intervals::Intervals;
 use crate::plan::{Load, LoadError, Terms};
 use crate::record::{End, Record};
 use crate::source::{Source, Step};
@@ -37,8 +38,7 @@ pub(crate) struct State {
     workers: u32,
     stopped: bool,
     done: bool,
-    /// The interval that answers fall into now, and the time of its end.
-    interval_end_ns: u64,
+    intervals: Intervals,
     /// When the clock was last seen to move, and answers since.
     moved_ns: u64,
     unmoved: u64,
@@ -191,7 +191,7 @@ impl State {
             workers: terms.depth_max,
             stopped: false,
             done: false,
-            interval_end_ns: now.saturating_add(terms.interval_ns.max(1)),
+            intervals: Intervals::new(now, terms.interval_ns),
             moved_ns: now,
             unmoved: 0,
             terms,
@@ -269,6 +269,8 @@ impl State {
             self.stopped = true;
             return true;
         }
+        self.intervals.go_on(now, &mut self.record);
+        let latency_ns = now - errand.due_ns;
         let latencies = match errand.step.operation {
             Operation::Read => &mut self.record.reads,
             Operation::Write { .. } => &mut self.record.writes,
@@ -277,29 +279,22 @@ impl State {
                 &mut self.record.trims
             }
         };
-        latencies.record(now - errand.due_ns);
+        latencies.record(latency_ns);
         if errand.step.due_ns.is_some() {
             self.record.served.record(now - started_ns);
             if !errand.waited {
                 self.record.lateness.record(started_ns - errand.due_ns);
             }
         }
-        self.count(now, errand.step.bytes());
+        let moves_data = matches!(errand.step.operation, Operation::Read | Operation::Write { .. });
+        self.intervals.count(&mut self.record, moves_data.then_some(latency_ns));
+        self.mark(now, errand.step.bytes());
         self.look_at_clock(now);
         frees || self.stopped
     }
 
-    /// Counts an answer in its interval, and notes the time of each mark.
-    fn count(&mut self, now: u64, bytes: u64) {
-        let interval = self.terms.interval_ns.max(1);
-        if now >= self.interval_end_ns || self.record.by_interval.is_empty() {
-            let index = (now - self.record.start_ns) / interval;
-            self.record.by_interval.resize(index as usize + 1, 0);
-            self.interval_end_ns = self.record.start_ns + (index + 1).saturating_mul(interval);
-        }
-        if let Some(last) = self.record.by_interval.last_mut() {
-            *last += 1;
-        }
+    /// Notes the time of each mark.
+    fn mark(&mut self, now: u64, bytes: u64) {
         self.record.bytes += bytes;
         let marks = self.record.bytes.checked_div(self.terms.mark_bytes).unwrap_or(0) as usize;
         if marks > self.record.marks_ns.len() {
@@ -326,6 +321,7 @@ impl State {
     }
 
     pub(crate) fn finish(&mut self, now: u64, flush_ns: u64, flushed: block::Result) {
+        self.intervals.close(&mut self.record);
         self.record.end_ns = now;
         self.record.flush_ns = flush_ns;
         if self.stopped && self.record.end == End::Limit {

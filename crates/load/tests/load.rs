@@ -114,6 +114,16 @@ fn intervals_add_up_and_marks_follow_the_bytes() {
     assert_eq!(record.by_interval.iter().map(|&count| u64::from(count)).sum::<u64>(), 64);
     // One server, 100 us each: ten a millisecond, and a mark with each tenth.
     assert_eq!(record.by_interval[1..6], [10; 5]);
+    // Two under way: each waits for the other but the first.
+    assert_eq!(record.latencies.len(), record.by_interval.len());
+    let counts = record.by_interval.iter().map(|&count| u64::from(count));
+    assert!(counts.eq(record.latencies.iter().map(|interval| interval.count)));
+    for interval in &record.latencies[1..6] {
+        assert_eq!((interval.mean_ns, interval.max_ns), (200_000.0, 200_000));
+        assert!((198_000..=200_000).contains(&interval.p99_ns), "{interval:?}");
+    }
+    let first = record.latencies[0];
+    assert!(first.mean_ns < 200_000.0 && first.max_ns == 200_000, "{first:?}");
     let wanted: Vec<u64> = (1..=6).map(|mark| mark * 1_000_000).collect();
     assert_eq!(record.marks_ns, wanted);
 }
