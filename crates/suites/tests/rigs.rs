@@ -1,10 +1,10 @@
 //! Suites on another rig than a modelled drive in virtual time: memory on a ring's lane, in real time.
 
-use block::{Ram, SECTOR, Size, Stack};
+use block::{FaultsSpec, Ram, SECTOR, Size, Stack};
 use lane::Lane;
-use layers::{Recorder, RecorderShared, Recording};
+use layers::{Faults, FaultsShared, Recorder, RecorderShared, Recording};
 use std::cell::Cell;
-use suites::{Halt, Outcome, Plan, Preparation, Rig, Target, find, report};
+use suites::{Halt, Outcome, Plan, Preparation, Rig, Target, Watch, find, report};
 use trace::{Event, Operation};
 use uring::Ring;
 
@@ -19,6 +19,15 @@ struct Live {
 }
 
 impl Live {
+    /// Memory of which writes fail from the n-th on.
+    fn failing(write_from: u64) -> Live {
+        let ring = Ring::new(&Lane::new()).expect("io_uring works here");
+        let ram = Stack::new(ring.lane(), Ram::new(BYTES / SECTOR, SECTOR as u32));
+        let faults = FaultsShared::new(&FaultsSpec { write_from, ..FaultsSpec::default() });
+        let device = Stack::new(ring.lane(), Faults::attach(faults, ram));
+        Live { ring, device }
+    }
+
     /// Memory, and a recorder that holds the first 4,096 requests to it.
     fn memory() -> (Live, Recording) {
         let ring = Ring::new(&Lane::new()).expect("io_uring works here");
@@ -139,7 +148,12 @@ impl Rig for Lanes {
     }
 
     fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
-        self.0.go_on(done)
+        let rounds = Cell::new(0);
+        let enough = || {
+            rounds.set(rounds.get() + 1);
+            done() || rounds.get() > ROUNDS
+        };
+        self.0.go_on(&enough)
     }
 
     fn age(&mut self, work: &mut dyn FnMut(&mut drives::Fast)) -> bool {
@@ -169,4 +183,57 @@ fn without_a_lane_a_load_is_the_same() {
         assert_eq!(direct.rows.len(), lanes.rows.len());
         assert!((direct.elapsed_ns as f64 / lanes.elapsed_ns as f64 - 1.0).abs() < 0.01);
     }
+}
+
+/// Ends the suite at the first look at this stage.
+struct UntilStage(&'static str);
+
+impl Watch for UntilStage {
+    fn look(&mut self, stage: &str, _: f64) -> bool {
+        !stage.starts_with(self.0)
+    }
+}
+
+/// `pts` on the small drive, ended at a stage.
+fn stopped(stage: &'static str) -> (Outcome, Result<(), Halt>) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.toml");
+    let target = Target::parse(&format!("model:{file}?seed=3")).expect("the tests' drive");
+    let usual = Plan::new(find("pts").expect("a suite").profile(), target);
+    let plan = Plan { time_ns: 100_000_000, span_bytes: Some(128 << 20), ..usual };
+    let rig = suites::Modelled::new(&plan.target, plan.prices).expect("it fits");
+    suites::run_on(Box::new(Lanes(rig)), &plan, &mut UntilStage(stage))
+}
+
+#[test]
+fn a_round_that_is_interrupted_keeps_what_it_has_measured() {
+    let (outcome, ended) = stopped("round 1: 95/5, random 128 KiB");
+    assert_eq!(ended, Err(Halt::Interrupted));
+    let tests: Vec<&str> = outcome.rows.iter().map(|row| row.test.as_str()).collect();
+    assert_eq!((tests.len(), tests[0]), (10, "round 1, not ended: 100/0, random 1 MiB"));
+    assert_eq!(tests[9], "round 1, not ended: 95/5, random 128 KiB");
+    assert!(outcome.rows.iter().all(|row| row.partial && row.value > 0.0));
+    assert!(outcome.method.join(" ").contains("NOT steady after 0 rounds"));
+
+    // In the last cell of a round.
+    let (outcome, ended) = stopped("round 2: 0/100, random 512 B");
+    assert_eq!((ended, outcome.rows.len()), (Err(Halt::Interrupted), 2 * 56));
+    assert!(outcome.row("0/100, random 4 KiB").is_some_and(|row| row.samples.len() == 1));
+    assert!(outcome.row("round 2, not ended: 0/100, random 512 B").is_some());
+    assert_eq!(outcome.series[0].values.len(), 1, "only whole rounds are judged");
+    assert!(outcome.rows.iter().all(|row| row.partial));
+    let text = report::text(&outcome);
+    assert!(text.contains("NOT steady after 1 rounds") && text.contains("not complete"), "{text}");
+}
+
+#[test]
+fn a_round_in_which_the_target_fails_keeps_what_it_has_measured() {
+    // Both passes of the preparation, in 64 KiB, its TRIM, and some writes of the cells with 5 % of them.
+    let writes = 2 * BYTES / (64 << 10) + 20;
+    let rig = Live::failing(writes);
+    let (outcome, ended) = suites::run_on(Box::new(rig), &plan("pts", 5_000_000), &mut ());
+    assert!(matches!(ended, Err(Halt::Failed(_))), "{ended:?}");
+    assert!(!outcome.complete && outcome.rows.len() >= 9, "{} rows", outcome.rows.len());
+    let (last, whole) = outcome.rows.split_last().expect("some");
+    assert!(whole.iter().all(|row| row.partial && row.value > 0.0));
+    assert!(last.test.starts_with("round 1, not ended: 95/5, "), "{}", last.test);
 }

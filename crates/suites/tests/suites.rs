@@ -10,9 +10,13 @@ use suites::{
 
 const SECOND: u64 = 1_000_000_000;
 
+fn drive(name: &str) -> Target {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    Target::parse(&format!("model:{folder}/{name}.toml?seed=3")).expect("the tests' drive")
+}
+
 fn small() -> Target {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.toml");
-    Target::parse(&format!("model:{file}?seed=3")).expect("the tests' drive")
+    drive("small")
 }
 
 /// The suite on the small drive, short.
@@ -24,11 +28,13 @@ fn plan(name: &str) -> Plan {
         "consistency" => 12 * SECOND,
         "trim" => 200 * SECOND,
         "fourcorners" => SECOND,
-        "atto" | "sweep" | "pts" => SECOND / 100,
+        "atto" | "sweep" | "pts" | "pts-throughput" | "pts-latency" => SECOND / 100,
+        "pts-wsat" => 400 * SECOND,
         "cdm" | "as-ssd" | "hdtune" | "iometer" => SECOND / 10,
         _ => 0,
     };
-    let span_bytes = (!["consistency", "trim", "seqfill"].contains(&name)).then_some(128 << 20);
+    let whole = ["consistency", "trim", "seqfill", "pts-wsat"];
+    let span_bytes = (!whole.contains(&name)).then_some(128 << 20);
     let usual = Plan::new(suite(name).profile(), small());
     let preparation = match name {
         "trim" => Preparation::parse("fill,torture:20s,trim").expect("sound"),
@@ -415,15 +421,68 @@ fn atto_is_the_sizes_of_a_smaller_file() {
     assert!(outcome.rows.iter().all(|row| row.value > 0.0));
 }
 
-#[test]
-fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
-    let outcome = run(&plan("pts"));
-    assert_eq!(outcome.rows.len(), 56);
+/// What the outcome of rounds must say of their steady state.
+fn check_rounds(outcome: &Outcome, tracked: &str) {
     let rounds = outcome.series[0].values.len();
     assert!((5..=25).contains(&rounds), "{rounds}");
     let told = outcome.method.join(" ");
     assert_eq!(told.contains("NOT steady"), !told.contains("Steady over rounds"), "{told}");
-    assert_eq!(row(&outcome, "0/100, random 4 KiB").samples.len(), 5);
+    assert!(told.contains(&format!("rounds {} to {rounds}: average ", rounds - 4)), "{told}");
+    assert!(told.contains(" allowed (20 %); slope line ") && told.contains(" allowed (10 %)."));
+    let row = row(outcome, tracked);
+    assert_eq!(row.samples, outcome.series[0].values[rounds - 5..]);
+    assert!((row.value - row.samples.iter().sum::<f64>() / 5.0).abs() < 1e-9 * row.value);
+    assert!(outcome.rows.iter().all(|row| !row.partial));
+    let page = report::page(outcome);
+    assert!(page.contains("Steady state") && page.contains("slope line"), "the plot");
+}
+
+#[test]
+fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
+    let outcome = run(&plan("pts"));
+    assert_eq!(outcome.rows.len(), 56);
+    check_rounds(&outcome, "0/100, random 4 KiB");
+}
+
+#[test]
+fn pts_throughput_reads_and_writes_in_order() {
+    let outcome = run(&plan("pts-throughput"));
+    assert_eq!(tests(&outcome), ["100/0, sequential 1 MiB", "0/100, sequential 1 MiB"]);
+    assert!(outcome.rows.iter().all(|row| row.unit == "MB/s" && row.value > 0.0));
+    check_rounds(&outcome, "0/100, sequential 1 MiB");
+}
+
+#[test]
+fn pts_latency_has_one_under_way_and_tells_mean_and_longest() {
+    let outcome = run(&plan("pts-latency"));
+    assert_eq!(outcome.rows.len(), 9, "{:?}", tests(&outcome));
+    check_rounds(&outcome, "0/100, random 4 KiB, QD1");
+    for row in &outcome.rows {
+        let latency = row.latency.as_ref().expect("latencies");
+        assert_eq!(row.unit, "ms");
+        assert!(latency.max_ns() as f64 >= row.value * 1e6, "{}", row.test);
+        // All five rounds are in it: its mean lies between theirs.
+        let (mean, samples) = (latency.mean_ns() / 1e6, || row.samples.iter().copied());
+        let (least, most) = (samples().fold(f64::MAX, f64::min), samples().fold(0.0, f64::max));
+        assert!(least <= mean && mean <= most, "{}: {mean} of {:?}", row.test, row.samples);
+    }
+}
+
+#[test]
+fn pts_wsat_shows_the_fall_minute_by_minute() {
+    let outcome = run(&Plan { target: drive("slow"), ..plan("pts-wsat") });
+    let rates = &outcome.series[0].values;
+    assert_eq!(rates.len(), 6, "whole minutes of 400 s");
+    assert_eq!(value(&outcome, "first minute"), rates[0]);
+    assert_eq!(row(&outcome, "last five minutes").samples, rates[1..]);
+    assert!(rates[0] > rates[5], "{rates:?}");
+    let told = outcome.method.join(" ");
+    assert!(told.contains("teady at the end: minutes 2 to 6: average "), "{told}");
+    // The small drive is written four times over before the time is up.
+    let short = run(&plan("pts-wsat"));
+    assert!(short.elapsed_ns < 400 * SECOND, "{}", short.elapsed_ns);
+    let written = row(&short, "random 4 KiB write, QD32").latency.as_ref().expect("some").count();
+    assert_eq!(written, 4 * short.plan.span() / 4096);
 }
 
 #[test]

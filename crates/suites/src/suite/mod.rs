@@ -76,7 +76,10 @@ pub static ALL: &[&dyn Suite] = &[
     &hdtune::HdTune,
     &iometer::Iometer,
     &sweep::Sweep,
-    &pts::Pts,
+    &pts::Iops,
+    &pts::Throughput,
+    &pts::LatencyTest,
+    &pts::Saturation,
     &custom::Custom,
 ];
 

@@ -1,0 +1,80 @@
+//! The specification's latency test: random requests one at a time, of three sizes in three mixes.
+//!
+//! Each round runs 8 KiB, 4 KiB and 512 bytes with 100, 65 and no percent of reads, a minute each. The mean latency of
+//! 4 KiB writes is tracked. The figure is the mean; the longest of all five rounds stands beside it.
+
+use super::rounds::{self, Cell, Matrix};
+use super::{CELL_NS, PREPARATION};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use crate::suite::Suite;
+use block::Size;
+use load::Order;
+use report::plot::bars;
+use report::words::time;
+
+const READS: [u32; 3] = [100, 65, 0];
+const SIZES: [u32; 3] = [8 << 10, 4096, 512];
+
+/// See the file's head.
+pub(in crate::suite) struct LatencyTest;
+
+static PROFILE: Profile = Profile {
+    name: "pts-latency",
+    about: "SNIA's PTS, its latency test: random, one at a time, until five rounds are steady",
+    takes_state: false,
+    preparation: PREPARATION,
+    time_ns: CELL_NS,
+    span_bytes: None,
+};
+
+impl Suite for LatencyTest {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let least = bed.top().limits().block_logical_bytes;
+        let sizes: Vec<u32> = SIZES.into_iter().filter(|bytes| *bytes >= least).collect();
+        let cells = READS.iter().flat_map(|reads| sizes.iter().map(|bytes| cell(*reads, *bytes)));
+        let matrix = Matrix {
+            cells: cells.collect(),
+            tracked: (name(0, 4096), "mean latency of random 4 KiB writes"),
+            row: |test, record| Row::access(test, record),
+        };
+        rounds::run(bed, plan, outcome, &matrix)
+    }
+
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        let latency = outcome.row(&name(0, 4096))?.latency.as_ref()?;
+        Some(format!(
+            "Random 4 KiB writes, one at a time: {} on average, {} at most.",
+            time(latency.mean_ns()),
+            time(latency.max_ns() as f64)
+        ))
+    }
+
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        let mut plots = rounds::plots(outcome);
+        let longest = |row: &Row| row.latency.as_ref().map_or(0.0, |it| it.max_ns() as f64 / 1e6);
+        for (title, value) in
+            [("Mean latency", (|row| row.value) as fn(&Row) -> f64), ("Longest latency", longest)]
+        {
+            let rows = outcome.rows.iter().map(|row| (row.test.clone(), value(row)));
+            let rows: Vec<(String, f64)> = rows.collect();
+            plots.extend((!rows.is_empty()).then(|| bars(title, "ms", &rows)));
+        }
+        plots
+    }
+}
+
+fn name(reads_percent: u32, bytes: u32) -> String {
+    format!("{reads_percent}/{}, random {}, QD1", 100 - reads_percent, Size(bytes.into()))
+}
+
+fn cell(reads_percent: u32, block_bytes: u32) -> Cell {
+    let test = name(reads_percent, block_bytes);
+    Cell { test, order: Order::Random, block_bytes, depth: 1, reads_percent }
+}

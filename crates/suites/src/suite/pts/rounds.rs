@@ -1,0 +1,143 @@
+//! Rounds of a matrix of cells, until five of them are steady.
+
+use super::steady::{self, Determination, WINDOW};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row, Series};
+use crate::plan::Plan;
+use crate::suite::{before, seed, with_ceiling, writes};
+use load::{Latency, Load, Order, Record};
+
+/// After so many rounds it is given up.
+const ROUNDS_MAX: usize = 25;
+
+/// A cell of the matrix: what it is called, and its load.
+pub(super) struct Cell {
+    pub(super) test: String,
+    pub(super) order: Order,
+    pub(super) block_bytes: u32,
+    pub(super) depth: u32,
+    pub(super) reads_percent: u32,
+}
+
+/// What a test does in each round, and by which of its cells the state is judged.
+pub(super) struct Matrix {
+    pub(super) cells: Vec<Cell>,
+    /// The cell that is tracked, and what it is in words.
+    pub(super) tracked: (String, &'static str),
+    /// How a cell's figure is made.
+    pub(super) row: fn(String, &Record) -> Row,
+}
+
+/// What was measured.
+#[derive(Default)]
+struct Measured {
+    /// All cells of each round that was ended.
+    rounds: Vec<Vec<Row>>,
+    /// What there is of one that was not.
+    begun: Vec<Row>,
+    /// The tracked cell's figure in each round that was ended.
+    tracked: Vec<f64>,
+}
+
+/// Purges the drive, writes it, and runs rounds. Whatever happens, what was measured is in the outcome.
+pub(super) fn run(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    matrix: &Matrix,
+) -> Result<(), Halt> {
+    before(bed, plan)?;
+    bed.prepare(&plan.preparation, plan.span(), seed(plan, 1000))?;
+    let mut measured = Measured::default();
+    let is_steady = |tracked: &[f64]| Determination::of(tracked).is_some_and(|it| it.is_steady());
+    let mut ended = Ok(());
+    while measured.rounds.len() < ROUNDS_MAX && !is_steady(&measured.tracked) && ended.is_ok() {
+        ended = round(bed, plan, matrix, &mut measured);
+    }
+    tell(bed, plan, outcome, matrix, &measured);
+    ended
+}
+
+/// All cells once.
+fn round(bed: &mut Bed, plan: &Plan, matrix: &Matrix, measured: &mut Measured) -> Result<(), Halt> {
+    let number = measured.rounds.len();
+    for (part, cell) in matrix.cells.iter().enumerate() {
+        let load =
+            writes(plan, cell.order, cell.block_bytes, cell.depth, (number * 100 + part) as u64);
+        let load = Load { reads_percent: cell.reads_percent, flush: false, ..load };
+        let record = bed.load(&format!("round {}: {}", number + 1, cell.test), load)?;
+        let row = (matrix.row)(cell.test.clone(), &record);
+        measured.begun.push(with_ceiling(bed, row));
+    }
+    // Interrupted in its last cell, it is no whole round either.
+    if let Some(halt) = bed.halt() {
+        return Err(halt.clone());
+    }
+    let rows = std::mem::take(&mut measured.begun);
+    let tracked = rows.iter().find(|row| row.test == matrix.tracked.0);
+    measured.tracked.extend(tracked.map(|row| row.value));
+    measured.rounds.push(rows);
+    Ok(())
+}
+
+/// The rows: of each cell the mean over the window; then what there is of a round that was not ended.
+fn tell(bed: &Bed, plan: &Plan, outcome: &mut Outcome, matrix: &Matrix, measured: &Measured) {
+    let rounds = &measured.rounds;
+    outcome.say(format!(
+        "It was trimmed, written twice over in order, and then each cell took {} s in each round.",
+        plan.time_ns as f64 / 1e9
+    ));
+    let window = &rounds[rounds.len().saturating_sub(WINDOW)..];
+    let cells = window.last().map_or(0, Vec::len);
+    let unit = rounds.first().and_then(|rows| rows.first()).map_or("", |row| row.unit);
+    outcome.say(verdict(matrix.tracked.1, unit, &measured.tracked));
+    for cell in 0..cells {
+        let row = mean(window, cell);
+        // What was stopped before it was steady is not what the test was to find.
+        let partial = row.partial || bed.halt().is_some();
+        outcome.add(bed, Row { partial, ..row });
+    }
+    for row in &measured.begun {
+        let test = format!("round {}, not ended: {}", rounds.len() + 1, row.test);
+        outcome.add(bed, Row { test, partial: true, ..row.clone() });
+    }
+    outcome.series.push(Series {
+        name: format!("{} by round", matrix.tracked.1),
+        unit,
+        along: "rounds",
+        step: 1.0,
+        values: measured.tracked.clone(),
+    });
+}
+
+/// Whether it was steady, and by which figures.
+fn verdict(what: &str, unit: &str, tracked: &[f64]) -> String {
+    let found = Determination::of(tracked);
+    let figures = found.as_ref().map(|found| found.told(unit, "round"));
+    let figures = figures.map_or(String::new(), |told| format!(" {what}, {told}"));
+    match found.filter(Determination::is_steady).map(|found| found.rounds()) {
+        Some((first, last)) => format!("Steady over rounds {first} to {last}:{figures}"),
+        None => format!(
+            "NOT steady after {} rounds: these are no figures of the specification.{figures}",
+            tracked.len()
+        ),
+    }
+}
+
+/// A cell's mean over the rounds, with the latencies of all of them.
+fn mean(window: &[Vec<Row>], cell: usize) -> Row {
+    let samples: Vec<f64> = window.iter().map(|rows| rows[cell].value).collect();
+    let value = samples.iter().sum::<f64>() / samples.len() as f64;
+    let mut latency = Latency::new();
+    let all = window.iter().filter_map(|rows| rows[cell].latency.as_ref());
+    all.for_each(|one| latency.merge(one));
+    let partial = window.iter().any(|rows| rows[cell].partial);
+    let row = window.last().expect("there is a round")[cell].clone();
+    Row { value, samples, partial, latency: Some(latency), ..row }
+}
+
+/// The plot of the steady state.
+pub(super) fn plots(outcome: &Outcome) -> Vec<String> {
+    outcome.series.iter().filter_map(steady::plot).collect()
+}
