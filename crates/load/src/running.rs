@@ -133,6 +133,11 @@ impl Running {
         self.allowed.notify();
     }
 
+    /// Ends it without the answers that are missing: they are not waited for, nor counted should they come.
+    pub fn give_up(&self, now_ns: u64) {
+        self.state.borrow_mut().give_up(now_ns);
+    }
+
     /// How far it has come: time or requests, whichever is further, as a share of the limit.
     pub fn share_done(&self, now_ns: u64) -> f64 {
         self.state.borrow().share_done(now_ns)
@@ -204,6 +209,11 @@ impl State {
 
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    fn give_up(&mut self, now_ns: u64) {
+        self.stopped = true;
+        self.finish(now_ns, 0, Ok(()));
     }
 
     pub(crate) fn share_done(&self, now_ns: u64) -> f64 {
@@ -321,6 +331,9 @@ impl State {
     }
 
     pub(crate) fn finish(&mut self, now: u64, flush_ns: u64, flushed: block::Result) {
+        if self.done {
+            return;
+        }
         self.intervals.close(&mut self.record);
         self.record.end_ns = now;
         self.record.flush_ns = flush_ns;

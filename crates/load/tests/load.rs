@@ -193,6 +193,33 @@ fn an_error_ends_the_load() {
     assert_eq!(record.requests(), 9);
 }
 
+/// Never answers the tenth request, nor those after it.
+struct Silent(Null, std::cell::Cell<u32>);
+
+impl block::Block for Silent {
+    fn limits(&self) -> &Limits {
+        self.0.limits()
+    }
+
+    async fn run(&self, _: Request) -> block::Result {
+        self.1.set(self.1.get() + 1);
+        if self.1.get() < 10 { Ok(()) } else { std::future::pending().await }
+    }
+}
+
+#[test]
+fn what_a_device_never_answers_can_be_given_up() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let silent = Silent(Null::new(SECTORS, 0), std::cell::Cell::new(0));
+    let running = Running::start(&Stack::new(&lane, silent), random(4)).expect("it fits");
+    assert!(!world.run_until(|| running.is_done()), "nothing more can happen");
+    running.give_up(lane.now());
+    assert!(running.is_done());
+    let record = running.record();
+    assert_eq!((record.end, record.requests()), (End::Stopped, 9));
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut world = World::timed(Prices::default());

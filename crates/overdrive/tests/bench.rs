@@ -266,6 +266,42 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
     assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
 }
 
+#[test]
+fn an_interrupt_gives_up_a_target_that_does_not_answer() {
+    let home = tempfile::tempdir().expect("a directory");
+    let socket = home.path().join("served.sock");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    server.args(["serve", "null:64M", "--name", "silent", "--write", "none", "--nbd"]);
+    server.arg(format!("unix:{}", socket.display())).env("XDG_RUNTIME_DIR", home.path());
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    let pause = |ms| {
+        #[allow(clippy::disallowed_methods, reason = "a test may wait")]
+        std::thread::sleep(Duration::from_millis(ms));
+    };
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(server.try_wait().expect("asked").is_none(), "the server has ended");
+        pause(20);
+    }
+    let uri = format!("nbd+unix:///silent?socket={}", socket.display());
+    let arguments = ["qd1", &uri, "--destroy", "--time", "600s", "--prepare", "fresh", "--json"];
+    let mut command = bench(home.path(), &arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let signal = |id: rustix::process::Pid, signal| {
+        rustix::process::kill_process(id, signal).expect("it lives");
+    };
+    pause(2000);
+    signal(rustix::process::Pid::from_child(&server), rustix::process::Signal::STOP);
+    pause(200);
+    signal(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    server.kill().expect("it lives");
+    server.wait().expect("it ends");
+    let (object, errors) = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("did not answer") && errors.lines().count() == 1, "{errors}");
+    assert_eq!((&object["complete"], &object["rows"][0]["partial"]), (&false.into(), &true.into()));
+}
+
 /// A number somewhere in fio's report.
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))

@@ -23,6 +23,8 @@ impl Watch for () {
 pub enum Halt {
     /// The watch wanted it.
     Interrupted,
+    /// The watch wanted it, and a real device did not answer what was under way within ten seconds.
+    Unanswered,
     /// The device answered with an error.
     Failed(Error),
     /// What was read is not what was written.
@@ -37,6 +39,12 @@ impl fmt::Display for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Halt::Interrupted => write!(f, "interrupted"),
+            Halt::Unanswered => {
+                write!(
+                    f,
+                    "interrupted, and the target did not answer what was under way within 10 s"
+                )
+            }
             Halt::Failed(error) => write!(f, "{error}"),
             Halt::Wrong(mismatch) => write!(f, "{mismatch}"),
             Halt::Load(error) => write!(f, "{error}"),

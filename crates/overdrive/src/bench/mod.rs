@@ -287,6 +287,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn failure(plan: &Plan, halt: &Halt) -> Failure {
     let (exit, what) = match halt {
         Halt::Interrupted => (Exit::Negative, "interrupted; what was measured is not complete"),
+        Halt::Unanswered => (Exit::Negative, "what was measured is not complete"),
         Halt::Failed(_) => (Exit::Io, "it failed, what was measured is not complete"),
         Halt::Wrong(_) => (Exit::Integrity, "it does not give back what was written"),
         Halt::Load(_) | Halt::Plan(_) => (Exit::Usage, "it cannot be tested so"),

@@ -17,6 +17,10 @@ use std::rc::Rc;
 /// Events of a load without a lane between two looks.
 const ALONE: u32 = 1 << 16;
 
+/// How long after an interrupt a real device may take for what is under way then: as long as a hard disk writes out
+/// what it has put off.
+const LAST_ANSWERS_NS: u64 = 10_000_000_000;
+
 /// A rig, with or without the cache that ships in front of its device.
 pub struct Bed<'a> {
     rig: Box<dyn Rig>,
@@ -28,6 +32,8 @@ pub struct Bed<'a> {
     watch: &'a mut dyn Watch,
     /// Why nothing more is done.
     halt: Option<Halt>,
+    /// When it was interrupted.
+    interrupted_ns: Option<u64>,
     /// What was done to the device to prepare it.
     done: Preparation,
     /// Of the last load's time, the share in which the cache's own work, or the load's, kept the processor busy.
@@ -66,6 +72,7 @@ impl<'a> Bed<'a> {
             cache: None,
             watch,
             halt: None,
+            interrupted_ns: None,
             done: Preparation::default(),
             busy: 0.0,
         };
@@ -109,25 +116,37 @@ impl<'a> Bed<'a> {
     }
 
     /// Drives the rig until `done`, and looks at the watch now and then. `stop` is called once if that
-    /// wants the end.
+    /// wants the end. False: it was given up, as the target did not answer what was under way then.
     fn drive_until(
         &mut self,
         stage: &str,
         done: impl Fn() -> bool,
         share: impl Fn(u64) -> f64,
         mut stop: impl FnMut(),
-    ) {
+    ) -> bool {
         loop {
             let goes_on = self.rig.go_on(&done);
             if done() {
-                return;
+                return true;
             }
             assert!(goes_on, "{stage}: nothing can happen any more");
-            if self.halt.is_none() && !self.watch.look(stage, share(self.lane.now())) {
+            let now = self.lane.now();
+            if self.halt.is_none() && !self.watch.look(stage, share(now)) {
                 self.halt = Some(Halt::Interrupted);
+                self.interrupted_ns = Some(now);
                 stop();
             }
+            if self.is_given_up(now) {
+                self.halt = Some(Halt::Unanswered);
+                return false;
+            }
         }
+    }
+
+    /// Whether what was under way at the interrupt has had its time. A model answers in any case.
+    fn is_given_up(&self, now: u64) -> bool {
+        let since = self.interrupted_ns.filter(|_| self.rig.time() == "real");
+        since.is_some_and(|since| now > since + LAST_ANSWERS_NS)
     }
 
     /// What is to be known of how the loads ran, sentence by sentence.
@@ -194,12 +213,15 @@ impl<'a> Bed<'a> {
             None => Running::start(stack, load)?,
         };
         let seen = running.clone();
-        self.drive_until(
+        let is_done = self.drive_until(
             stage,
             || running.is_done(),
             |now| running.share_done(now),
             || running.stop(),
         );
+        if !is_done {
+            running.give_up(self.lane.now());
+        }
         let record = seen.record();
         let charged = self.lane.charged() - charged;
         self.busy = match most {
@@ -289,7 +311,9 @@ impl<'a> Bed<'a> {
         task: impl Future<Output = block::Result> + 'static,
     ) -> Result<(), Halt> {
         let ended = self.begin(task);
-        self.drive_until(stage, || ended.get().is_some(), share, || ());
+        if !self.drive_until(stage, || ended.get().is_some(), share, || ()) {
+            return Err(Halt::Unanswered);
+        }
         match ended.get() {
             Some(Err(error)) => Err(Halt::Failed(error)),
             _ => Ok(()),
@@ -307,7 +331,9 @@ impl<'a> Bed<'a> {
             self.task("drain", async move { draining.drain().await })?;
             old.shared().stop();
             let lane = self.lane.clone();
-            self.drive_until("drain", || lane.tasks() == 0, |_| 0.0, || ());
+            if !self.drive_until("drain", || lane.tasks() == 0, |_| 0.0, || ()) {
+                return Err(Halt::Unanswered);
+            }
         }
         let cache = cache(&spec, &self.lane, self.below.clone())?;
         self.top = Stack::new(&self.lane, cache.clone());
