@@ -100,18 +100,36 @@ impl Content {
         self.of_key(key, if is_copy { 0 } else { generation }, into);
     }
 
-    fn of_key(&self, key: u64, generation: u64, into: &mut [u8]) {
+    /// Bytes of a sector behind its head that are not zeros: whole words.
+    fn body_bytes(&self) -> usize {
         let random = SECTOR_BYTES * self.data_percent.min(100) as usize / 100;
+        random.saturating_sub(HEAD_BYTES) / 8 * 8
+    }
+
+    /// How many percent of a sector really cannot be compressed: `data_percent`, but for the head and whole words.
+    pub fn data_percent_exact(&self) -> f64 {
+        (HEAD_BYTES + self.body_bytes()) as f64 * 100.0 / SECTOR_BYTES as f64
+    }
+
+    fn of_key(&self, key: u64, generation: u64, into: &mut [u8]) {
         let (head, body) = into.split_at_mut(HEAD_BYTES);
         head[..8].copy_from_slice(&key.to_le_bytes());
         head[8..].copy_from_slice(&generation.to_le_bytes());
-        let (filled, zeros) = body.split_at_mut(random.saturating_sub(HEAD_BYTES) / 8 * 8);
+        let (filled, zeros) = body.split_at_mut(self.body_bytes());
         let mut counter = key ^ mixed(generation);
         for word in filled.chunks_exact_mut(8) {
             counter = counter.wrapping_add(STEP);
             word.copy_from_slice(&mixed(counter).to_le_bytes());
         }
         zeros.fill(0);
+    }
+
+    /// Fills bytes, from sector `first` on, with what a write of this generation has there. What is left beyond whole
+    /// sectors stays as it is.
+    pub fn fill_bytes(&self, first: u64, generation: u64, into: &mut [u8]) {
+        for (sector, into) in (first..).zip(into.chunks_exact_mut(SECTOR_BYTES)) {
+            self.sector(sector, generation, into);
+        }
     }
 
     /// Fills a buffer with what a write of this generation has from sector `first` on.
@@ -121,11 +139,7 @@ impl Content {
         while done < buffer.sectors() {
             let count = (buffer.sectors() - done).min(SLOT_SECTORS as u32);
             let part = &mut bytes[..count as usize * SECTOR_BYTES];
-            for (sector, into) in
-                (first + u64::from(done)..).zip(part.chunks_exact_mut(SECTOR_BYTES))
-            {
-                self.sector(sector, generation, into);
-            }
+            self.fill_bytes(first + u64::from(done), generation, part);
             buffer.part(done, count).write(part);
             done += count;
         }

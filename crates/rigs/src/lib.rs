@@ -6,6 +6,8 @@
 //!   suites::run_on(rig, plan) <------------------ Rig ------------------------+
 //! ```
 //!
+//! Two suites run on the files of a mounted file system instead of a device: [`tree`].
+//!
 //! What may be lost is asked for first: an image, a device or an export that is there is written only where
 //! [`Wishes::destroy`] says so. A file that a rig has made is removed with it.
 #![forbid(unsafe_code)]
@@ -16,6 +18,7 @@ mod facts;
 mod files;
 mod live;
 mod socket;
+pub mod tree;
 mod wishes;
 
 pub use facts::machine;

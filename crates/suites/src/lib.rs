@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+mod file_set;
 pub mod fio;
 mod halt;
 mod in_front;
@@ -30,6 +31,7 @@ mod suite;
 mod target;
 
 pub use bed::Bed;
+pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};

@@ -8,6 +8,7 @@
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client; [`device_users`]: what
 //!   uses one.
 //! - [`UblkControl`], [`UblkQueue`]: the kernel's driver ublk.
+//! - [`resident_bytes`]: how much of a file is in the page cache.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
 //!
 //! All system calls and all kernel `unsafe` of the project live here. The rule that makes it sound:
@@ -47,6 +48,7 @@ mod polling;
 mod probe;
 mod punctual;
 mod refusal;
+mod resident;
 mod ring;
 mod signals;
 mod size;
@@ -75,6 +77,7 @@ pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, faults, lock_process, may_lock_all};
 pub use polling::{Polled, Polling};
 pub use probe::Direct;
+pub use resident::resident_bytes;
 pub use ring::Ring;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
 pub use socket::{Listener, Peer, peer, sweep};

@@ -1,0 +1,204 @@
+//! FileBench on a mounted file system: copies of file sets, fresh and used.
+
+use super::folder::Folder;
+use super::look::Look;
+use super::set::Set;
+use super::site::Site;
+use crate::{Live, Wishes, machine};
+use block::{Error, Kind, Size};
+use load::Content;
+use stack::{Exit, Failure};
+use std::path::Path;
+use suites::{Bed, FILE_SETS, FileSet, Halt, Outcome, Plan, Preparation, Row, Step, Target, Watch};
+
+/// Of what is free, the part that random writes fill for the used state, where none is asked for.
+const USED_PERCENT: u64 = 90;
+
+/// What of the suite is wanted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wanted {
+    /// So many percent of each set: above 0, at most 100.
+    pub share_percent: f64,
+}
+
+/// A run that can begin.
+pub struct FileBench {
+    site: Site,
+    folder: Folder,
+    plan: Plan,
+    share_percent: f64,
+}
+
+/// The states, in their order.
+const STATES: [&str; 2] = ["fresh", "used"];
+
+fn test(set: &FileSet, state: &str) -> String {
+    format!("{}, {state}", set.name)
+}
+
+impl FileBench {
+    /// Looks whether there is room, and makes the folder.
+    ///
+    /// # Errors
+    /// There is no such directory, it cannot be written, or has too little room: with what is needed. Or the plan wants
+    /// only a test that there is not.
+    pub fn open(directory: &Path, plan: &Plan, wanted: Wanted) -> Result<FileBench, Failure> {
+        let share_percent = wanted.share_percent;
+        let site = Site::find(directory)?;
+        let of_plan = |set: &&FileSet| STATES.iter().any(|state| plan.wants(&test(set, state)));
+        let sets = FILE_SETS.iter().filter(of_plan).map(|set| set.scaled(share_percent));
+        let Some(largest) = sets.max_by_key(|set| set.bytes + 4096 * set.files) else {
+            let only = plan.only.as_deref().unwrap_or_default();
+            let tests = FILE_SETS.map(|set| test(&set, "fresh")).join("; ");
+            let message = format!(
+                "--only {only}: {} has no such test; it has {tests}, and the same used",
+                plan.suite.name
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        let what = format!("the set {} and its copy", largest.name);
+        site.check_room(2 * largest.files, 2 * largest.bytes, &what)?;
+        let folder = Folder::new(directory)?;
+        let target = Target::of_rig(&plan.target.text, site.bytes(), plan.target.options.seed);
+        Ok(FileBench { site, folder, plan: Plan { target, ..plan.clone() }, share_percent })
+    }
+
+    /// Copies the sets. Whatever happens, the outcome holds what was measured until then, and the folder is removed.
+    ///
+    /// # Errors
+    /// Beside the outcome: why it is not complete.
+    pub fn run(self, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
+        let mut outcome = Outcome::new(&self.plan);
+        outcome.time = "real";
+        outcome.facts = machine();
+        outcome.facts.extend(self.site.facts());
+        outcome.method.extend(self.method());
+        let look = &mut Look::new(watch);
+        let start_ns = super::look::now_ns();
+        let result = STATES.iter().try_for_each(|state| self.state(state, look, &mut outcome));
+        outcome.elapsed_ns = super::look::now_ns() - start_ns;
+        outcome.complete = result.is_ok();
+        (outcome, result)
+    }
+
+    fn method(&self) -> Vec<String> {
+        let share = match self.share_percent {
+            100.0 => "each set whole".to_owned(),
+            percent => format!("{percent} % of each set"),
+        };
+        vec![
+            format!(
+                "Copies of generated files within {}, {share}, in a folder of their own, which was removed. Before each \
+                 copy its sources were made durable and dropped from the page cache (posix_fadvise); their names and \
+                 inodes stay cached.",
+                self.plan.target.text
+            ),
+            "Files are read and written one after the other, 128 KiB at a time. One syncfs of the whole file system ends \
+             a copy and is part of its time."
+                .to_owned(),
+            "Fresh is the file system as it was found: it was not erased. Used is after random writes of 4 KiB, 32 at a \
+             time, to a file of its own, which is removed before the copies."
+                .to_owned(),
+        ]
+    }
+
+    /// All copies of a state.
+    fn state(&self, state: &str, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<(), Halt> {
+        let wanted = |set: &&FileSet| self.plan.wants(&test(set, state));
+        let sets: Vec<&FileSet> = FILE_SETS.iter().filter(wanted).collect();
+        if sets.is_empty() {
+            return Ok(());
+        }
+        let mut prepared = "as it was found".to_owned();
+        if state == "used" {
+            prepared = self.wear(look, outcome)?;
+        }
+        sets.into_iter().try_for_each(|set| self.copy(set, state, &prepared, look, outcome))
+    }
+
+    fn copy(
+        &self,
+        whole: &FileSet,
+        state: &str,
+        prepared: &str,
+        look: &mut Look<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Halt> {
+        let set = whole.scaled(self.share_percent);
+        let made = Set::make(set, self.plan.target.options.seed, self.folder.path(), look)?;
+        let coldness = made.drop_from_page_cache(look)?;
+        let (copied, result) = made.copy(look);
+        let mb_per_second = copied.bytes as f64 * 1e3 / copied.took_ns.max(1) as f64;
+        let row = Row::plain(test(whole, state), "MB/s", mb_per_second);
+        if copied.bytes > 0 {
+            outcome.rows.push(Row {
+                cold: coldness.is_cold(),
+                flush_ns: (copied.sync_ns > 0).then_some(copied.sync_ns),
+                prepared: format!("{prepared}, sources dropped: {}", coldness.told()),
+                shortened: self.shortened(whole, &set, state),
+                partial: result.is_err(),
+                ..row
+            });
+        }
+        result?;
+        made.remove()
+    }
+
+    /// How a row is shorter than the review's own test.
+    fn shortened(&self, whole: &FileSet, set: &FileSet, state: &str) -> Option<String> {
+        let mut how = Vec::new();
+        if set != whole {
+            how.push(format!("{} of {} files", set.files, whole.files));
+            how.push(format!(
+                "{:.1} of {:.0} MB",
+                set.bytes as f64 / 1e6,
+                whole.bytes as f64 / 1e6
+            ));
+        }
+        if state == "used" {
+            how.extend(self.plan.shortened());
+            how.extend(
+                self.plan
+                    .span_bytes
+                    .map(|bytes| format!("random writes over {} only", Size(bytes))),
+            );
+        }
+        (!how.is_empty()).then(|| how.join(", "))
+    }
+
+    /// Brings the file system into the used state; says by which steps.
+    fn wear(&self, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<String, Halt> {
+        let free = self.site.room().map_err(|failure| Halt::Plan(failure.message))?.bytes;
+        let usual = free / 100 * USED_PERCENT;
+        let bytes = self.plan.span_bytes.unwrap_or(usual).min(usual) >> 20 << 20;
+        let file = self.folder.path().join("random-writes");
+        let text = file.display().to_string();
+        let wishes = Wishes {
+            size: Some(Size(bytes)),
+            destroy: false,
+            verify: false,
+            content: Content::random(self.plan.target.options.seed),
+        };
+        let rig = Live::open(&text, &wishes).map_err(|failure| match failure.exit {
+            Exit::Io | Exit::Usage => {
+                Halt::Failed(Error::new(Kind::NoSpace, "make the file of the random writes"))
+            }
+            _ => Halt::Plan(failure.message),
+        })?;
+        let seconds = self.plan.time_ns.div_ceil(1_000_000_000) as u32;
+        let torture = Step::Torture { block_bytes: 4096, depth: 32, seconds };
+        let steps = Preparation(vec![Step::Fill { data_percent: 100 }, torture]);
+        let target = Target::of_rig(&text, bytes, self.plan.target.options.seed);
+        let plan = Plan { target, cache: None, ..self.plan.clone() };
+        let mut bed = Bed::over(Box::new(rig), &plan, look.watch())?;
+        let prepared = bed.prepare(&steps, bytes, self.plan.target.options.seed);
+        let told = format!("a file of {}: {steps}", Size(bytes));
+        for record in prepared.iter().flatten() {
+            let row = Row::rate("random writes before the used state", record);
+            let shortened = self.plan.shortened();
+            outcome.rows.push(Row { prepared: told.clone(), shortened, ..row });
+        }
+        bed.halt().cloned().map_or(Ok(()), Err)?;
+        prepared.map(|_| told)
+    }
+}

@@ -1,0 +1,192 @@
+//! Load times on a mounted file system: its files read as an application that starts reads them.
+
+use super::cold::{Coldness, look_at};
+use super::look::{Look, failed, now_ns};
+use super::set::TRANSFER_BYTES;
+use super::site::Site;
+use super::walk::found;
+use crate::machine;
+use load::Latency;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use stack::Failure;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use suites::{Halt, Outcome, Plan, Row, Target, Watch};
+
+/// What is read of a file first: what says which file it is, and how long its parts are.
+const HEAD_BYTES: usize = 4096;
+
+/// A run that can begin.
+pub struct LoadTime {
+    site: Site,
+    plan: Plan,
+}
+
+/// What a load of files came to.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// Files that were read.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// What all of it took, in nanoseconds.
+    pub took_ns: u64,
+    /// Of each file from before it was opened until its end was read.
+    pub of_files: Latency,
+    /// Of each read.
+    pub of_reads: Latency,
+    /// Files that could not be opened: gone meanwhile, or not permitted.
+    pub left_out: u64,
+    /// Of the files that were read, those whose access times may have been changed by that.
+    pub touched: u64,
+}
+
+/// Opens a file so that reading does not change its access time, where this user may. Also: whether it does not.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        Ok(file) => Ok((file.into(), true)),
+        Err(Errno::PERM) => Ok((rustix::fs::open(path, flags, Mode::empty())?.into(), false)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+impl Loaded {
+    /// Reads a file: its head, and when that has come the rest, 128 KiB at a time.
+    fn read(&mut self, path: &Path, buffer: &mut [u8]) -> Result<(), Halt> {
+        let start_ns = now_ns();
+        let Ok((mut file, is_untouched)) = open(path) else {
+            self.left_out += 1;
+            return Ok(());
+        };
+        let (mut before_ns, mut size) = (start_ns, HEAD_BYTES);
+        loop {
+            let count = file.read(&mut buffer[..size]).map_err(failed("read a file"))?;
+            let now = now_ns();
+            if count == 0 {
+                break;
+            }
+            self.of_reads.record(now - before_ns);
+            self.bytes += count as u64;
+            (before_ns, size) = (now, buffer.len());
+        }
+        self.of_files.record(now_ns() - start_ns);
+        self.files += 1;
+        self.touched += u64::from(!is_untouched);
+        Ok(())
+    }
+}
+
+/// Reads all of these files, one after the other. What was read until an error is told with it.
+///
+/// # Errors
+/// The file system fails, or the watch wants the end.
+pub fn load(
+    files: &[(PathBuf, u64)],
+    stage: &str,
+    look: &mut Look<'_>,
+) -> (Loaded, Result<(), Halt>) {
+    let (mut loaded, mut buffer) = (Loaded::default(), vec![0; TRANSFER_BYTES]);
+    let all: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+    let start_ns = now_ns();
+    let result = files.iter().try_for_each(|(path, _)| {
+        look.goes_on(stage, loaded.bytes, all)?;
+        loaded.read(path, &mut buffer)
+    });
+    loaded.took_ns = now_ns() - start_ns;
+    (loaded, result)
+}
+
+impl LoadTime {
+    /// # Errors
+    /// There is no such directory.
+    pub fn open(directory: &Path, plan: &Plan) -> Result<LoadTime, Failure> {
+        let site = Site::find(directory)?;
+        let target = Target::of_rig(&plan.target.text, site.bytes(), plan.target.options.seed);
+        Ok(LoadTime { site, plan: Plan { target, ..plan.clone() } })
+    }
+
+    /// Reads the files twice. Whatever happens, the outcome holds what was measured until then.
+    ///
+    /// # Errors
+    /// Beside the outcome: why it is not complete.
+    pub fn run(self, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
+        let mut outcome = Outcome::new(&self.plan);
+        outcome.time = "real";
+        outcome.facts = machine();
+        outcome.facts.extend(self.site.facts());
+        let start_ns = now_ns();
+        let result = self.passes(&mut Look::new(watch), &mut outcome);
+        outcome.elapsed_ns = now_ns() - start_ns;
+        outcome.complete = result.is_ok();
+        (outcome, result)
+    }
+
+    fn passes(&self, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<(), Halt> {
+        let found = found(self.site.path(), look)?;
+        let text = &self.plan.target.text;
+        if found.files.is_empty() {
+            return Err(Halt::Plan("there is no file in it to read".to_owned()));
+        }
+        outcome.method.push(format!(
+            "All {} files of {text} were read twice, {:.1} MB, one after the other as its folders have them: of each the \
+             first 4 KiB, and when those had come the rest, 128 KiB at a time. Nothing was written. Before the first load \
+             they were dropped from the page cache (posix_fadvise); names and inodes stay cached. The time in which an \
+             application works between its reads is not in it. Latencies beside seconds are of whole files, beside MB/s of \
+             single reads.",
+            found.files.len(),
+            found.bytes as f64 / 1e6
+        ));
+        if found.left_out > 0 {
+            outcome.method.push(format!(
+                "{} entries were left out: links, devices, other file systems, and what may not be read.",
+                found.left_out
+            ));
+        }
+        for (pass, drops) in [("first load", true), ("second load", false)] {
+            let coldness = look_at(&found.files, drops, look)?;
+            let (loaded, result) = load(&found.files, pass, look);
+            add(outcome, pass, &loaded, coldness, result.is_err());
+            result?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a pass, and what is to be known of it.
+fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, partial: bool) {
+    if loaded.files == 0 {
+        return;
+    }
+    let seconds = loaded.took_ns.max(1) as f64 / 1e9;
+    let of = |what: &str, unit, value, latency: Option<&Latency>| Row {
+        latency: latency.cloned(),
+        cold: coldness.is_cold(),
+        prepared: match pass {
+            "first load" => format!("dropped from the page cache: {}", coldness.told()),
+            _ => format!("after the first load: {}", coldness.told()),
+        },
+        partial,
+        ..Row::plain(format!("{pass}{what}"), unit, value)
+    };
+    let rows = [
+        of("", "s", seconds, Some(&loaded.of_files)),
+        of(", data", "MB/s", loaded.bytes as f64 / 1e6 / seconds, Some(&loaded.of_reads)),
+        of(", files", "files/s", loaded.files as f64 / seconds, None),
+    ];
+    let wanted = rows.into_iter().filter(|row| outcome.plan.wants(&row.test));
+    outcome.rows.extend(wanted.collect::<Vec<_>>());
+    if loaded.left_out > 0 {
+        outcome
+            .method
+            .push(format!("In the {pass}, {} files could not be opened.", loaded.left_out));
+    }
+    if loaded.touched > 0 {
+        outcome.method.push(format!(
+            "In the {pass}, access times of {} files may have changed: they are not this user's.",
+            loaded.touched
+        ));
+    }
+}

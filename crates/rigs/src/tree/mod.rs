@@ -1,0 +1,22 @@
+//! Suites on the files of a mounted file system, in real time: copies of file sets, and loads of what is there.
+//!
+//! ```text
+//!   FileBench   a folder of its own in the directory: sets are made, dropped from the page cache, copied, removed
+//!   LoadTime    the directory's files, only read: dropped from the page cache, read, and read again
+//! ```
+
+mod cold;
+mod file_bench;
+mod folder;
+mod load_time;
+mod look;
+mod set;
+mod site;
+mod walk;
+
+pub use cold::Coldness;
+pub use file_bench::{FileBench, Wanted};
+pub use load_time::{LoadTime, Loaded, load};
+pub use look::Look;
+pub use set::{Copied, Set};
+pub use walk::{Found, found};

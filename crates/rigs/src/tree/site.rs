@@ -1,0 +1,159 @@
+//! The directory that is tested: whether it is one, what there is room for, what it lies on.
+
+use block::Size;
+use rustix::fs::statvfs;
+use stack::{Exit, Failure};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What a file system may take for itself beside the files, of their bytes.
+const OVERHEAD: f64 = 0.02;
+/// The same however small they are: a journal's work, a folder.
+const OVERHEAD_BYTES: u64 = 16 << 20;
+
+/// A directory of a mounted file system.
+pub(super) struct Site(PathBuf);
+
+/// What a file system has left.
+pub(super) struct Room {
+    pub(super) bytes: u64,
+    /// None: it makes inodes as it needs them.
+    files: Option<u64>,
+}
+
+impl Site {
+    /// # Errors
+    /// There is no such directory.
+    pub(super) fn find(path: &Path) -> Result<Site, Failure> {
+        let name = path.display();
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => Ok(Site(path.to_owned())),
+            Ok(_) => {
+                let message = format!("{name}: is no directory");
+                Err(Failure::new(Exit::Usage, message))
+            }
+            Err(error) => {
+                let exit = match error.kind() {
+                    std::io::ErrorKind::NotFound => Exit::Negative,
+                    std::io::ErrorKind::PermissionDenied => Exit::Permission,
+                    _ => Exit::Io,
+                };
+                Err(Failure::new(exit, format!("{name}: cannot look at it: {error}")))
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The size of its file system.
+    pub(super) fn bytes(&self) -> u64 {
+        statvfs(&self.0).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize))
+    }
+
+    /// # Errors
+    /// The file system does not say.
+    pub(super) fn room(&self) -> Result<Room, Failure> {
+        let found = statvfs(&self.0).map_err(|errno| {
+            Failure::new(Exit::Io, format!("{}: how much is free: {errno}", self.0.display()))
+        })?;
+        Ok(Room {
+            bytes: found.f_bavail.saturating_mul(found.f_frsize),
+            files: (found.f_files > 0).then_some(found.f_favail),
+        })
+    }
+
+    /// Whether there is room for so many files with so many bytes together, which are made for `what`.
+    ///
+    /// # Errors
+    /// There is not: how much is needed, and how much there is.
+    pub(super) fn check_room(&self, files: u64, bytes: u64, what: &str) -> Result<(), Failure> {
+        let room = self.room()?;
+        let own = (bytes as f64 * OVERHEAD) as u64 + OVERHEAD_BYTES;
+        let needed = bytes + files * 4096 + own;
+        let name = self.0.display();
+        if room.bytes < needed {
+            let (needed, free) = (told(needed), told(room.bytes));
+            let message = format!(
+                "{name}: {what} needs {needed}, and {free} are free; make room, or ask for a part of it with --share"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        if let Some(free) = room.files.filter(|free| *free < files + files / 50 + 16) {
+            let message = format!(
+                "{name}: {what} needs {files} files, and its file system has inodes for {free}; ask for a part of it \
+                 with --share"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Ok(())
+    }
+
+    /// What is to be known of it: names and values.
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let device = fs::metadata(&self.0).map_or(0, |found| found.dev());
+        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        mount_of(&mounts, &number)
+    }
+}
+
+/// Whole MiB, for people.
+fn told(bytes: u64) -> Size {
+    Size(bytes >> 20 << 20)
+}
+
+/// Of the file system with this device number, as /proc/PID/mountinfo has it (proc_pid_mountinfo(5)).
+fn mount_of(mounts: &str, number: &str) -> Vec<(&'static str, String)> {
+    let is_it = |line: &&str| line.split(' ').nth(2) == Some(number);
+    let Some((front, back)) = mounts.lines().find(is_it).and_then(|line| line.split_once(" - "))
+    else {
+        return Vec::new();
+    };
+    let mut back = back.split(' ');
+    let mut facts = Vec::new();
+    let names = ["file_system", "file_system_on", "file_system_options"];
+    facts
+        .extend(names.into_iter().zip(back.by_ref()).map(|(name, value)| (name, value.to_owned())));
+    facts.extend(front.split(' ').nth(5).map(|options| ("mount_options", options.to_owned())));
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_described() {
+        let mounts = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n\
+                      37 35 98:1 / / ro - xfs /dev/b rw\n";
+        let facts = mount_of(mounts, "98:0");
+        let wanted = [
+            ("file_system", "ext3"),
+            ("file_system_on", "/dev/root"),
+            ("file_system_options", "rw,errors=continue"),
+            ("mount_options", "rw,noatime"),
+        ];
+        assert_eq!(facts, wanted.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!(mount_of(mounts, "98:2"), []);
+        assert_eq!(mount_of("36 35 98:0 garbage", "98:0"), []);
+    }
+
+    #[test]
+    fn too_little_room_is_told_in_numbers() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let site = Site::find(directory.path()).expect("there");
+        assert!(site.check_room(1, 1, "x").is_ok());
+        let refused = site.check_room(1, 1 << 60, "the set X and its copy").expect_err("no room");
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.message.contains("the set X and its copy needs 1"), "{refused}");
+        assert!(refused.message.contains("--share"), "{refused}");
+        let file = directory.path().join("file");
+        fs::write(&file, "x").expect("written");
+        assert_eq!(Site::find(&file).err().map(|it| it.exit), Some(Exit::Usage));
+        assert_eq!(Site::find(&file.join("x")).err().map(|it| it.exit), Some(Exit::Io));
+        assert_eq!(Site::find(Path::new("/no/such")).err().map(|it| it.exit), Some(Exit::Negative));
+    }
+}

@@ -1,0 +1,112 @@
+//! How much of a file is in the page cache.
+//!
+//! Source: mincore(2). Since Linux 5.2 it tells only those who own the file or may write to it; for others all of a file
+//! seems to be there (mm/mincore.c, can_do_mincore).
+#![allow(unsafe_code)]
+
+use rustix::fs::{Access, AtFlags};
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
+
+/// So much of a file is looked at in one go: its answer takes 64 KiB.
+const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Memory that a file is mapped to, and that nothing reads.
+struct Window {
+    at: *mut c_void,
+    bytes: usize,
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and no reference to it was ever made.
+        unsafe { libc::munmap(self.at, self.bytes) };
+    }
+}
+
+impl Window {
+    fn over(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Window> {
+        let (descriptor, offset) = (file.as_raw_fd(), offset as libc::off_t);
+        // SAFETY: the kernel chooses the place; nothing is mapped over.
+        let at = unsafe {
+            libc::mmap(null_mut(), bytes, libc::PROT_NONE, libc::MAP_SHARED, descriptor, offset)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Window { at, bytes })
+    }
+
+    /// Pages of it that are in memory.
+    fn resident(&self, page: usize) -> io::Result<u64> {
+        let mut pages = vec![0u8; self.bytes.div_ceil(page)];
+        // SAFETY: the window is mapped, and there is a byte for each of its pages.
+        if unsafe { libc::mincore(self.at, self.bytes, pages.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(pages.iter().filter(|page| **page & 1 == 1).count() as u64)
+    }
+}
+
+/// Bytes of the file's first `bytes` that are in the page cache, in whole pages. None: the kernel does not tell this
+/// user.
+///
+/// # Errors
+/// It cannot be mapped.
+pub fn resident_bytes(file: impl AsFd, bytes: u64) -> io::Result<Option<u64>> {
+    if !may_be_told(file.as_fd()) {
+        return Ok(None);
+    }
+    let page = rustix::param::page_size();
+    let (mut resident, mut at) = (0, 0);
+    while at < bytes {
+        let count = (bytes - at).min(WINDOW_BYTES);
+        resident += Window::over(file.as_fd(), at, count as usize)?.resident(page)?;
+        at += count;
+    }
+    Ok(Some(resident * page as u64))
+}
+
+/// Whether the kernel tells this user: the same question as it asks, but for capabilities in a user namespace.
+fn may_be_told(file: BorrowedFd<'_>) -> bool {
+    let user = rustix::process::geteuid();
+    let is_owner = rustix::fs::fstat(file).is_ok_and(|found| found.st_uid == user.as_raw());
+    if is_owner || user.is_root() {
+        return true;
+    }
+    let flags = AtFlags::EACCESS | AtFlags::EMPTY_PATH;
+    rustix::fs::accessat(file, "", Access::WRITE_OK, flags).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn what_was_dropped_is_not_there_and_what_was_read_is() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        let path = directory.path().join("file");
+        let mut written = File::create(&path).expect("a file");
+        let bytes = 300 * 4096 + 17;
+        written.write_all(&vec![1; bytes]).expect("written");
+        written.sync_all().expect("durable");
+        let mut file = File::open(&path).expect("there");
+        let resident = || resident_bytes(&file, bytes as u64).expect("it can be mapped");
+        assert_eq!(resident(), Some(301 * 4096), "just written");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+        if resident() != Some(0) {
+            eprintln!("this file system keeps its files in memory; nothing more to see");
+            return;
+        }
+        // One page and what is read ahead of it, but not all.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).expect("advice");
+        file.read_exact(&mut [0; 10]).expect("read");
+        let one = resident_bytes(&file, bytes as u64).expect("it can be mapped");
+        assert!((4096..=16 * 4096).contains(&one.expect("told")), "{one:?}");
+        assert_eq!(resident_bytes(&file, 0).expect("nothing is mapped"), Some(0));
+    }
+}
