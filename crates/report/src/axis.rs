@@ -9,6 +9,10 @@ pub enum Scale {
     Decades,
     /// By their logarithms: sizes in bytes, with powers of two.
     Doublings,
+    /// By their logarithms: plain numbers such as queue depths, with powers of two.
+    Depths,
+    /// By their logarithms: times in nanoseconds, with powers of ten.
+    Times,
 }
 
 /// An axis from `low` to `high`.
@@ -44,6 +48,22 @@ impl Axis {
         let low = 10f64.powf(low.min(high).log10().floor());
         let high = 10f64.powf(high.log10().ceil()).max(low * 10.0);
         Axis { low, high, scale: Scale::Decades }
+    }
+
+    /// Whole decades around these times, which are in nanoseconds.
+    pub fn times(values: impl Iterator<Item = f64>) -> Axis {
+        Axis { scale: Scale::Times, ..Axis::decades(values) }
+    }
+
+    /// Shares in percent, from 100 down to whole decades around the least, which is at least a millionth.
+    pub fn tail(least_percent: f64) -> Axis {
+        let low = 10f64.powf(least_percent.clamp(1e-4, 10.0).log10().floor());
+        Axis { low, high: 100.0, scale: Scale::Decades }
+    }
+
+    /// Whole powers of two around these numbers.
+    pub fn depths(values: impl Iterator<Item = f64>) -> Axis {
+        Axis { scale: Scale::Depths, ..Axis::doublings(values) }
     }
 
     /// Whole powers of two around these sizes, which are in bytes.
@@ -87,12 +107,12 @@ impl Axis {
 
     /// The values that are written beside it.
     pub fn ticks(&self) -> Vec<f64> {
-        if self.scale == Scale::Doublings {
+        if matches!(self.scale, Scale::Doublings | Scale::Depths) {
             let doublings = (self.high / self.low).log2().round() as usize;
             let powers = (0..=doublings).step_by(doublings.div_ceil(DOUBLINGS_MAX).max(1));
             return powers.map(|power| self.low * (power as f64).exp2()).collect();
         }
-        if self.scale == Scale::Decades {
+        if matches!(self.scale, Scale::Decades | Scale::Times) {
             let decades = (self.high / self.low).log10().round() as i32;
             // A single decade or two would be bare with powers of ten alone.
             let within: &[f64] = if decades > 2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -110,8 +130,10 @@ impl Axis {
 
     /// The words of one of its ticks.
     pub fn word(&self, tick: f64) -> String {
-        if self.scale == Scale::Doublings {
-            return size(tick);
+        match self.scale {
+            Scale::Doublings => return size(tick),
+            Scale::Times => return time(tick),
+            Scale::Linear | Scale::Decades | Scale::Depths => {}
         }
         // Ticks that lie nearer than a hundredth need more digits to differ.
         let step = step_of(self.high - self.low);
@@ -132,6 +154,14 @@ fn size(bytes: f64) -> String {
     format!("{} {}", bytes / 1024f64.powi(unit as i32), UNITS[unit])
 }
 
+/// A time in nanoseconds, in the largest unit that leaves it whole.
+fn time(ns: f64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+    let unit = UNITS.into_iter().find(|(unit, _)| ns >= unit * 0.999);
+    let (unit, name) = unit.unwrap_or((1.0, "ns"));
+    format!("{} {name}", word((ns / unit).round()))
+}
+
 /// A distance of 1, 2 or 5 times a power of ten that divides the range into four to ten parts.
 fn step_of(range: f64) -> f64 {
     let power = 10f64.powf(range.log10().floor());
@@ -146,7 +176,8 @@ fn step_of(range: f64) -> f64 {
 /// A tick's words: `1,400`, `40 k`, `2 M`.
 pub fn word(value: f64) -> String {
     let plain = |value: f64| {
-        let text = format!("{value:.2}");
+        let digits = if value > 0.0 { (-value.log10()).ceil().clamp(2.0, 9.0) } else { 2.0 };
+        let text = format!("{value:.*}", digits as usize);
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     match value.abs() {
@@ -183,6 +214,15 @@ mod tests {
             (all.ticks().len(), all.word(all.low), all.word(all.high)),
             (8, "1 B".into(), "1 EiB".into())
         );
+        let times = Axis::times([43_500.0, 2.5e9].into_iter());
+        let words: Vec<String> = times.ticks().iter().map(|tick| times.word(*tick)).collect();
+        assert_eq!(words, ["10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s"]);
+        let tail = Axis::tail(0.004);
+        let words: Vec<String> = tail.ticks().iter().map(|tick| tail.word(*tick)).collect();
+        assert_eq!(words, ["0.001", "0.01", "0.1", "1", "10", "100"]);
+        let depths = Axis::depths([1.0, 32.0].into_iter());
+        let words: Vec<String> = depths.ticks().iter().map(|tick| depths.word(*tick)).collect();
+        assert_eq!(words, ["1", "2", "4", "8", "16", "32"]);
         let high = Axis::around([0.6761, 0.9032].into_iter());
         assert_eq!((word(high.low), word(high.high)), ("0.65".into(), "0.95".into()));
         assert_eq!(high.ticks().len(), 7);

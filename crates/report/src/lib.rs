@@ -9,6 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod axis;
+pub mod bars;
+pub mod chart;
+pub mod names;
 pub mod page;
 pub mod plot;
+mod style;
 pub mod words;

@@ -1,37 +1,8 @@
 //! The frame of a page: what comes first, the parts, the raw data.
 
 use crate::plot::escaped;
+use crate::style::STYLE;
 use std::fmt::Write;
-
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570; --rule: #d8dde3; --paper: #ffffff;
-  --one: #0b62c4; --two: #c2410c; --three: #15803d; --four: #7e22ce; --five: #be185d; --six: #946200; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --soft: #9aa4af; --rule: #343b43;
-  --paper: #14181c; --one: #6db1ff; --two: #fb923c; --three: #4ade80; --four: #c4a1ff; --five: #f783b4;
-  --six: #facc15; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.sub { color: var(--soft); margin-top: .2rem; } .verdict { font-size: 1.1rem; }
-svg { width: 100%; height: auto; margin: .6rem 0; font: 12px system-ui, sans-serif; }
-svg text { fill: var(--ink); } svg .title { font-size: 14px; font-weight: 600; }
-svg .tick, svg .name { fill: var(--soft); } svg .grid { stroke: var(--rule); stroke-width: 1; }
-svg .axis, svg .mark { stroke: var(--soft); stroke-width: 1; }
-svg .dots { stroke-width: 2.4; stroke-linecap: round; fill: none; opacity: .75; }
-svg .line { stroke-width: 1.6; fill: none; stroke-linejoin: round; } svg .bar { fill: var(--one); }
-svg .points { stroke-width: 5; stroke-linecap: round; fill: none; }
-svg .lead { stroke-width: .8; fill: none; opacity: .7; } svg .d1 { stroke-dasharray: 7 3; }
-svg .d2 { stroke-dasharray: 2 3; } svg .bound { stroke: var(--ink); } svg .line.bound { stroke-dasharray: 1 4;
-  stroke-linecap: round; stroke-width: 2; }
-svg .c0 { stroke: var(--one); } svg .c1 { stroke: var(--two); } svg .c2 { stroke: var(--three); }
-svg .c3 { stroke: var(--four); } svg .c4 { stroke: var(--five); } svg .c5 { stroke: var(--six); }
-svg .f0 { fill: var(--one); } svg .f1 { fill: var(--two); } svg .f2 { fill: var(--three); }
-svg .f3 { fill: var(--four); } svg .f4 { fill: var(--five); } svg .f5 { fill: var(--six); }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { padding: .3rem .4rem; border-bottom: 1px solid var(--rule); text-align: right;
-  white-space: nowrap; } th { color: var(--soft); font-weight: 500; }
-pre { overflow: auto; max-height: 24rem; font-size: .75rem; border: 1px solid var(--rule); padding: .6rem; }
-";
 
 /// What a page is made of. All but `style` and `parts` is plain text.
 pub struct Page<'a> {
@@ -39,7 +10,7 @@ pub struct Page<'a> {
     pub title: &'a str,
     /// Where the figures come from, in small letters.
     pub sub: &'a str,
-    /// What there is to see, in a sentence or two.
+    /// What there is to see, in a sentence or two; each line is one of its own.
     pub verdict: &'a str,
     /// Rules of its own, after those that all pages have.
     pub style: &'a str,
@@ -47,9 +18,13 @@ pub struct Page<'a> {
     pub parts: &'a str,
     /// What the raw data is.
     pub schema: &'a str,
-    /// The raw data.
+    /// The raw data: JSON.
     pub raw: &'a str,
 }
+
+/// What stands before the raw data. It is no script: of this type none is run.
+const BEFORE_DATA: &str = "<script type=\"application/json\" id=\"raw\">";
+const BEHIND_DATA: &str = "</script>";
 
 impl Page<'_> {
     /// The page, as a file has it.
@@ -57,7 +32,8 @@ impl Page<'_> {
         let title = escaped(self.title);
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
              <style>{STYLE}{}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
              <p class=\"sub\">{}</p>\n<p class=\"verdict\">{}</p>\n{}",
             self.style,
@@ -65,15 +41,46 @@ impl Page<'_> {
             escaped(self.verdict),
             self.parts
         );
+        // In JSON a < stands in strings only, where it can be written in another way: nothing ends the element early.
+        let raw = self.raw.replace('<', "\\u003c");
         _ = write!(
             page,
-            "<h2>Raw data</h2>\n<details><summary>{}</summary>\n\
-             <pre id=\"raw\">{}</pre></details>\n</body>\n</html>\n",
+            "<details><summary>Raw data: {}</summary>\n{BEFORE_DATA}{raw}{BEHIND_DATA}\n</details>\n\
+             </body>\n</html>\n",
             escaped(self.schema),
-            escaped(self.raw)
         );
         page
     }
+}
+
+/// The raw data of a page; None: it has none, or was cut off before its end.
+pub fn raw_data(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once(BEFORE_DATA)?;
+    rest.split_once(BEHIND_DATA).map(|(raw, _)| raw)
+}
+
+/// A heading with what stands below it; nothing if that is nothing.
+pub fn section(heading: &str, parts: &str) -> String {
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("<h2>{}</h2>\n{parts}", escaped(heading)),
+    }
+}
+
+/// Plots beside one another, as many as there is room for.
+pub fn side_by_side(figures: &[String]) -> String {
+    match figures.is_empty() {
+        true => String::new(),
+        false => format!("<div class=\"plots\">\n{}</div>\n", figures.concat()),
+    }
+}
+
+/// A table of names and what is known of each.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let row = |(name, told): &(&str, String)| {
+        format!("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(told))
+    };
+    format!("<table class=\"facts\">\n{}</table>\n", facts.iter().map(row).collect::<String>())
 }
 
 #[cfg(test)]
@@ -81,8 +88,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text() {
+    fn text_stays_text_and_data_stays_data() {
         let bad = "<script>\"&";
+        let raw = "{\"a\": \"</script><!-- <script>\"}";
         let page = Page {
             title: bad,
             sub: bad,
@@ -90,11 +98,23 @@ mod tests {
             style: "",
             parts: "<p>x</p>\n",
             schema: bad,
-            raw: bad,
+            raw,
         };
         let html = page.html();
-        assert!(!html.contains("<script") && html.contains("<p>x</p>"), "{html}");
-        assert_eq!(html.matches("&lt;script&gt;&quot;&amp;").count(), 6);
+        assert_eq!(html.matches("<script").count(), 1);
+        assert_eq!(html.matches("</script").count(), 1);
+        assert!(!html.contains("<!--") && html.contains("<p>x</p>"), "{html}");
+        assert_eq!(html.matches("&lt;script&gt;&quot;&amp;").count(), 5);
         assert!(html.starts_with("<!doctype html>\n") && html.ends_with("</body>\n</html>\n"));
+        let found = raw_data(&html).expect("the data");
+        assert_eq!(found.replace("\\u003c", "<"), raw);
+        assert_eq!((raw_data("<p>"), raw_data(&html[..html.len() - 40])), (None, None));
+    }
+
+    #[test]
+    fn parts_that_are_empty_leave_nothing() {
+        assert_eq!((section("A", ""), side_by_side(&[])), (String::new(), String::new()));
+        assert_eq!(section("A & B", "<p>"), "<h2>A &amp; B</h2>\n<p>");
+        assert!(facts(&[("a", "<".to_owned())]).contains("<th>a</th><td>&lt;</td>"));
     }
 }

@@ -1,16 +1,20 @@
-//! Plots as SVG.
+//! Plots as SVG, with a caption and the curves' names as text around it.
 
 use crate::axis::Axis;
 use std::fmt::Write;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 300.0;
+/// Of a plot that stands beside others; on a phone a unit is nearly a pixel.
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 270.0;
+/// Of one with names beside its curves.
+const WIDTH_BESIDE: f64 = 760.0;
+const HEIGHT_BESIDE: f64 = 300.0;
 /// With so many names beside that they need room.
 const TALL: f64 = 440.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 16.0;
-const TOP: f64 = 34.0;
-const BOTTOM: f64 = 46.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 44.0;
 
 /// How points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +30,7 @@ pub enum Style {
 /// Where the names of curves stand, if there are several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Names {
-    /// In a row above.
+    /// In rows above.
     Above,
     /// Each at its curve's end, on the right.
     Beside,
@@ -40,6 +44,24 @@ pub struct Curve<'a> {
     pub points: Vec<(f64, f64)>,
     /// Whether it is what no other can pass: it has the colour of text, and is dotted.
     pub is_bound: bool,
+}
+
+impl<'a> Curve<'a> {
+    /// A curve that is no bound.
+    pub fn new(name: &'a str, points: Vec<(f64, f64)>) -> Curve<'a> {
+        Curve { name, points, is_bound: false }
+    }
+}
+
+/// A value, or a range, that lies across the whole plot.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Level {
+    /// What it is.
+    pub name: String,
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end, which may be the same.
+    pub high: f64,
 }
 
 /// A plot.
@@ -60,10 +82,12 @@ pub struct Plot<'a> {
     pub names: Names,
     /// The curves.
     pub curves: Vec<Curve<'a>>,
+    /// Values that were published.
+    pub levels: Vec<Level>,
 }
 
 /// Colours that there are; curves beyond are dashed.
-const COLOURS: usize = 6;
+pub(crate) const COLOURS: usize = 6;
 /// Room for the names beside, and the least distance between two.
 const BESIDE: f64 = 110.0;
 const APART: f64 = 13.0;
@@ -78,19 +102,27 @@ impl Plot<'_> {
         LEFT + self.x.place(value) * (self.right() - LEFT)
     }
 
-    /// Where the frame ends.
-    fn right(&self) -> f64 {
-        WIDTH - if self.names == Names::Beside { BESIDE } else { RIGHT }
+    fn width(&self) -> f64 {
+        if self.names == Names::Beside { WIDTH_BESIDE } else { WIDTH }
     }
 
+    /// Where the frame ends.
+    fn right(&self) -> f64 {
+        self.width() - if self.names == Names::Beside { BESIDE } else { RIGHT }
+    }
+
+    /// What lies outside of the axis is drawn at its end.
     fn height(&self, value: f64) -> f64 {
-        self.bottom() - self.y.place(value) * (self.bottom() - TOP)
+        self.bottom() - self.y.place(value).clamp(0.0, 1.0) * (self.bottom() - TOP)
     }
 
     /// How high it is with all that stands below the frame.
     fn whole_height(&self) -> f64 {
-        let is_crowded = self.names == Names::Beside && self.curves.len() > COLOURS;
-        if is_crowded { TALL } else { HEIGHT }
+        match self.names {
+            Names::Beside if self.curves.len() > COLOURS => TALL,
+            Names::Beside => HEIGHT_BESIDE,
+            Names::Above => HEIGHT,
+        }
     }
 
     /// Where the frame ends below.
@@ -98,18 +130,30 @@ impl Plot<'_> {
         self.whole_height() - BOTTOM
     }
 
-    /// The plot as an element of a page.
-    pub fn svg(&self) -> String {
+    /// The plot as an element of a page: its caption, its curves' names, and what is drawn.
+    pub fn figure(&self) -> String {
         let title = escaped(&self.title);
+        let keys = self.keys();
+        let class = if self.names == Names::Beside { " class=\"wide plot\"" } else { "" };
+        format!(
+            "<figure>\n<figcaption>{title}</figcaption>\n{keys}<div{class}>\n{}</div>\n</figure>\n",
+            self.svg()
+        )
+    }
+
+    /// What is drawn, alone.
+    fn svg(&self) -> String {
         let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{title}\">\n\
-             <text class=\"title\" x=\"{LEFT}\" y=\"18\">{title}</text>\n",
-            self.whole_height()
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+            self.width(),
+            self.whole_height(),
+            escaped(&self.title)
         );
         self.frame(&mut svg);
+        self.levels.iter().for_each(|level| self.level(&mut svg, level));
         for (number, curve) in self.curves.iter().enumerate() {
             match self.style {
-                Style::Dots => self.dots(&mut svg, number, curve),
+                Style::Dots => self.points(&mut svg, number, curve, "dots"),
                 Style::Line => self.line(&mut svg, number, curve),
                 Style::Marked => {
                     self.line(&mut svg, number, curve);
@@ -117,10 +161,8 @@ impl Plot<'_> {
                 }
             }
         }
-        match self.names {
-            Names::Above if self.curves.len() > 1 => self.legend(&mut svg),
-            Names::Above => {}
-            Names::Beside => self.names_beside(&mut svg),
+        if self.names == Names::Beside {
+            self.names_beside(&mut svg);
         }
         svg.push_str("</svg>\n");
         svg
@@ -135,43 +177,62 @@ impl Plot<'_> {
                 svg,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
                  <text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                LEFT - 7.0,
+                LEFT - 6.0,
                 y + 4.0,
                 self.y.word(tick)
             );
         }
-        for tick in self.x.ticks() {
-            let x = self.across(tick);
-            _ = writeln!(
+        let words: Vec<(f64, String)> =
+            self.x.ticks().iter().map(|tick| (self.across(*tick), self.x.word(*tick))).collect();
+        for (number, (x, word)) in words.iter().enumerate() {
+            _ = write!(
                 svg,
-                "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>\
-                 <text class=\"tick\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-                bottom + 4.0,
-                bottom + 17.0,
-                self.x.word(tick)
+                "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>",
+                bottom + 4.0
             );
+            if number.is_multiple_of(every(&words)) {
+                _ = write!(
+                    svg,
+                    "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{word}</text>",
+                    x.min(self.width() - word.len() as f64 * LETTER / 2.0),
+                    bottom + 17.0,
+                );
+            }
+            svg.push('\n');
         }
         _ = writeln!(
             svg,
             "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
              <text class=\"name\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
-             <text class=\"name\" text-anchor=\"middle\" transform=\"translate(16 {:.1}) rotate(-90)\">{}</text>",
+             <text class=\"name\" text-anchor=\"middle\" transform=\"translate(13 {:.1}) rotate(-90)\">{}</text>",
             (LEFT + right) / 2.0,
-            self.whole_height() - 8.0,
+            self.whole_height() - 7.0,
             escaped(&self.along),
             (TOP + bottom) / 2.0,
             escaped(&self.up),
         );
     }
 
+    /// A line at a value, or a band over a range.
+    fn level(&self, svg: &mut String, level: &Level) {
+        let (right, low, high) = (self.right(), self.height(level.low), self.height(level.high));
+        if low > high {
+            _ = writeln!(
+                svg,
+                "<rect class=\"band\" x=\"{LEFT}\" y=\"{high:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                right - LEFT,
+                low - high
+            );
+        }
+        for y in if low > high { vec![low, high] } else { vec![low] } {
+            _ = writeln!(svg, "<path class=\"published\" d=\"M{LEFT} {y:.1}H{right}\"/>");
+        }
+    }
+
     /// The points that lie in the frame.
     fn seen<'b>(&self, curve: &'b Curve<'_>) -> impl Iterator<Item = &'b (f64, f64)> {
         let x = self.x;
         curve.points.iter().filter(move |(along, _)| (x.low..=x.high).contains(along))
-    }
-
-    fn dots(&self, svg: &mut String, number: usize, curve: &Curve<'_>) {
-        self.points(svg, number, curve, "dots");
     }
 
     fn points(&self, svg: &mut String, number: usize, curve: &Curve<'_>, class: &str) {
@@ -183,11 +244,12 @@ impl Plot<'_> {
     }
 
     fn line(&self, svg: &mut String, number: usize, curve: &Curve<'_>) {
-        let dashed = match number / COLOURS {
-            0 => String::new(),
-            round => format!(" d{}", (round - 1) % 2 + 1),
-        };
-        _ = write!(svg, "<polyline class=\"line {}{dashed}\" points=\"", colour(number, curve));
+        _ = write!(
+            svg,
+            "<polyline class=\"line {}{}\" points=\"",
+            colour(number, curve),
+            dashed(number)
+        );
         for (x, y) in self.seen(curve) {
             _ = write!(svg, "{:.1},{:.1} ", self.across(*x), self.height(*y));
         }
@@ -221,24 +283,63 @@ impl Plot<'_> {
         }
     }
 
-    /// The curves' names, in their colours, from the right.
-    fn legend(&self, svg: &mut String) {
-        let mut x = WIDTH - RIGHT;
-        for (number, curve) in self.curves.iter().enumerate().rev() {
-            _ = writeln!(
-                svg,
-                "<text class=\"legend f{}\" text-anchor=\"end\" x=\"{x:.1}\" y=\"18\">{}</text>",
-                number % COLOURS,
-                escaped(curve.name)
-            );
-            x -= curve.name.chars().count() as f64 * 7.5 + 18.0;
+    /// Names with a piece of what they stand for.
+    fn keys(&self) -> String {
+        let mut keys = String::new();
+        if self.names == Names::Above && self.curves.len() > 1 {
+            for (number, curve) in self.curves.iter().enumerate() {
+                let (colour, dashed) = (colour(number, curve), dashed(number));
+                let (class, path) = match self.style {
+                    Style::Dots => ("points", "M17 5h0"),
+                    Style::Line | Style::Marked => ("line", "M0 5H22"),
+                };
+                key(&mut keys, &format!("{class} {colour}{dashed}"), path, curve.name);
+            }
         }
+        for level in &self.levels {
+            key(&mut keys, "published", "M0 5H22", &level.name);
+        }
+        if keys.is_empty() { keys } else { format!("<p class=\"keys\">{keys}</p>\n") }
     }
+}
+
+/// A name with what it stands for before it.
+pub(crate) fn key(keys: &mut String, class: &str, path: &str, name: &str) {
+    _ = write!(
+        keys,
+        "<span><svg viewBox=\"0 0 22 10\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>\
+         {}</span>",
+        escaped(name)
+    );
+}
+
+/// The width of a letter, about.
+const LETTER: f64 = 7.6;
+
+/// Of how many words along the axis one has room.
+fn every(words: &[(f64, String)]) -> usize {
+    let fits = |every: usize| {
+        let shown: Vec<_> = words.iter().step_by(every).collect();
+        shown.windows(2).all(|pair| {
+            let letters = pair[0].1.len() + pair[1].1.len();
+            pair[1].0 - pair[0].0 >= letters as f64 / 2.0 * LETTER + 5.0
+        })
+    };
+    (1..words.len()).find(|every| fits(*every)).unwrap_or(words.len().max(1))
 }
 
 /// The class of a curve's colour.
 fn colour(number: usize, curve: &Curve<'_>) -> String {
     if curve.is_bound { "bound".to_owned() } else { format!("c{}", number % COLOURS) }
+}
+
+/// The class of its dashes.
+fn dashed(number: usize) -> &'static str {
+    match number / COLOURS {
+        0 => "",
+        odd if odd % 2 == 1 => " d1",
+        _ => " d2",
+    }
 }
 
 /// Places near these heights, which are in order, each as far from the next as names need, and between the ends if there
@@ -260,39 +361,6 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     places
 }
 
-/// Bars on a scale of their own, each with its figure.
-pub fn bars(title: &str, unit: &str, bars: &[(String, f64)]) -> String {
-    const ROW: f64 = 24.0;
-    const NAMES: f64 = 270.0;
-    let height = TOP + ROW * bars.len() as f64 + 6.0;
-    let most = bars.iter().map(|(_, value)| *value).fold(1e-9, f64::max);
-    let title = escaped(&format!("{title}, {unit}"));
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">\n\
-         <text class=\"title\" x=\"0\" y=\"18\">{title}</text>\n"
-    );
-    for (index, (name, value)) in bars.iter().enumerate() {
-        let y = TOP + ROW * index as f64;
-        let width = (WIDTH - NAMES - 90.0) * value / most;
-        _ = writeln!(
-            svg,
-            "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
-             <rect class=\"bar\" x=\"{NAMES}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{:.1}\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            NAMES - 8.0,
-            y + 14.0,
-            escaped(name),
-            y + 2.0,
-            ROW - 8.0,
-            NAMES + width + 6.0,
-            y + 14.0,
-            crate::words::figure(*value)
-        );
-    }
-    svg.push_str("</svg>\n");
-    svg
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,32 +376,60 @@ mod tests {
         assert!(apart(&[], 0.0, 1.0).is_empty());
     }
 
-    #[test]
-    fn every_curve_has_its_line_its_name_and_its_own_look() {
-        let names: Vec<String> = (0..14).map(|number| format!("<{number}>")).collect();
-        let curves = names.iter().enumerate().map(|(number, name)| Curve {
-            name,
-            points: vec![(4096.0, 0.1), (8192.0, number as f64 / 20.0)],
-            is_bound: number == 13,
-        });
-        let plot = Plot {
+    fn plot<'a>(names: Names, curves: Vec<Curve<'a>>) -> Plot<'a> {
+        Plot {
             title: "a & b".to_owned(),
             along: "memory".to_owned(),
             up: "ratio".to_owned(),
             x: Axis::doublings([4096.0, 8192.0].into_iter()),
             y: Axis::around([0.0, 0.7].into_iter()),
             style: Style::Marked,
-            names: Names::Beside,
-            curves: curves.collect(),
+            names,
+            curves,
+            levels: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_curve_has_its_line_its_name_and_its_own_look() {
+        let names: Vec<String> = (0..14).map(|number| format!("<{number}>")).collect();
+        for beside in [Names::Beside, Names::Above] {
+            let curves = names.iter().enumerate().map(|(number, name)| Curve {
+                name,
+                points: vec![(4096.0, 0.1), (8192.0, number as f64 / 20.0)],
+                is_bound: number == 13,
+            });
+            let figure = plot(beside, curves.collect()).figure();
+            let mut looks: Vec<&str> =
+                figure.lines().filter(|line| line.starts_with("<polyline")).collect();
+            looks.iter_mut().for_each(|line| *line = line.split(" points").next().unwrap_or(""));
+            looks.sort_unstable();
+            looks.dedup();
+            assert_eq!(looks.len(), 14, "{looks:?}");
+            assert!((0..14).all(|number| figure.contains(&format!("&lt;{number}&gt;</"))));
+            assert!(figure.contains("<figcaption>a &amp; b</") && figure.contains(">4 KiB</text>"));
+        }
+    }
+
+    #[test]
+    fn a_published_value_is_a_line_and_a_range_is_a_band() {
+        let level = |low, high| Level { name: "published".to_owned(), low, high };
+        let mut plot = plot(Names::Above, vec![Curve::new("x", vec![(4096.0, 0.5)])]);
+        assert!(!plot.figure().contains("class=\"keys\""), "one curve needs no name");
+        plot.levels = vec![level(0.2, 0.2), level(0.1, 9.0)];
+        let figure = plot.figure();
+        assert_eq!(figure.matches("class=\"band\"").count(), 1);
+        // Each has a key; the range has two ends, of which the upper one lies beyond the axis.
+        assert_eq!(figure.matches("class=\"published\"").count(), 2 + 3);
+        assert!(figure.contains(&format!("M{LEFT} {TOP:.1}H")), "{figure}");
+    }
+
+    #[test]
+    fn words_along_an_axis_do_not_touch() {
+        let words = |distance: f64| -> Vec<(f64, String)> {
+            (0..9).map(|number| (f64::from(number) * distance, "512 KiB".to_owned())).collect()
         };
-        let svg = plot.svg();
-        let mut looks: Vec<&str> =
-            svg.lines().filter(|line| line.starts_with("<polyline")).collect();
-        looks.iter_mut().for_each(|line| *line = line.split(" points").next().unwrap_or_default());
-        looks.sort_unstable();
-        looks.dedup();
-        assert_eq!(looks.len(), 14, "{looks:?}");
-        assert!((0..14).all(|number| svg.contains(&format!("&lt;{number}&gt;</text>"))), "{svg}");
-        assert!(svg.contains("a &amp; b") && svg.contains(">4 KiB</text>"));
+        assert_eq!((every(&words(80.0)), every(&words(40.0)), every(&words(20.0))), (1, 2, 3));
+        assert_eq!((every(&words(0.1)), every(&[])), (9, 1));
     }
 }

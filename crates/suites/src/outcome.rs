@@ -2,7 +2,7 @@
 
 use crate::bed::Bed;
 use crate::plan::Plan;
-use load::{End, Latency, Record};
+use load::{End, Interval, Latency, Record};
 
 /// A figure.
 #[derive(Clone, Debug)]
@@ -22,8 +22,10 @@ pub struct Row {
     pub ceiling: Option<f64>,
     /// What of the measured time the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
-    /// What the value is made of, in its unit: whole seconds of a run, or runs. Nothing where it is not made of parts.
+    /// The runs or rounds that the value is made of, in its unit. Nothing where it is of one run.
     pub samples: Vec<f64>,
+    /// The whole seconds of that one run, or of the last one.
+    pub seconds: Vec<Second>,
     /// Of a load whose requests have times of their own: how late they started.
     pub punctual: Option<Punctual>,
     /// How it is shorter than the suite's own test; None: it is not.
@@ -33,6 +35,15 @@ pub struct Row {
     pub prepared: String,
     /// It was interrupted, or the device failed: the value is of what was done until then.
     pub partial: bool,
+}
+
+/// A whole second of a load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Second {
+    /// The row's figure for this second alone, in the row's unit.
+    pub value: f64,
+    /// How long its requests took, from when they were due.
+    pub latency: Interval,
 }
 
 /// How late requests with a time of their own started.
@@ -65,11 +76,17 @@ impl Punctual {
     }
 }
 
-/// Answers in each whole second of a load.
-fn seconds(record: &Record) -> Vec<f64> {
-    let whole = record.by_interval.len().saturating_sub(1);
-    record.by_interval[..whole].iter().map(|count| f64::from(*count)).collect()
+/// The whole seconds of a load, with the answers in each. What is answered after the last is the rest of the queue.
+fn seconds(record: &Record) -> Vec<Second> {
+    let whole = (record.elapsed_ns() - record.flush_ns) / SECOND_NS;
+    let second = |index: usize| Second {
+        value: record.by_interval.get(index).copied().unwrap_or(0).into(),
+        latency: record.latencies.get(index).copied().unwrap_or_default(),
+    };
+    (0..whole as usize).map(second).collect()
 }
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 impl Row {
     /// A figure without latencies.
@@ -83,6 +100,7 @@ impl Row {
             ceiling: None,
             flush_ns: None,
             samples: Vec::new(),
+            seconds: Vec::new(),
             punctual: None,
             shortened: None,
             prepared: String::new(),
@@ -97,7 +115,7 @@ impl Row {
             latency: Some(record.all()),
             flush_ns: (record.flush_ns > 0).then_some(record.flush_ns),
             partial: !matches!(record.end, End::Limit | End::Timeless),
-            samples: seconds(record),
+            seconds: seconds(record),
             punctual: Punctual::of(record),
             ..row
         }
@@ -108,15 +126,19 @@ impl Row {
         let value = record.bytes_per_second() / 1e6;
         let row = Row::rate(test, record);
         let each = record.bytes as f64 / record.requests().max(1) as f64 / 1e6;
-        let samples = row.samples.iter().map(|count| count * each).collect();
-        Row { unit: "MB/s", value, samples, ..row }
+        let seconds = row.seconds.iter();
+        let seconds = seconds.map(|second| Second { value: second.value * each, ..*second });
+        Row { unit: "MB/s", value, seconds: seconds.collect(), ..row }
     }
 
     /// The mean time of a request of a load that has one under way.
     pub fn access(test: impl Into<String>, record: &Record) -> Row {
         let row = Row::rate(test, record);
         let value = record.all().mean_ns() / 1e6;
-        Row { unit: "ms", value, samples: Vec::new(), flush_ns: None, ..row }
+        let seconds = row.seconds.iter();
+        let seconds =
+            seconds.map(|second| Second { value: second.latency.mean_ns / 1e6, ..*second });
+        Row { unit: "ms", value, seconds: seconds.collect(), flush_ns: None, ..row }
     }
 
     /// The median of several runs of one load, in MB a second.
@@ -137,12 +159,51 @@ impl Row {
         Row { latency: Some(latency), samples, partial, ..Row::plain(test, "MB/s", value) }
     }
 
+    /// The row's name, and whether the cache was cold or warm.
+    pub fn full_name(&self) -> String {
+        match self.cold {
+            Some(true) => format!("{}, cold", self.test),
+            Some(false) => format!("{}, warm", self.test),
+            None => self.test.clone(),
+        }
+    }
+
+    /// Latencies by seconds, in microseconds: mean, 99th percentile, longest. Nothing for a load that ran for less than
+    /// [`SERIES_SECONDS_MIN`], or whose figure is made of several runs.
+    pub fn latency_series(&self) -> Vec<Series> {
+        let is_one_run = self.samples.is_empty() && self.latency.is_some();
+        if !is_one_run || self.seconds.len() < SERIES_SECONDS_MIN {
+            return Vec::new();
+        }
+        let series = LATENCIES.map(|(kind, ns)| Series {
+            name: format!("{}: {kind} latency", self.full_name()),
+            unit: "us",
+            along: "s",
+            step: 1.0,
+            values: self.seconds.iter().map(|second| ns(&second.latency) / 1e3).collect(),
+        });
+        series.into()
+    }
+
     /// Whether the figure says more of the cache's own work than of the drive: it is above seven
     /// tenths of the ceiling.
     pub fn is_near_ceiling(&self) -> bool {
         self.ceiling.is_some_and(|ceiling| self.value > 0.7 * ceiling)
     }
 }
+
+/// A figure of an interval, and what it is called.
+type Kind = (&'static str, fn(&Interval) -> f64);
+
+/// What is told of each second's latencies, in nanoseconds.
+const LATENCIES: [Kind; 3] = [
+    ("mean", |interval| interval.mean_ns),
+    ("p99", |interval| interval.p99_ns as f64),
+    ("max", |interval| interval.max_ns as f64),
+];
+
+/// Whole seconds of which latencies are told by seconds.
+pub const SERIES_SECONDS_MIN: usize = 10;
 
 /// Values at equal distances.
 #[derive(Clone, PartialEq, Debug)]
@@ -172,6 +233,10 @@ pub struct Outcome {
     pub series: Vec<Series>,
     /// What is to be known of the machine and the device: names and values.
     pub facts: Vec<(&'static str, String)>,
+    /// The words of the command, where there was one.
+    pub command: Vec<String>,
+    /// What is to be known of the machine, where the time is real: names and values.
+    pub machine: Vec<(&'static str, String)>,
     /// What the drive says of itself at the end: names and values.
     pub drive: Vec<(&'static str, f64)>,
     /// What the cache has counted.
@@ -193,6 +258,8 @@ impl Outcome {
             rows: Vec::new(),
             series: Vec::new(),
             facts: Vec::new(),
+            command: Vec::new(),
+            machine: Vec::new(),
             drive: Vec::new(),
             counters: Vec::new(),
             complete: false,
@@ -204,6 +271,12 @@ impl Outcome {
     /// The first row of this name.
     pub fn row(&self, test: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.test == test)
+    }
+
+    /// The curves, and after them the latencies by seconds of each row that ran for long enough.
+    pub fn all_series(&self) -> Vec<Series> {
+        let latencies = self.rows.iter().flat_map(Row::latency_series);
+        self.series.iter().cloned().chain(latencies).collect()
     }
 
     /// Adds a row of what was done on this bed, with what was done to the device before.

@@ -128,6 +128,7 @@ fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
     assert!(curve[0] > 2.0 * steady, "{} at first, {steady} at last", curve[0]);
     let least = value(&outcome, "all seconds, least of a second");
     assert!(least > 0.0 && least <= value(&outcome, "all seconds, 1st percentile of a second"));
+    seconds_add_up(&outcome);
     let spared = run(&Plan { spare_percent: 25, ..plan("consistency") });
     assert!(spared.plan.span() <= outcome.plan.span() * 3 / 4);
     let raised = spared.series[0].values[8..].iter().sum::<f64>() / 4.0;
@@ -140,6 +141,40 @@ fn consistency_falls_after_the_fill_and_spare_area_raises_it() {
             .map(|(_, value)| *value)
     };
     assert!(amplification(&spared) < amplification(&outcome));
+}
+
+/// What is told of each second agrees with what is told of the whole.
+fn seconds_add_up(outcome: &Outcome) {
+    let told = report::json(outcome);
+    let names = ["answers in each second", "mean latency", "p99 latency", "max latency"];
+    let all = told["series"].as_array().expect("series");
+    assert_eq!(all.len(), names.len(), "{all:?}");
+    for (series, name) in all.iter().zip(names) {
+        assert!(series["name"].as_str().is_some_and(|it| it.ends_with(name)), "{series}");
+        assert_eq!(series["values"].as_array().map(Vec::len), Some(12), "{name}");
+    }
+    let value = |series: usize, second: usize| {
+        all[series]["values"][second].as_f64().unwrap_or_else(|| panic!("{second} of {series}"))
+    };
+    for second in 0..12 {
+        // 32 under way at any time: so long each of them takes.
+        let mean_us = 32e6 / value(0, second);
+        assert!((value(1, second) / mean_us - 1.0).abs() < 0.05, "{second}: {mean_us}");
+        assert!(value(1, second) <= value(2, second) && value(2, second) <= value(3, second));
+    }
+    let whole = &told["rows"][0];
+    let longest = (0..12).map(|second| value(3, second)).fold(0.0, f64::max);
+    assert!(longest * 1e3 <= whole["max_ns"].as_f64().expect("a latency") + 1.0);
+    let buckets = whole["buckets"].as_array().expect("a distribution");
+    let count: u64 = buckets.iter().filter_map(|bucket| bucket[1].as_u64()).sum();
+    assert_eq!(Some(count), whole["requests"].as_u64());
+    assert_eq!(
+        (&whole["samples_of"], whole["samples"].as_array().map(Vec::len)),
+        (&"seconds".into(), Some(12))
+    );
+    let mean = outcome.row("all seconds, mean of a second").expect("the mean's row");
+    let sum: f64 = mean.seconds.iter().map(|second| second.value).sum();
+    assert!((sum / 12.0 / mean.value - 1.0).abs() < 1e-9 && mean.latency_series().is_empty());
 }
 
 #[test]
@@ -276,16 +311,65 @@ fn the_page_stands_alone_and_its_plots_are_those_of_the_reviews() {
     // Drawn from the series alone, so a long run need not be run for it.
     outcome.series[0].values = (0..1500).map(|second| f64::from(second % 7) * 1000.0).collect();
     let page = report::page(&outcome);
-    assert_eq!(page.matches("<svg").count(), 4);
-    for title in
-        ["whole run, logarithmic", "whole run, linear", "1,400 s, logarithmic", "1,400 s, linear"]
-    {
-        assert!(page.contains(title), "{title}");
+    let (scatter, rest) = page.split_once("</div>\n<h2>").expect("plots come first");
+    assert_eq!(scatter.matches("<figure>").count(), 6);
+    for title in [
+        "whole run, logarithmic",
+        "whole run, linear",
+        "from 1,400 s, logarithmic",
+        "from 1,400 s, linear",
+        "from 1,400 s, linear to 40 K as in the reviews",
+    ] {
+        assert!(scatter.contains(&format!(": {title}</figcaption>")), "{title}");
     }
-    for outside in ["http:", "https:", "<script", "<link", "url("] {
+    assert!(rest.contains("<h2>Service times") && rest.contains("took longer"));
+    for outside in ["http:", "https:", "<link", "url(", " src=", "@import"] {
         assert!(!page.contains(outside), "{outside}");
     }
+    assert_eq!(page.matches("<script").count(), 1, "the data, which is not run");
     assert!(!page.contains("NaN"));
+    let raw = ::report::page::raw_data(&page).expect("the data");
+    let raw: serde_json::Value = serde_json::from_str(raw).expect("an object");
+    assert_eq!(raw, report::json(&outcome));
+}
+
+#[test]
+fn spare_parts_of_several_sizes_are_overlaid_and_all_in_the_data() {
+    let run = |spare_percent| run(&Plan { spare_percent, time_ns: SECOND, ..plan("consistency") });
+    let outcomes = [run(0), run(25)];
+    let page = report::overlaid(&outcomes);
+    let (scatter, _) = page.split_once("</div>\n<h2>").expect("plots come first");
+    assert_eq!(scatter.matches("<figure>").count(), 3);
+    assert_eq!(scatter.matches("class=\"dots c1\"").count(), 3, "a second colour in each");
+    assert!(page.contains("</svg>25 % spare</span>") && page.contains("<h3>25 % spare</h3>"));
+    let told = report::json_of(&outcomes);
+    assert_eq!(told["variants"][0], report::json(&outcomes[1]));
+    assert_eq!(
+        (&told["spare_percent"], report::json_of(&outcomes[..1])["variants"].is_null()),
+        (&0.into(), true)
+    );
+}
+
+#[test]
+fn what_was_published_stands_beside_what_was_modelled() {
+    let target = Target::parse("model:samsung-840-evo-250").expect("a preset");
+    let plan =
+        Plan { only: Some(QD1_WRITE.to_owned()), ..Plan::new(suite("qd1").profile(), target) };
+    let short = Plan { time_ns: SECOND / 10, span_bytes: Some(64 << 20), ..plan };
+    let page = report::page(&run(&short));
+    // 22,769 requests a second, 43.5 us on average: reviews.md.
+    for told in [
+        "<td>22769</td>",
+        "<td>43.5</td>",
+        "there for 60 s",
+        "class=\"published\"",
+        "class=\"put\"",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
+    let worn = Preparation::parse("fill,random:100%").expect("sound");
+    let page = report::page(&run(&Plan { preparation: worn, ..short }));
+    assert!(!page.contains("22769"), "that was a new drive");
 }
 
 /// Ends the suite at the n-th look.
@@ -442,6 +526,9 @@ fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
     let outcome = run(&plan("pts"));
     assert_eq!(outcome.rows.len(), 56);
     check_rounds(&outcome, "0/100, random 4 KiB");
+    let told = report::json(&outcome);
+    assert_eq!(told["rows"][0]["samples_of"], "runs");
+    assert_eq!(told["series"].as_array().map(Vec::len), Some(1), "no seconds of the last round");
 }
 
 #[test]

@@ -9,11 +9,10 @@ mod keeping;
 mod live;
 mod output;
 mod prices;
+mod spares;
 
 use crate::page_file::PageFile;
-use crate::progress::Stages;
 use crate::settings::Said;
-use crate::watch::Watch;
 use block::{CacheSpec, Size};
 use daemon::units;
 use stack::{Exit, Failure};
@@ -97,9 +96,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEST")]
     only: Option<String>,
 
-    /// Leave so many percent of the drive unused, as if it had more spare area.
-    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
-    spare: u32,
+    /// Leave so many percent of the drive unused, as if it had more spare area. For consistency several with commas
+    /// between, each a run of its own: 0,12,25.
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0")]
+    spare: Vec<u32>,
 
     #[arg(long, value_name = "SIZE", value_parser = units::size, help = choice::span_help())]
     span: Option<Size>,
@@ -155,7 +155,7 @@ impl Arguments {
         self.target.as_deref().expect("it is required")
     }
 
-    fn plan(&self, target: Target) -> Result<Plan, Failure> {
+    fn plan(&self, target: Target, spare_percent: u32) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let usual = Plan::new(self.suite().profile(), target);
         let plan = Plan {
@@ -164,7 +164,7 @@ impl Arguments {
             preparation: self.prepare.clone().unwrap_or(usual.preparation),
             job: self.job.job(self.suite().profile().name)?,
             only: self.only.clone(),
-            spare_percent: self.spare,
+            spare_percent,
             span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
             time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
             ..Plan::new(self.suite().profile(), usual.target)
@@ -188,18 +188,18 @@ impl Arguments {
     }
 
     /// What is to be done, and what it is done on.
-    fn set_up(&self) -> Result<(Plan, Box<dyn Rig>), Failure> {
+    fn set_up(&self, spare_percent: u32) -> Result<(Plan, Box<dyn Rig>), Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if !self.target().starts_with("model:") {
             if self.prices.is_some() {
                 return Err(usage("--prices: in real time nothing is charged".to_owned()));
             }
             let (target, rig) = self.live.open(self.target())?;
-            return Ok((self.plan(target)?, Box::new(rig)));
+            return Ok((self.plan(target, spare_percent)?, Box::new(rig)));
         }
         self.live.check_unused()?;
         let target = Target::parse(self.target()).map_err(|error| usage(error.to_string()))?;
-        let mut plan = self.plan(target)?;
+        let mut plan = self.plan(target, spare_percent)?;
         if plan.cache.is_some() {
             plan.prices = prices::find(self.prices.as_deref())?;
         }
@@ -239,7 +239,7 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
     check_output(text, file)?;
     let page = PageFile::open(file)?;
     let (target, place) = arguments.live.look(text)?;
-    let plan = arguments.plan(target)?;
+    let plan = arguments.plan(target, spares::one(arguments)?)?;
     let (rig, listing) = Listed::new(plan.target.bytes());
     let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
     ended.map_err(|halt| failure(&plan, &halt))?;
@@ -260,28 +260,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         check_output(arguments.target(), report)?;
     }
     let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
-    let watch = || Watch::new(Stages::with_time_left());
-    // A file that is made is removed again where the program is interrupted while it gets its space. Others may be waited for, and
-    // then a signal ends the program.
-    let early = arguments.live.makes_file().then(watch).transpose()?;
-    let (plan, rig) = arguments.set_up()?;
-    check_only(&plan)?;
-    let mut watch = early.map_or_else(watch, Ok)?;
-    let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
-    watch.finish();
+    let (outcomes, ended) = spares::run(arguments)?;
     // What there is, is told, however it ended; it need not be read.
-    output::print(&outcome, arguments.json);
+    output::print(&outcomes, arguments.json);
     if let Some(report) = report {
-        report.write(&suites::report::page(&outcome))?;
+        report.write(&suites::report::overlaid(&outcomes))?;
     }
     #[cfg(feature = "history")]
     if !arguments.no_history {
-        keeping::keep(&outcome);
+        outcomes.iter().for_each(keeping::keep);
     }
-    match ended {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(halt) => Err(failure(&plan, &halt)),
-    }
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
 fn failure(plan: &Plan, halt: &Halt) -> Failure {

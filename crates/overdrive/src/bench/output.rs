@@ -1,11 +1,14 @@
-//! What is printed of an outcome.
+//! What is printed of outcomes.
 
 use std::io::Write;
 use suites::{Outcome, report};
 
-/// A table, or one JSON object.
-pub(super) fn print(outcome: &Outcome, json: bool) {
-    let text = if json { format!("{}\n", report::json(outcome)) } else { report::text(outcome) };
+/// A table for each, or one JSON object.
+pub(super) fn print(outcomes: &[Outcome], json: bool) {
+    let text = match json {
+        true => format!("{}\n", report::json_of(outcomes)),
+        false => outcomes.iter().map(report::text).collect::<Vec<_>>().join("\n"),
+    };
     // It need not be read: a closed pipe is no failure of the suite.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

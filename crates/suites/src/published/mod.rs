@@ -4,8 +4,11 @@
 //! A figure is worth something only where nothing of it went into the model, so each says how far that
 //! holds.
 
+mod beside;
 mod reviews;
 mod specification;
+
+pub use beside::{Beside, beside};
 
 use crate::plan::Plan;
 use crate::preparation::Preparation;
@@ -126,6 +129,17 @@ pub struct Figure {
     row: Row,
 }
 
+impl Figure {
+    /// The same figure as a suite has measured it; None: it has no such row.
+    pub fn found(&self, outcome: &crate::Outcome) -> Option<f64> {
+        match &self.row {
+            Row::Value(test) => outcome.row(test).map(|row| row.value),
+            Row::MeanUs(test) => latency(outcome, test).map(|it| it.mean_ns() / 1e3),
+            Row::MostUs(test) => latency(outcome, test).map(|it| it.max_ns() as f64 / 1e3),
+        }
+    }
+}
+
 /// Where in an outcome a figure stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Row {
@@ -164,11 +178,7 @@ pub fn measure(figures: &[Figure], mut each: impl FnMut(&Figure, Option<f64>)) {
                 continue;
             }
             told[other] = true;
-            let found = match &figure.row {
-                Row::Value(test) => outcome.row(test).map(|row| row.value),
-                Row::MeanUs(test) => latency(&outcome, test).map(|it| it.mean_ns() / 1e3),
-                Row::MostUs(test) => latency(&outcome, test).map(|it| it.max_ns() as f64 / 1e3),
-            };
+            let found = figure.found(&outcome);
             each(figure, found);
         }
     }

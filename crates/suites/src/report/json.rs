@@ -4,22 +4,56 @@ use crate::outcome::{Outcome, Row, Series};
 use crate::prices;
 use load::Latency;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+pub(super) const SCHEMA: &str = "overdrive.bench/1";
+
+/// One object of several outcomes of a suite that differ in the spare part only: the first one's, and in `variants` the
+/// others'.
+///
+/// # Panics
+/// If there is none.
+pub fn json_of(outcomes: &[Outcome]) -> Value {
+    let (first, others) = outcomes.split_first().expect("an outcome");
+    let mut object = json(first);
+    if !others.is_empty() {
+        object["variants"] = others.iter().map(json).collect();
+    }
+    object
+}
+
+/// An object as text that can be looked through: each member a line, and each of a list of objects.
+pub(super) fn lines(object: &Value) -> String {
+    let Some(members) = object.as_object() else { return object.to_string() };
+    let line = |(name, value): (&String, &Value)| {
+        let list = value.as_array().filter(|list| list.iter().any(Value::is_object));
+        let value = list.map_or_else(
+            || value.to_string(),
+            |list| {
+                let items: Vec<String> = list.iter().map(Value::to_string).collect();
+                format!("[\n{}]", items.join(",\n"))
+            },
+        );
+        format!("{}: {value}", Value::from(name.as_str()))
+    };
+    format!("{{\n{}\n}}", members.iter().map(line).collect::<Vec<_>>().join(",\n"))
+}
 
 /// The object. Times are nanoseconds, sizes bytes, MB 10^6 bytes.
 pub fn json(outcome: &Outcome) -> Value {
     let plan = &outcome.plan;
-    json!({
-        "schema": "overdrive.bench/1",
+    let mut object = json!({
+        "schema": SCHEMA,
         "suite": plan.suite.name,
         "target": plan.target.text,
         "cached": plan.cache.is_some(),
         "complete": outcome.complete,
         "rows": outcome.rows.iter().map(row).collect::<Vec<_>>(),
-        "series": outcome.series.iter().map(series).collect::<Vec<_>>(),
+        "series": outcome.all_series().iter().map(series).collect::<Vec<_>>(),
         "time": outcome.time,
         "virtual_ns": outcome.elapsed_ns,
         "elapsed_ns": outcome.elapsed_ns,
-        "facts": outcome.facts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "facts": outcome.facts.iter().cloned().collect::<BTreeMap<_, _>>(),
         "seed": plan.target.options.seed,
         "state": plan.state.name().map_or_else(|| plan.state.to_string(), str::to_owned),
         "preparation": plan.preparation.to_string(),
@@ -35,9 +69,17 @@ pub fn json(outcome: &Outcome) -> Value {
             "bytes": plan.target.bytes(),
             "at_end": numbers(outcome.drive.iter().copied()),
         },
-        "counters": outcome.counters.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),
+        "counters": outcome.counters.iter().copied().collect::<BTreeMap<_, _>>(),
         "versions": { "overdrive": env!("CARGO_PKG_VERSION") },
-    })
+    });
+    if !outcome.command.is_empty() {
+        object["command"] = json!(outcome.command);
+    }
+    if !outcome.machine.is_empty() {
+        object["machine"] =
+            json!(outcome.machine.iter().cloned().collect::<BTreeMap<&str, String>>());
+    }
+    object
 }
 
 fn numbers<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Value {
@@ -65,6 +107,8 @@ fn row(row: &Row) -> Value {
         for (key, value) in latencies(latency) {
             set(key, value);
         }
+        let buckets = latency.buckets().into_iter().map(|(ns, count)| json!([ns, count]));
+        set("buckets", buckets.collect());
     }
     if let Some(cold) = row.cold {
         set("cold", cold.into());
@@ -76,8 +120,9 @@ fn row(row: &Row) -> Value {
     if let Some(flush_ns) = row.flush_ns {
         set("flush_ns", flush_ns.into());
     }
-    if !row.samples.is_empty() {
-        set("samples", row.samples.iter().map(|value| number(*value)).collect());
+    if let Some((samples, of)) = samples(row) {
+        set("samples", samples.into_iter().map(number).collect());
+        set("samples_of", of.into());
     }
     if let Some(punctual) = row.punctual {
         set("lateness_p99_ns", punctual.p99_ns.into());
@@ -92,6 +137,15 @@ fn row(row: &Row) -> Value {
         set("partial", true.into());
     }
     Value::Object(object)
+}
+
+/// What the figure is made of, and what each of them is.
+fn samples(row: &Row) -> Option<(Vec<f64>, &'static str)> {
+    if !row.samples.is_empty() {
+        return Some((row.samples.clone(), "runs"));
+    }
+    let seconds: Vec<f64> = row.seconds.iter().map(|second| second.value).collect();
+    (!seconds.is_empty()).then_some((seconds, "seconds"))
 }
 
 fn latencies(latency: &Latency) -> Vec<(&'static str, Value)> {

@@ -5,6 +5,6 @@ mod page;
 pub(crate) mod plots;
 pub(crate) mod text;
 
-pub use json::json;
-pub use page::page;
+pub use json::{json, json_of};
+pub use page::{overlaid, page};
 pub use text::text;

@@ -1,26 +1,47 @@
-//! An outcome as one HTML page that needs nothing else: verdict, plots, table, method, raw data.
+//! An outcome as one HTML page that needs nothing else: verdict, plots, tables, method, raw data.
 
+use super::plots;
 use super::text::{latencies, notes};
 use crate::outcome::Outcome;
+use crate::published::beside;
 use crate::suite::{self, Suite};
-use report::page::Page;
+use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
 use report::words::figure;
 use std::fmt::Write;
 
-const STYLE: &str =
-    "td:first-child, th:first-child, td:last-child, td:nth-child(3) { text-align: left; }\n";
+const STYLE: &str = "\
+.figures td:first-child, .figures th:first-child, .figures td:last-child, .figures td:nth-child(3),
+.published td, .published th { text-align: left; } .figures td:last-child, .published td:first-child,
+.published td:nth-last-child(-n+3) { white-space: normal; min-width: 11rem; }
+.published td:nth-last-child(3) { min-width: 0; }
+";
 
 /// The page.
 pub fn page(outcome: &Outcome) -> String {
+    overlaid(std::slice::from_ref(outcome))
+}
+
+/// One page of several outcomes of a suite that differ in the spare part only.
+///
+/// # Panics
+/// If there is none.
+pub fn overlaid(outcomes: &[Outcome]) -> String {
+    let outcome = outcomes.first().expect("an outcome");
     let plan = &outcome.plan;
     let cached = plan.cache.as_ref();
     let with = cached.map_or("bare".to_owned(), |cache| format!("{} of cache", cache.memory));
     let suite = suite::find(plan.suite.name);
-    let plots = suite.map_or(Vec::new(), |suite| suite.plots(outcome));
-    let mut parts = plots.concat();
-    table(&mut parts, outcome);
-    method(&mut parts, outcome);
+    let drawn = suite.map_or(Vec::new(), |suite| suite.overlaid(outcomes));
+    let mut parts = side_by_side(&drawn);
+    parts += &section("Latency over time", &side_by_side(&plots::latencies(outcomes)));
+    parts += &section("Published and modelled", &published(outcomes));
+    parts += &section("Figures", &outcomes.iter().map(table).collect::<String>());
+    parts += &section("Service times", &side_by_side(&plots::service_times(outcomes)));
+    if plots::leaves_out(outcomes) {
+        parts.push_str("<p class=\"sub\">Those of other tests are in the raw data only.</p>\n");
+    }
+    parts += &section("Method", &method(outcomes));
     let page = Page {
         title: &format!("{}: {}, {with}", plan.suite.name, plan.target.title()),
         sub: &format!(
@@ -30,16 +51,24 @@ pub fn page(outcome: &Outcome) -> String {
             plan.target.text,
             env!("CARGO_PKG_VERSION"),
         ),
-        verdict: &verdict(outcome, suite),
+        verdict: &verdicts(outcomes, suite),
         style: STYLE,
         parts: &parts,
-        schema: "overdrive.bench/1",
-        raw: &serde_json::to_string_pretty(&super::json(outcome)).unwrap_or_default(),
+        schema: super::json::SCHEMA,
+        raw: &super::json::lines(&super::json_of(outcomes)),
     };
     page.html()
 }
 
-/// One sentence: what there is to see.
+/// What there is to see, a sentence for each outcome.
+fn verdicts(outcomes: &[Outcome], suite: Option<&dyn Suite>) -> String {
+    let told = outcomes.iter().map(|outcome| match outcomes.len() {
+        1 => verdict(outcome, suite),
+        _ => format!("{}: {}", plots::variant(outcome), verdict(outcome, suite)),
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
 fn verdict(outcome: &Outcome, suite: Option<&dyn Suite>) -> String {
     let told = suite.and_then(|suite| suite.verdict(outcome));
     let told = told.unwrap_or_else(|| format!("{} tests.", outcome.rows.len()));
@@ -50,47 +79,114 @@ fn verdict(outcome: &Outcome, suite: Option<&dyn Suite>) -> String {
     }
 }
 
-fn table(page: &mut String, outcome: &Outcome) {
-    page.push_str(
-        "<h2>Figures</h2>\n<div class=\"wide\"><table>\n<tr><th>test</th><th>value</th><th></th>\
+fn table(outcome: &Outcome) -> String {
+    let mut table = String::new();
+    if outcome.plan.spare_percent > 0 {
+        _ = writeln!(table, "<h3>{}</h3>", plots::variant(outcome));
+    }
+    table.push_str(
+        "<div class=\"wide\"><table class=\"figures\">\n<tr><th>test</th><th>value</th><th></th>\
          <th>mean</th><th>p50</th><th>p99</th><th>p99.99</th><th>max</th><th></th></tr>\n",
     );
     for row in &outcome.rows {
         _ = write!(
-            page,
+            table,
             "<tr><td>{}</td><td>{}</td><td>{}</td>",
             escaped(&row.test),
             figure(row.value),
             row.unit
         );
-        latencies(row).iter().for_each(|cell| _ = write!(page, "<td>{cell}</td>"));
-        _ = writeln!(page, "<td>{}</td></tr>", escaped(&notes(row)));
+        latencies(row).iter().for_each(|cell| _ = write!(table, "<td>{cell}</td>"));
+        _ = writeln!(table, "<td>{}</td></tr>", escaped(&notes(row)));
     }
-    page.push_str("</table></div>\n");
+    table.push_str("</table></div>\n");
+    table
 }
 
-fn method(page: &mut String, outcome: &Outcome) {
-    page.push_str("<h2>Method</h2>\n");
-    for sentence in &outcome.method {
-        _ = writeln!(page, "<p>{}</p>", escaped(sentence));
+/// What was published of the drive, beside what came out here; nothing where nothing was.
+fn published(outcomes: &[Outcome]) -> String {
+    let mut rows = String::new();
+    for it in outcomes.iter().flat_map(beside) {
+        let error = 100.0 * it.figure.wanted.error(it.found);
+        _ = writeln!(
+            rows,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{error:+.0} %</td><td>{}</td>\
+             <td>{}</td><td>{}</td></tr>",
+            escaped(&it.figure.what),
+            it.figure.wanted.told(),
+            figure(it.found),
+            it.figure.unit,
+            it.figure.worth.name(),
+            escaped(&it.figure.source),
+            escaped(it.differs.as_deref().unwrap_or("")),
+        );
     }
-    page.push_str("<p>Latency counts from when a request was due; rates count the final flush.");
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "<p>Agreement says something where the model predicts: a fitted figure was looked at when the model was made, \
+         a circular one is a value of it.</p>\n\
+         <div class=\"wide\"><table class=\"published\">\n<tr><th>figure</th><th>published</th><th>here</th>\
+         <th></th><th>off by</th><th>worth</th><th>source</th><th>what differs</th></tr>\n{rows}</table></div>\n"
+    )
+}
+
+fn method(outcomes: &[Outcome]) -> String {
+    let mut told = String::new();
+    let mut said: Vec<&str> = Vec::new();
+    for sentence in outcomes.iter().flat_map(|outcome| &outcome.method) {
+        if !said.contains(&sentence.as_str()) {
+            said.push(sentence);
+            _ = writeln!(told, "<p>{}</p>", escaped(sentence));
+        }
+    }
+    let Some(outcome) = outcomes.first() else { return told };
+    told.push_str("<p>Latency counts from when a request was due; rates count the final flush.");
     if outcome.plan.target.model.is_some() {
-        page.push_str(
+        told.push_str(
             " The drive is a model: each of its numbers has a source, or is marked as assumed, in its \
              file.",
         );
     }
     if outcome.plan.cache.is_some() && outcome.time == "virtual" {
-        page.push_str(
+        told.push_str(
             " The cache is the engine that serves; each piece of its work is charged what it took on \
              the machine that the prices in the raw data were measured on.",
         );
     }
-    page.push_str("</p>\n");
-    if !outcome.facts.is_empty() {
-        let facts = outcome.facts.iter().map(|(name, value)| format!("{name}: {value}"));
-        let facts: Vec<String> = facts.collect();
-        _ = writeln!(page, "<p>{}.</p>", escaped(&facts.join("; ")));
-    }
+    told.push_str("</p>\n");
+    told + &facts(&known(outcome))
+}
+
+/// What is to be known of the drive, its state, the machine and the command.
+fn known(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let plan = &outcome.plan;
+    let listed = |facts: &[(&str, String)]| {
+        let facts = facts.iter().map(|(name, value)| format!("{name}: {value}"));
+        facts.collect::<Vec<_>>().join("; ")
+    };
+    let machine = match outcome.time {
+        "virtual" => "none: the time is virtual".to_owned(),
+        _ => listed(&outcome.machine),
+    };
+    let state = plan.state.name().map_or_else(|| plan.state.to_string(), str::to_owned);
+    let prepared = match plan.preparation.0.is_empty() {
+        true => "nothing more".to_owned(),
+        false => plan.preparation.to_string(),
+    };
+    let size = block::Size(plan.target.bytes());
+    let facts = [
+        ("command", outcome.command.join(" ")),
+        ("target", format!("{}, {size}", plan.target.text)),
+        ("device", listed(&outcome.facts)),
+        ("state before", state),
+        ("prepared by", prepared),
+        ("worked on", format!("the first {}", block::Size(plan.span()))),
+        ("shortened", plan.shortened().unwrap_or_default()),
+        ("cache", plan.cache.as_ref().map_or("none".to_owned(), |it| it.memory.to_string())),
+        ("seed", plan.target.options.seed.to_string()),
+        ("machine", machine),
+    ];
+    facts.into_iter().filter(|(_, told)| !told.is_empty()).collect()
 }

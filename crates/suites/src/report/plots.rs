@@ -1,50 +1,163 @@
-//! Plots that several suites have.
+//! Plots of an outcome: those that several suites have, and those that every page has.
 
-use crate::outcome::Outcome;
-use report::axis::Axis;
-use report::plot::{Curve, Names, Plot, Style, bars};
+use crate::outcome::{Outcome, Row, Series};
+use crate::published::{Beside, beside};
+use report::bars::{Bar, Test, bars};
+use report::chart::{self, Distribution, Sequence};
+use report::names;
+use report::plot::Level;
+
+/// Rows of which more would be a wall of plots; the others are in the raw data.
+const LATENCIES_MAX: usize = 6;
+/// Plots of distributions, and curves in one.
+const DISTRIBUTIONS_MAX: usize = 8;
+const CURVES_MAX: usize = 6;
 
 /// Each row as a bar, those of a unit together.
 pub(crate) fn rows(outcome: &Outcome) -> Vec<String> {
+    let published = beside(outcome);
+    let all: Vec<&Row> = outcome.rows.iter().collect();
+    bars_of(&all, &published)
+}
+
+fn bars_of(rows: &[&Row], published: &[Beside]) -> Vec<String> {
     let of = |unit: &'static str| {
-        let rows = outcome.rows.iter().filter(move |row| row.unit == unit);
-        let bars = rows.map(|row| match row.cold {
-            Some(true) => (format!("{}, cold", row.test), row.value),
-            Some(false) => (format!("{}, warm", row.test), row.value),
-            None => (row.test.clone(), row.value),
-        });
-        bars.collect::<Vec<_>>()
+        let rows = rows.iter().filter(move |row| row.unit == unit);
+        let test = |row: &&Row| Test {
+            name: row.full_name(),
+            bars: vec![Some(Bar { value: row.value, interval: None })],
+            published: published.iter().find_map(|it| it.range_of(row)),
+        };
+        rows.map(test).collect::<Vec<_>>()
     };
-    let throughput = ("Throughput", "MB/s", of("MB/s"));
-    let rate = ("Requests answered in a second", "IOPS", of("IOPS"));
-    let drawn = [throughput, rate].into_iter().filter(|(.., rows)| !rows.is_empty());
-    drawn.map(|(title, unit, rows)| bars(title, unit, &rows)).collect()
+    let drawn = [
+        ("Throughput", "MB/s"),
+        ("Requests answered in a second", "IOPS"),
+        ("Mean time of an access", "ms"),
+    ];
+    let drawn = drawn.into_iter().map(|(title, unit)| (title, unit, of(unit)));
+    let drawn = drawn.filter(|(.., tests)| !tests.is_empty());
+    drawn.map(|(title, unit, tests)| bars(title, unit, &[], &tests)).collect()
+}
+
+/// Rows whose names end with a size or a depth as curves, the others as bars.
+pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
+    let published = beside(outcome);
+    let mut figures = Vec::new();
+    let mut left = Vec::new();
+    for unit in ["MB/s", "IOPS"] {
+        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.unit == unit).collect();
+        let values: Vec<_> = rows.iter().map(|row| ("", row.test.as_str(), row.value)).collect();
+        let (drawn, others) = names::curves(&values, unit);
+        figures.extend(drawn);
+        left.extend(others.into_iter().map(|number| rows[number]));
+    }
+    figures.extend(bars_of(&left, &published));
+    figures
 }
 
 /// All curves over the drive's addresses, in one plot.
 pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
-    let all = &outcome.series;
-    let end = all.iter().map(|series| series.values.len() as f64 * series.step).fold(0.0, f64::max);
-    if end <= 0.0 {
+    let all = outcome.series.iter().filter(|series| series.along == "GB");
+    let sequences: Vec<Sequence<'_>> = all
+        .filter(|series| !series.values.is_empty())
+        .map(|series| sequence(&series.name, series))
+        .collect();
+    if sequences.is_empty() {
         return Vec::new();
     }
-    let curves = all.iter().map(|series| Curve {
-        name: &series.name,
-        points: (0..)
-            .map(|index| (f64::from(index) + 0.5) * series.step)
-            .zip(series.values.iter().copied())
-            .collect(),
-        is_bound: false,
-    });
-    let plot = Plot {
-        title: "Sequential transfers by position".to_owned(),
-        along: "GB".to_owned(),
-        up: "MB/s".to_owned(),
-        x: Axis::exact(0.0, end),
-        y: Axis::linear(all.iter().flat_map(|series| series.values.iter().copied())),
-        style: Style::Line,
-        names: Names::Above,
-        curves: curves.collect(),
-    };
-    vec![plot.svg()]
+    let published = beside(outcome);
+    let levels: Vec<Level> = published.iter().filter_map(|it| it.level("MB/s")).collect();
+    vec![chart::by_position("Sequential transfers by position", &sequences, &levels)]
+}
+
+/// What is told of each second's latencies, in the order of a row's series.
+const KINDS: [&str; 3] = ["mean", "p99", "longest"];
+
+pub(crate) fn sequence<'a>(name: &'a str, series: &'a Series) -> Sequence<'a> {
+    Sequence { name, step: series.step, values: &series.values }
+}
+
+/// Latencies by seconds: of one outcome a plot for each row, of several one for each row and kind.
+pub(super) fn latencies(outcomes: &[Outcome]) -> Vec<String> {
+    let Some(first) = outcomes.first() else { return Vec::new() };
+    let timed = first.rows.iter().filter(|row| !row.latency_series().is_empty());
+    let mut figures = Vec::new();
+    for row in timed.take(LATENCIES_MAX) {
+        let title = format!("Latency of {}", row.full_name());
+        if outcomes.len() == 1 {
+            let series = row.latency_series();
+            let named = KINDS.into_iter().zip(&series);
+            let mut sequences: Vec<Sequence<'_>> =
+                named.map(|(name, series)| sequence(name, series)).collect();
+            // What comes later covers what is before: the longest come first.
+            sequences.reverse();
+            figures.extend(chart::latency_over_time(&title, &sequences));
+            continue;
+        }
+        let of = |outcome: &Outcome| {
+            let same = |other: &&Row| other.full_name() == row.full_name();
+            outcome.rows.iter().find(same).map(Row::latency_series).unwrap_or_default()
+        };
+        let all: Vec<_> = outcomes.iter().map(|outcome| (variant(outcome), of(outcome))).collect();
+        for (number, kind) in KINDS.into_iter().enumerate() {
+            let sequences =
+                all.iter().filter_map(|(name, series)| Some(sequence(name, series.get(number)?)));
+            let title = format!("{title}, {kind} of a second");
+            figures.extend(chart::latency_over_time(&title, &sequences.collect::<Vec<_>>()));
+        }
+    }
+    figures
+}
+
+/// What tells an outcome from the others of a page.
+pub(crate) fn variant(outcome: &Outcome) -> String {
+    format!("{} % spare", outcome.plan.spare_percent)
+}
+
+/// A distribution's buckets, and what it is called.
+type Named = (String, Vec<(u64, u64)>);
+
+/// Distributions of service times, those of tests with the same beginning of their names together.
+pub(super) fn service_times(outcomes: &[Outcome]) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<Named>)> = Vec::new();
+    for outcome in outcomes {
+        for row in &outcome.rows {
+            let buckets = row.latency.as_ref().map(|latency| latency.buckets());
+            let Some(buckets) = buckets.filter(|buckets| !buckets.is_empty()) else { continue };
+            let name = match outcomes.len() {
+                1 => row.full_name(),
+                _ => format!("{}, {}", row.full_name(), variant(outcome)),
+            };
+            let stem = stem(&row.test).to_owned();
+            match groups.iter_mut().find(|(known, of)| *known == stem && of.len() < CURVES_MAX) {
+                Some((_, of)) => of.push((name, buckets)),
+                None => groups.push((stem, vec![(name, buckets)])),
+            }
+        }
+    }
+    let mut figures = Vec::new();
+    for (stem, of) in groups.iter().take(DISTRIBUTIONS_MAX) {
+        let distributions: Vec<Distribution<'_>> =
+            of.iter().map(|(name, buckets)| Distribution { name, buckets }).collect();
+        let title = if let [(name, _)] = of.as_slice() { name } else { stem };
+        figures.extend(chart::service_times(title, &distributions));
+    }
+    figures
+}
+
+/// A test's name without its last part, which is its depth or its size.
+fn stem(test: &str) -> &str {
+    test.rsplit_once(", ").map_or(test, |(stem, _)| stem)
+}
+
+/// Whether there are more distributions than are drawn.
+pub(super) fn leaves_out(outcomes: &[Outcome]) -> bool {
+    let rows = || outcomes.iter().flat_map(|outcome| &outcome.rows);
+    let timed = rows().filter(|row| !row.latency_series().is_empty()).count();
+    let mut stems: Vec<&str> =
+        rows().filter(|row| row.latency.is_some()).map(|row| stem(&row.test)).collect();
+    stems.sort_unstable();
+    stems.dedup();
+    timed > LATENCIES_MAX * outcomes.len() || stems.len() > DISTRIBUTIONS_MAX
 }

@@ -7,15 +7,14 @@
 use super::{SECOND, Suite, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
-use crate::outcome::{Outcome, Row, Series};
+use crate::outcome::{Outcome, Row, Second, Series};
 use crate::plan::{Plan, Profile};
+use crate::published::beside;
+use crate::report::plots;
 use load::Order;
-use report::axis::{Axis, Scale};
-use report::plot::{Curve, Names, Plot, Style};
+use report::chart::{self, STEADY_SECONDS, Sequence};
+use report::plot::Level;
 use report::words::figure;
-
-/// From when on drives of that time are taken to be steady, in seconds.
-const STEADY_SECONDS: usize = 1400;
 
 /// See the file's head.
 pub(super) struct Consistency;
@@ -47,18 +46,16 @@ impl Suite for Consistency {
         let record = bed.load("random writes", load)?;
         let whole = Row::rate("random 4 KiB write, QD32", &record);
         let partial = whole.partial;
+        let mut answered = whole.seconds.clone();
         outcome.add(bed, with_ceiling(bed, whole));
-        // Whole seconds only: what is answered after the last is the rest of the queue.
-        let mut rates: Vec<f64> =
-            record.by_interval.iter().map(|&count| f64::from(count)).collect();
-        let elapsed = ((record.elapsed_ns() - record.flush_ns) / SECOND) as usize;
-        rates.truncate(seconds.min(elapsed));
-        for (name, rates) in [
-            ("all seconds", rates.as_slice()),
-            ("from 1,400 s", rates.get(STEADY_SECONDS..).unwrap_or_default()),
+        answered.truncate(seconds);
+        for (name, answered) in [
+            ("all seconds", answered.as_slice()),
+            ("from 1,400 s", answered.get(STEADY_SECONDS as usize..).unwrap_or_default()),
         ] {
-            rows(bed, outcome, name, rates, partial);
+            rows(bed, outcome, name, answered, partial);
         }
+        let rates: Vec<f64> = answered.iter().map(|second| second.value).collect();
         if let Some(fall) = fall(&rates) {
             let test = format!("the first second below {FALL_PERCENT} % of the first minute");
             outcome.add(bed, Row { partial, ..Row::plain(test, "s", fall as f64) });
@@ -92,19 +89,34 @@ impl Suite for Consistency {
     }
 
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
-        outcome.series.iter().flat_map(curves).collect()
+        self.overlaid(std::slice::from_ref(outcome))
+    }
+
+    /// Spare areas of several sizes, one over the other.
+    fn overlaid(&self, outcomes: &[Outcome]) -> Vec<String> {
+        let names: Vec<String> = outcomes.iter().map(plots::variant).collect();
+        let sequences = outcomes.iter().zip(&names).flat_map(|(outcome, name)| {
+            let rates = outcome.series.iter().filter(|series| series.unit == "IOPS");
+            rates.map(|series| plots::sequence(name, series))
+        });
+        let published = outcomes.iter().flat_map(beside);
+        let levels = published.filter(|it| it.figure.what.starts_with("from 1,400 s"));
+        let levels: Vec<Level> = levels.filter_map(|it| it.level("IOPS")).collect();
+        let sequences: Vec<Sequence<'_>> = sequences.collect();
+        chart::consistency("4 KiB random writes, QD32", &sequences, &levels)
     }
 }
 
 /// The least, the first percent, the mean and the spread of the seconds.
-fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, rates: &[f64], partial: bool) {
-    if rates.is_empty() {
+fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, answered: &[Second], partial: bool) {
+    if answered.is_empty() {
         return;
     }
+    let rates: Vec<f64> = answered.iter().map(|second| second.value).collect();
     let count = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / count;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
-    let mut sorted = rates.to_vec();
+    let mut sorted = rates.clone();
     sorted.sort_by(f64::total_cmp);
     let at =
         |percent: usize| sorted[((rates.len() * percent).div_ceil(100) - 1).min(rates.len() - 1)];
@@ -118,7 +130,9 @@ fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, rates: &[f64], partial: bo
         ("most", sorted[rates.len() - 1]),
     ] {
         let row = Row::plain(format!("{name}, {what} of a second"), "IOPS", value);
-        outcome.add(bed, Row { partial, ..row });
+        // Only the mean is made of the seconds, so that they tell how sure it is.
+        let seconds = if what == "mean" { answered.to_vec() } else { Vec::new() };
+        outcome.add(bed, Row { partial, seconds, ..row });
     }
 }
 
@@ -130,35 +144,4 @@ fn fall(rates: &[f64]) -> Option<usize> {
     let (first, rest) = rates.split_at_checked(60)?;
     let level = first.iter().sum::<f64>() / 60.0 * f64::from(FALL_PERCENT) / 100.0;
     rest.iter().position(|rate| *rate < level).map(|at| at + 60)
-}
-
-/// The whole run and from 1,400 s on, each on a logarithmic and a linear axis.
-fn curves(series: &Series) -> Vec<String> {
-    let end = series.values.len() as f64 * series.step;
-    let ranges = [(0.0, "whole run"), (STEADY_SECONDS as f64, "from 1,400 s")];
-    let mut plots = Vec::new();
-    for (from, range) in ranges.into_iter().filter(|(from, _)| *from < end) {
-        let seen = || series.values.iter().skip((from / series.step) as usize).copied();
-        for y in [Axis::decades(seen()), Axis::linear(seen())] {
-            let scale = if y.scale == Scale::Decades { "logarithmic" } else { "linear" };
-            let points = series.values.iter().enumerate();
-            let points = points.map(|(index, value)| (index as f64 * series.step, *value));
-            let plot = Plot {
-                title: format!("4 KiB random writes, QD32: {range}, {scale}"),
-                along: "seconds".to_owned(),
-                up: "IOPS".to_owned(),
-                x: Axis::exact(from, end),
-                y,
-                style: Style::Dots,
-                names: Names::Above,
-                curves: vec![Curve {
-                    name: &series.name,
-                    points: points.collect(),
-                    is_bound: false,
-                }],
-            };
-            plots.push(plot.svg());
-        }
-    }
-    plots
 }

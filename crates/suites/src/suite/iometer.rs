@@ -17,6 +17,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::report::plots;
 use load::{Load, Mix, Order};
 
 const K: u32 = 1024;
@@ -101,5 +102,9 @@ impl Suite for Iometer {
             bed.empty_cache()?;
         }
         Ok(())
+    }
+
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        plots::curves(outcome)
     }
 }

@@ -59,6 +59,11 @@ pub trait Suite: Sync {
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
         plots::rows(outcome)
     }
+
+    /// The plots of several outcomes that differ in the spare part only; by default those of each.
+    fn overlaid(&self, outcomes: &[Outcome]) -> Vec<String> {
+        outcomes.iter().flat_map(|outcome| self.plots(outcome)).collect()
+    }
 }
 
 /// Every suite.

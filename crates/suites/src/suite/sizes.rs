@@ -9,6 +9,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::report::plots;
 use block::Size;
 use load::{Load, Order};
 use report::words::figure;
@@ -100,6 +101,10 @@ impl Suite for Sizes {
             Some(format!("{} MB/s, nearly so from {size} on", figure(best)))
         };
         Some(format!("At best it writes {}; it reads {}.", told("write, ")?, told("read, ")?))
+    }
+
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        plots::curves(outcome)
     }
 }
 

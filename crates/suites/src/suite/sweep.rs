@@ -9,6 +9,7 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::report::plots;
 use block::Size;
 use load::{Load, Order};
 
@@ -74,6 +75,10 @@ impl Suite for Sweep {
             cell(bed, plan, outcome, test, Load { reads_percent, ..load })?;
         }
         Ok(())
+    }
+
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        plots::curves(outcome)
     }
 }
 

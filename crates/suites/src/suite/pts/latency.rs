@@ -12,7 +12,7 @@ use crate::plan::{Plan, Profile};
 use crate::suite::Suite;
 use block::Size;
 use load::Order;
-use report::plot::bars;
+use report::bars::{Bar, Test, bars};
 use report::words::time;
 
 const READS: [u32; 3] = [100, 65, 0];
@@ -62,9 +62,13 @@ impl Suite for LatencyTest {
         for (title, value) in
             [("Mean latency", (|row| row.value) as fn(&Row) -> f64), ("Longest latency", longest)]
         {
-            let rows = outcome.rows.iter().map(|row| (row.test.clone(), value(row)));
-            let rows: Vec<(String, f64)> = rows.collect();
-            plots.extend((!rows.is_empty()).then(|| bars(title, "ms", &rows)));
+            let tests = outcome.rows.iter().map(|row| Test {
+                name: row.test.clone(),
+                bars: vec![Some(Bar { value: value(row), interval: None })],
+                published: None,
+            });
+            let tests: Vec<Test> = tests.collect();
+            plots.extend((!tests.is_empty()).then(|| bars(title, "ms", &[], &tests)));
         }
         plots
     }

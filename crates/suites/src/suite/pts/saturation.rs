@@ -126,7 +126,8 @@ fn curve(series: &Series) -> String {
         y: Axis::linear(series.values.iter().copied()),
         style: Style::Line,
         names: Names::Above,
-        curves: vec![Curve { name: &series.name, points, is_bound: false }],
+        curves: vec![Curve::new(&series.name, points)],
+        levels: Vec::new(),
     };
-    plot.svg()
+    plot.figure()
 }

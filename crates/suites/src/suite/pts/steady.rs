@@ -90,7 +90,7 @@ impl Determination {
 pub(super) fn plot(series: &Series) -> Option<String> {
     let rounds = series.values.len();
     let points: Vec<(f64, f64)> = (1..).map(f64::from).zip(series.values.iter().copied()).collect();
-    let mut curves = vec![Curve { name: &series.name, points, is_bound: false }];
+    let mut curves = vec![Curve::new(&series.name, points)];
     if let Some(found) = Determination::of(&series.values) {
         let (first, last) = (found.rounds().0 as f64, found.rounds().1 as f64);
         let half = DATA_EXCURSION_MAX / 2.0 * found.average;
@@ -113,8 +113,9 @@ pub(super) fn plot(series: &Series) -> Option<String> {
         style: Style::Marked,
         names: Names::Above,
         curves,
+        levels: Vec::new(),
     };
-    (rounds > 1).then(|| plot.svg())
+    (rounds > 1).then(|| plot.figure())
 }
 
 #[cfg(test)]

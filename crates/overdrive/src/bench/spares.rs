@@ -1,0 +1,98 @@
+//! A suite, once for each spare part that was asked for.
+
+use super::{Arguments, check_only, failure};
+use crate::progress::Stages;
+use crate::watch::Watch;
+use stack::{Exit, Failure};
+use suites::Outcome;
+
+/// The spare parts in the order in which they are run: on a real drive a run must find its spare part as unwritten as the
+/// first one did, so that the largest comes first.
+fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
+    let mut spares = arguments.spare.clone();
+    spares.sort_unstable_by_key(|percent| std::cmp::Reverse(*percent));
+    spares.dedup();
+    let suite = arguments.suite().profile().name;
+    if spares.len() > 1 && suite != "consistency" {
+        let said: Vec<String> = arguments.spare.iter().map(u32::to_string).collect();
+        let said = said.join(",");
+        let message = format!("--spare {said}: {suite} takes one; several are for consistency");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(spares)
+}
+
+/// The only spare part.
+///
+/// # Errors
+/// There are several.
+pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
+    match ordered(arguments)?.as_slice() {
+        [one] => Ok(*one),
+        _ => Err(Failure::new(Exit::Usage, "--spare: a job file has the loads of one; give one")),
+    }
+}
+
+/// What came of each, the least spare part first, and how the last run ended. A run that is not complete is the last.
+///
+/// # Errors
+/// The target cannot be tested so, and nothing was measured.
+pub(super) fn run(arguments: &Arguments) -> Result<(Vec<Outcome>, Result<(), Failure>), Failure> {
+    let mut outcomes = Vec::new();
+    for spare_percent in ordered(arguments)? {
+        match run_one(arguments, spare_percent) {
+            Ok((outcome, Ok(()))) => outcomes.insert(0, with_origin(outcome)),
+            Ok((outcome, Err(failure))) => {
+                outcomes.insert(0, with_origin(outcome));
+                return Ok((outcomes, Err(failure)));
+            }
+            Err(failure) if outcomes.is_empty() => return Err(failure),
+            Err(failure) => return Ok((outcomes, Err(failure))),
+        }
+    }
+    Ok((outcomes, Ok(())))
+}
+
+fn run_one(
+    arguments: &Arguments,
+    spare_percent: u32,
+) -> Result<(Outcome, Result<(), Failure>), Failure> {
+    let watch = || Watch::new(Stages::with_time_left());
+    // A file that is made is removed again where the program is interrupted while it gets its space. Others may be waited for, and
+    // then a signal ends the program.
+    let early = arguments.live.makes_file().then(watch).transpose()?;
+    let (plan, rig) = arguments.set_up(spare_percent)?;
+    check_only(&plan)?;
+    let mut watch = early.map_or_else(watch, Ok)?;
+    let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
+    watch.finish();
+    Ok((outcome, ended.map_err(|halt| failure(&plan, &halt))))
+}
+
+/// With the command, and where the time is real with the machine: in virtual time nothing depends on it.
+fn with_origin(outcome: Outcome) -> Outcome {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let machine = if outcome.time == "real" { rigs::machine() } else { Vec::new() };
+    Outcome { command: words.collect(), machine, ..outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, FromArgMatches};
+
+    #[test]
+    fn the_largest_spare_part_comes_first_and_only_consistency_takes_several() {
+        let spares = |words: &[&str]| {
+            let command = Arguments::augment_args(clap::Command::new("bench").no_binary_name(true));
+            let matches = command.get_matches_from(words);
+            let arguments = Arguments::from_arg_matches(&matches).expect("they were just parsed");
+            ordered(&arguments).map_err(|failure| failure.to_string())
+        };
+        let model = "model:samsung-840-evo-250";
+        assert_eq!(spares(&["qd1", model]), Ok(vec![0]));
+        assert_eq!(spares(&["consistency", model, "--spare", "0,25,12,25"]), Ok(vec![25, 12, 0]));
+        let refused = spares(&["qd1", model, "--spare", "0,12"]).expect_err("qd1 takes one");
+        assert!(refused.starts_with("--spare 0,12: qd1 takes one"), "{refused}");
+    }
+}

@@ -1,0 +1,246 @@
+//! The charts of a storage lab, from plain figures: each is a plot with its axes and captions chosen.
+
+use crate::axis::Axis;
+use crate::names::Along;
+use crate::plot::{Curve, Level, Names, Plot, Style};
+
+/// From when on the reviews of 2012 to 2015 took a drive to be steady, in seconds.
+pub const STEADY_SECONDS: f64 = 1400.0;
+/// Where the linear axis of these reviews ended, in requests a second.
+pub const REVIEWS_IOPS_MAX: f64 = 40_000.0;
+
+/// Values at equal distances.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence<'a> {
+    /// What it is called among others.
+    pub name: &'a str,
+    /// The distance from one value to the next.
+    pub step: f64,
+    /// The values; the first is of 0 to `step`.
+    pub values: &'a [f64],
+}
+
+impl Sequence<'_> {
+    fn end(&self) -> f64 {
+        self.values.len() as f64 * self.step
+    }
+
+    /// The points, each at so many steps behind its beginning.
+    fn points(&self, offset: f64) -> Vec<(f64, f64)> {
+        let values = self.values.iter().enumerate();
+        values.map(|(index, value)| ((index as f64 + offset) * self.step, *value)).collect()
+    }
+
+    fn from(&self, from: f64) -> impl Iterator<Item = f64> {
+        self.values.iter().skip((from / self.step).ceil() as usize).copied()
+    }
+}
+
+fn end(sequences: &[Sequence<'_>]) -> f64 {
+    sequences.iter().map(Sequence::end).fold(0.0, f64::max)
+}
+
+/// The ranges of a run that are shown: all of it, and from 1,400 s on if it lasts longer.
+fn ranges(end: f64) -> impl Iterator<Item = (f64, &'static str)> {
+    let ranges = [(0.0, "whole run"), (STEADY_SECONDS, "from 1,400 s")];
+    ranges.into_iter().filter(move |(from, _)| *from < end)
+}
+
+/// Requests answered in each second as scatter: the whole run and from 1,400 s on, each on a logarithmic axis, on a
+/// linear one, and on the linear one of the reviews. `levels` belong to the steady part.
+pub fn consistency(title: &str, sequences: &[Sequence<'_>], levels: &[Level]) -> Vec<String> {
+    let end = end(sequences);
+    let mut figures = Vec::new();
+    for (from, range) in ranges(end) {
+        let seen = || sequences.iter().flat_map(|sequence| sequence.from(from));
+        let published = || levels.iter().map(|level| level.low);
+        for (y, scale) in [
+            (Axis::decades(seen()), "logarithmic"),
+            (Axis::linear(seen().chain(published())), "linear"),
+            (Axis::exact(0.0, REVIEWS_IOPS_MAX), "linear to 40 K as in the reviews"),
+        ] {
+            let plot = Plot {
+                title: format!("{title}: {range}, {scale}"),
+                along: "seconds".to_owned(),
+                up: "IOPS".to_owned(),
+                x: Axis::exact(from, end),
+                y,
+                style: Style::Dots,
+                names: Names::Above,
+                curves: sequences.iter().map(|it| Curve::new(it.name, it.points(0.0))).collect(),
+                levels: if from > 0.0 { levels.to_vec() } else { Vec::new() },
+            };
+            figures.push(plot.figure());
+        }
+    }
+    figures
+}
+
+/// Latencies in each second, in microseconds: the whole run, and from 1,400 s on if it lasts longer.
+pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String> {
+    let end = end(sequences);
+    let figures = ranges(end).map(|(from, range)| {
+        let ns = |sequence: &Sequence<'_>| -> Vec<(f64, f64)> {
+            let points = sequence.points(0.0).into_iter();
+            // A second without an answer has no latency.
+            points.filter(|point| point.1 > 0.0).map(|(x, us)| (x, us * 1e3)).collect()
+        };
+        let curves: Vec<Curve<'_>> =
+            sequences.iter().map(|sequence| Curve::new(sequence.name, ns(sequence))).collect();
+        let seen = curves.iter().flat_map(|curve| curve.points.iter());
+        let seen = seen.filter(|point| point.0 >= from).map(|point| point.1);
+        let plot = Plot {
+            title: format!("{title}: {range}"),
+            along: "seconds".to_owned(),
+            up: "latency".to_owned(),
+            x: Axis::exact(from, end),
+            y: Axis::times(seen),
+            style: Style::Dots,
+            names: Names::Above,
+            curves,
+            levels: Vec::new(),
+        };
+        plot.figure()
+    });
+    figures.collect()
+}
+
+/// Rates over a drive's addresses, in MB/s by GB.
+pub fn by_position(title: &str, sequences: &[Sequence<'_>], levels: &[Level]) -> String {
+    let values = sequences.iter().flat_map(|sequence| sequence.values.iter().copied());
+    let plot = Plot {
+        title: title.to_owned(),
+        along: "GB".to_owned(),
+        up: "MB/s".to_owned(),
+        x: Axis::exact(0.0, end(sequences)),
+        y: Axis::linear(values.chain(levels.iter().map(|level| level.low))),
+        style: Style::Line,
+        names: Names::Above,
+        curves: sequences.iter().map(|it| Curve::new(it.name, it.points(0.5))).collect(),
+        levels: levels.to_vec(),
+    };
+    plot.figure()
+}
+
+/// Values over something that doubles: transfer sizes in bytes, or requests under way.
+pub fn by_doublings(title: &str, along: Along, up: &str, curves: Vec<Curve<'_>>) -> String {
+    let seen = || curves.iter().flat_map(|curve| curve.points.iter());
+    let (x, along) = match along {
+        Along::Size => (Axis::doublings(seen().map(|point| point.0)), "transfer size"),
+        Along::Depth => (Axis::depths(seen().map(|point| point.0)), "requests under way"),
+    };
+    let plot = Plot {
+        title: title.to_owned(),
+        along: along.to_owned(),
+        up: up.to_owned(),
+        x,
+        y: Axis::linear(seen().map(|point| point.1)),
+        style: Style::Marked,
+        names: Names::Above,
+        curves,
+        levels: Vec::new(),
+    };
+    plot.figure()
+}
+
+/// A distribution of latencies.
+#[derive(Clone, Copy, Debug)]
+pub struct Distribution<'a> {
+    /// What it is called among others.
+    pub name: &'a str,
+    /// The longest latency of each bucket in nanoseconds, ascending, and how many are in it.
+    pub buckets: &'a [(u64, u64)],
+}
+
+impl Distribution<'_> {
+    /// The share of all that took no longer than a time, in percent: two points where a bucket ends, before and behind
+    /// its step.
+    fn shares(&self) -> Vec<(f64, f64)> {
+        let all: u64 = self.buckets.iter().map(|(_, count)| count).sum();
+        let mut below = 0;
+        let mut points = Vec::with_capacity(2 * self.buckets.len());
+        for (ns, count) in self.buckets {
+            for more in [0, *count] {
+                below += more;
+                points.push((*ns as f64, 100.0 * below as f64 / all.max(1) as f64));
+            }
+        }
+        points
+    }
+}
+
+/// Distributions of service times: the share answered within a time, and on a logarithmic axis the share that took longer,
+/// where the slowest requests are seen.
+pub fn service_times(title: &str, distributions: &[Distribution<'_>]) -> Vec<String> {
+    let shares: Vec<_> = distributions.iter().map(|it| (it.name, it.shares())).collect();
+    let all = || shares.iter().flat_map(|(_, shares)| shares);
+    let x = Axis::times(all().map(|point| point.0));
+    let rests = all().map(|point| 100.0 - point.1).filter(|rest| *rest > 1e-9);
+    let tail = Axis::tail(rests.fold(10.0, f64::min));
+    let plot = |what: &str, y: Axis, of: fn(f64) -> f64| {
+        let curves = shares.iter().map(|(name, shares)| {
+            Curve::new(name, shares.iter().map(|(ns, share)| (*ns, of(*share))).collect())
+        });
+        let plot = Plot {
+            title: format!("{title}: {what}"),
+            along: "service time".to_owned(),
+            up: "% of requests".to_owned(),
+            x,
+            y,
+            style: Style::Line,
+            names: Names::Above,
+            curves: curves.collect(),
+            levels: Vec::new(),
+        };
+        plot.figure()
+    };
+    vec![
+        plot("answered within", Axis::exact(0.0, 100.0), |share| share),
+        plot("took longer", tail, |share| 100.0 - share),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_is_shown_whole_and_from_1400_s_on_three_axes() {
+        let values: Vec<f64> = (0..1500).map(|second| f64::from(second % 7) * 10_000.0).collect();
+        let sequence = |name| Sequence { name, step: 1.0, values: &values };
+        let level = Level { name: "published".to_owned(), low: 5e3, high: 5e3 };
+        let figures = consistency("writes", &[sequence("0 %"), sequence("12 %")], &[level]);
+        assert_eq!(figures.len(), 6);
+        assert!(figures.iter().all(|figure| figure.matches("class=\"dots c").count() == 2));
+        let with_level = figures.iter().map(|figure| figure.contains("H428")).collect::<Vec<_>>();
+        assert_eq!(with_level, [false, false, false, true, true, true]);
+        // 60,000 lies beyond the reviews' axis, and on its upper edge.
+        assert!(figures[2].contains(">40 k</text>") && figures[2].contains(" 12.0h0"));
+        let short = Sequence { values: &values[..100], ..sequence("x") };
+        assert_eq!(consistency("writes", &[short], &[]).len(), 3);
+        assert_eq!(latency_over_time("writes", &[short]).len(), 1);
+    }
+
+    #[test]
+    fn shares_of_a_distribution_add_up() {
+        let buckets = [(1000, 90), (2000, 9), (1_000_000, 1)];
+        let distribution = Distribution { name: "reads", buckets: &buckets };
+        assert_eq!(
+            distribution.shares(),
+            [(1e3, 0.0), (1e3, 90.0), (2e3, 90.0), (2e3, 99.0), (1e6, 99.0), (1e6, 100.0)]
+        );
+        let figures = service_times("reads", &[distribution]);
+        // The last step goes down to the axis.
+        assert!(figures[1].contains(&format!(",{:.1} \"/>", 270.0 - 44.0)), "{}", figures[1]);
+        assert!(figures[1].contains(">1 ms</text>") && figures[1].contains(">1</text>"));
+        assert_eq!(service_times("none", &[]).len(), 2);
+    }
+
+    #[test]
+    fn sizes_and_depths_have_axes_of_their_own() {
+        let curve = |first: f64| vec![Curve::new("x", vec![(first, 1.0), (first * 8.0, 4.0)])];
+        let sizes = by_doublings("a", Along::Size, "MB/s", curve(512.0));
+        assert!(sizes.contains(">4 KiB</text>") && sizes.contains(">transfer size</text>"));
+        assert!(by_doublings("a", Along::Depth, "IOPS", curve(1.0)).contains(">8</text>"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What the names of tests say: `random read, 4 KiB, QD32` is a point of the curve of depth 32 over sizes.
+
+use crate::chart::by_doublings;
+use crate::plot::Curve;
+
+/// What lies along a curve's plot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Along {
+    /// Bytes of a transfer.
+    Size,
+    /// Requests under way.
+    Depth,
+}
+
+/// Where a test's value belongs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Place<'a> {
+    /// What its plot shows; empty where curves of all kinds share one.
+    pub group: &'a str,
+    /// Its curve.
+    pub curve: &'a str,
+    /// What lies along.
+    pub along: Along,
+    /// Where on that.
+    pub at: f64,
+}
+
+/// Where a test's value belongs; None: its name ends with no size and no depth.
+pub fn place(test: &str) -> Option<Place<'_>> {
+    let (stem, last) = test.rsplit_once(", ")?;
+    if let Some(at) = size(last) {
+        return Some(Place { group: "", curve: stem, along: Along::Size, at });
+    }
+    let depth: u32 = last.strip_prefix("QD")?.parse().ok()?;
+    let sized = stem.rsplit_once(", ").and_then(|(group, word)| Some((group, size(word)?)));
+    Some(match sized {
+        Some((group, at)) => Place { group, curve: last, along: Along::Size, at },
+        None => Place { group: "", curve: stem, along: Along::Depth, at: depth.into() },
+    })
+}
+
+/// The bytes of `4 KiB`.
+fn size(word: &str) -> Option<f64> {
+    let (number, unit) = word.split_once(' ')?;
+    let power = ["B", "KiB", "MiB", "GiB"].iter().position(|known| *known == unit)?;
+    let number: u32 = number.parse().ok()?;
+    Some(f64::from(number) * 1024f64.powi(power as i32)).filter(|bytes| *bytes >= 1.0)
+}
+
+/// Plots of all values that belong on curves, and the numbers of those that do not. Each is whose it is (empty where
+/// there is nothing to tell apart), its test, and its value.
+pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usize>) {
+    let mut plots: Vec<(&str, Along)> = Vec::new();
+    let places: Vec<_> = values.iter().map(|(_, test, _)| place(test)).collect();
+    for place in places.iter().flatten() {
+        if !plots.contains(&(place.group, place.along)) {
+            plots.push((place.group, place.along));
+        }
+    }
+    let mut left: Vec<usize> =
+        (0..values.len()).filter(|number| places[*number].is_none()).collect();
+    let mut figures = Vec::new();
+    for plot in plots {
+        let mut named: Vec<(String, Vec<usize>)> = Vec::new();
+        for (number, place) in places.iter().enumerate() {
+            let Some(place) = place.filter(|place| (place.group, place.along) == plot) else {
+                continue;
+            };
+            let of = values[number].0;
+            let name =
+                if of.is_empty() { place.curve.into() } else { format!("{of}: {}", place.curve) };
+            match named.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, numbers)) => numbers.push(number),
+                None => named.push((name, vec![number])),
+            }
+        }
+        // A single point is no curve.
+        let (curves, points): (Vec<_>, Vec<_>) =
+            named.into_iter().partition(|(_, numbers)| numbers.len() > 1);
+        left.extend(points.into_iter().flat_map(|(_, numbers)| numbers));
+        let at = |number: &usize| places[*number].map_or(0.0, |place| place.at);
+        let point = |number: &usize| (at(number), values[*number].2);
+        let drawn: Vec<Curve<'_>> = curves
+            .iter()
+            .map(|(name, numbers)| Curve::new(name, numbers.iter().map(point).collect()))
+            .collect();
+        if !drawn.is_empty() {
+            figures.push(by_doublings(&title(plot, unit), plot.1, unit, drawn));
+        }
+    }
+    left.sort_unstable();
+    (figures, left)
+}
+
+fn title((group, along): (&str, Along), unit: &str) -> String {
+    let along = match along {
+        Along::Size => "by transfer size",
+        Along::Depth => "by requests under way",
+    };
+    if group.is_empty() { format!("{unit} {along}") } else { format!("{group}: {unit} {along}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_where_a_value_belongs() {
+        let place = |test| place(test).map(|it| (it.group, it.curve, it.along, it.at));
+        assert_eq!(place("write, 4 KiB"), Some(("", "write", Along::Size, 4096.0)));
+        assert_eq!(place("web server, QD8"), Some(("", "web server", Along::Depth, 8.0)));
+        assert_eq!(
+            place("random read, 512 B, QD256"),
+            Some(("random read", "QD256", Along::Size, 512.0))
+        );
+        for none in
+            ["", "write", "QD8", "4 KiB", "write, 4 XiB", "write, QDx", "a, 0 B", "a, -1 KiB"]
+        {
+            assert_eq!(place(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn curves_take_what_belongs_on_them_and_leave_the_rest() {
+        let values = [
+            ("", "write, 512 B", 1.0),
+            ("", "score", 2.0),
+            ("", "write, 1 KiB", 3.0),
+            ("", "read, 1 KiB", 4.0),
+            ("", "random read, 512 B, QD1", 5.0),
+            ("", "random read, 1 KiB, QD1", 6.0),
+        ];
+        let (figures, left) = curves(&values, "MB/s");
+        assert_eq!((figures.len(), left), (2, vec![1, 3]));
+        assert!(figures[0].contains("<figcaption>MB/s by transfer size</figcaption>"));
+        assert!(figures[1].contains("<figcaption>random read: MB/s by transfer size</"));
+        let two =
+            [("one", "write, QD1", 1.0), ("one", "write, QD2", 1.5), ("two", "write, QD1", 2.0)];
+        let (figures, left) = curves(&two, "IOPS");
+        assert_eq!((figures.len(), left), (1, vec![2]), "one curve has two points");
+        assert!(curves(&[], "IOPS").0.is_empty());
+    }
+}

@@ -1,0 +1,93 @@
+//! What was published of what an outcome has measured.
+
+use super::{Figure, Row as Place, Wanted, class_of, figures_of};
+use crate::outcome::{Outcome, Row};
+use crate::plan::Plan;
+use block::Size;
+use report::plot::Level;
+
+/// A published figure beside the one that was measured.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// What was published.
+    pub figure: Figure,
+    /// What came out here, in the figure's unit.
+    pub found: f64,
+    /// What was different there; None: nothing that is known.
+    pub differs: Option<String>,
+}
+
+impl Beside {
+    /// What was published of this row's value, as a range; None: it is a figure of another row, or a latency.
+    pub fn range_of(&self, row: &Row) -> Option<(f64, f64)> {
+        let is_it = self.figure.row == Place::Value(row.test.clone()) && row.cold != Some(false);
+        is_it.then(|| range(self.figure.wanted))
+    }
+
+    /// The same as a line across a plot of values of this unit.
+    pub fn level(&self, unit: &str) -> Option<Level> {
+        let (low, high) = range(self.figure.wanted);
+        let high = if high.is_finite() { high } else { low };
+        let told = self.figure.wanted.told();
+        let name = format!("published: {told} {unit}, {}", self.figure.what);
+        (self.figure.unit == unit).then_some(Level { name, low, high })
+    }
+}
+
+fn range(wanted: Wanted) -> (f64, f64) {
+    match wanted {
+        Wanted::Near(value) => (value, value),
+        Wanted::Between(low, high) => (low, high),
+        Wanted::Least(low) => (low, f64::INFINITY),
+    }
+}
+
+/// What was published of the modelled drive in the same test, with the same spare part and in the same state: new, worn or
+/// trimmed. Where the review did anything else in another way, that is told. Nothing for a real target.
+pub fn beside(outcome: &Outcome) -> Vec<Beside> {
+    let plan = &outcome.plan;
+    let Some(model) = &plan.target.model else { return Vec::new() };
+    let is_preset = drives::Model::names().any(|known| known == model.name);
+    let figures = if is_preset { figures_of(&model.name) } else { Vec::new() };
+    // A file of one's own may be called as a preset is.
+    let figures =
+        figures.into_iter().filter(|figure| figure.plan.target.model.as_ref() == Some(model));
+    let found = figures.filter(|figure| is_comparable(&figure.plan, plan)).filter_map(|figure| {
+        let found = figure.found(outcome)?;
+        Some(Beside { differs: differs(&figure, plan), figure, found })
+    });
+    found.collect()
+}
+
+fn is_comparable(there: &Plan, here: &Plan) -> bool {
+    let is_prepared_alike = (&there.state, &there.preparation) == (&here.state, &here.preparation);
+    there.suite.name == here.suite.name
+        && there.spare_percent == here.spare_percent
+        // Each pass of this suite is in a state of its own.
+        && match here.suite.name {
+            "trim" => is_prepared_alike,
+            _ => class_of(there) == class_of(here),
+        }
+}
+
+/// What was different where the figure is from.
+fn differs(figure: &Figure, here: &Plan) -> Option<String> {
+    let there = &figure.plan;
+    let mut told = Vec::new();
+    let (before, before_here) =
+        (there.state.then(&there.preparation), here.state.then(&here.preparation));
+    if before != before_here {
+        let steps = if before.0.is_empty() { "nothing".to_owned() } else { before.to_string() };
+        told.push(format!("there prepared by {steps}"));
+    }
+    if there.span() != here.span() {
+        told.push(format!("there over {}", Size(there.span())));
+    }
+    if there.time_ns != here.time_ns && there.time_ns < 1_000_000_000_000_000 {
+        told.push(format!("there for {} s", there.time_ns as f64 / 1e9));
+    }
+    if here.cache.is_some() {
+        told.push("there without a cache".to_owned());
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}
