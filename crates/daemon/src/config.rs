@@ -13,16 +13,12 @@
 
 use crate::device::Route;
 use crate::front::Place;
+use crate::section::{self, Section, Wrong};
 use crate::settings::SETTINGS;
 use crate::units;
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
-use stack::{Exit, Failure};
-use stack::{Plan, target};
-use std::io::Read;
-use std::ops::Range;
+use stack::{Failure, Plan, target};
 use std::path::{Path, PathBuf};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 use uring::Polling;
 
 /// The keys beside the volumes.
@@ -115,62 +111,26 @@ pub struct Config {
 /// # Errors
 /// One sentence with the file, the line, the key and the mend.
 pub fn read(path: &Path) -> Result<Config, Failure> {
-    let text = read_text(path, "config file")?;
-    parse(&text).map_err(|(at, message)| {
-        let line = text[..at.start.min(text.len())].matches('\n').count() + 1;
-        Failure::new(Exit::Usage, format!("{}:{line}: {message}", path.display()))
-    })
+    section::read(path, "config file", parse)
 }
-
-/// The most that a file may hold that people write: what is larger is something else.
-const TEXT_BYTES_MAX: u64 = 1 << 20;
-
-/// Reads a file that people write, of this kind.
-///
-/// # Errors
-/// It cannot be read, or is too large for its kind: one sentence that names it.
-pub(crate) fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
-    let mut text = String::new();
-    // A pipe may be meant, so its size says nothing: what is read does.
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text));
-    if read.is_ok() && text.len() as u64 > TEXT_BYTES_MAX {
-        let message = format!("{}: is no {kind}: those have at most 1 MiB", path.display());
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    read.map(|_| text).map_err(|error| {
-        let exit = match error.kind() {
-            std::io::ErrorKind::NotFound => Exit::Negative,
-            std::io::ErrorKind::PermissionDenied => Exit::Permission,
-            _ => Exit::Usage,
-        };
-        Failure::new(exit, format!("{}: cannot be read: {error}", path.display()))
-    })
-}
-
-type Wrong = (Range<usize>, String);
 
 fn parse(text: &str) -> Result<Config, Wrong> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().unwrap_or(0..0);
-        (at, error.message().to_owned())
-    })?;
-    let top = Section { name: String::new(), table: table.get_ref() };
+    section::parse(text, config)
+}
+
+fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     top.check_keys(&TOP)?;
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
-    let nbd = top.place("nbd", insecure_tcp)?;
+    let nbd = place(top, insecure_tcp)?;
     let fuse = top.text("fuse", units::directory)?;
     let threads = top.text("threads", crate::parse_threads)?;
     let poll = top.text("poll", units::polling)?;
     let nothing =
         || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
-    let Some(named) = table.get_ref().get("volume") else { return Err(nothing()) };
-    let DeValue::Table(named) = named.get_ref() else {
-        return Err((named.span(), "volume: write [volume.NAME] with backing = ...".to_owned()));
-    };
+    let Some(named) = top.named("volume")? else { return Err(nothing()) };
     let volumes = named
         .iter()
-        .map(|(name, value)| volume(name.get_ref(), value, insecure_tcp))
+        .map(|(name, section)| volume(name, section, insecure_tcp))
         .collect::<Result<Vec<_>, Wrong>>()?;
     if volumes.is_empty() {
         return Err(nothing());
@@ -183,27 +143,19 @@ fn volume_keys() -> Vec<&'static str> {
     ["backing"].into_iter().chain(settings).chain(VOLUME).collect()
 }
 
-fn volume(
-    name: &str,
-    value: &Spanned<DeValue<'_>>,
-    insecure_tcp: bool,
-) -> Result<ConfigVolume, Wrong> {
-    let DeValue::Table(table) = value.get_ref() else {
-        return Err((value.span(), format!("volume.{name}: write [volume.{name}]")));
-    };
-    let section = Section { name: name.to_owned(), table };
+fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<ConfigVolume, Wrong> {
     section.check_keys(&volume_keys())?;
     let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
-        (value.span(), format!("[volume.{name}] has no backing; name an image or a device"))
+        (section.at(), format!("[volume.{name}] has no backing; name an image or a device"))
     })?;
     let volume = ConfigVolume {
-        cache: section.cache()?,
+        cache: cache(section)?,
         delay: section.text("delay", units::delay)?,
         faults: section.text("faults", units::faults)?,
         read_only: section.flag("read_only")?.unwrap_or(false),
         buffered: section.flag("buffered")?.unwrap_or(false),
         raw: section.flag("raw")?.unwrap_or(false),
-        nbd: section.place("nbd", insecure_tcp)?,
+        nbd: place(section, insecure_tcp)?,
         attach: section.flag("attach")?.unwrap_or(false),
         via: section.text("via", Route::parse)?,
         holder: section.flag("holder")?.unwrap_or(true),
@@ -214,78 +166,16 @@ fn volume(
     Ok(volume)
 }
 
-/// The mend for an unknown key.
-pub(crate) fn nearest(name: &str, known: &[&str]) -> String {
-    match models::near(name, known.iter().copied()) {
-        Some(near) => format!("did you mean '{near}'?"),
-        None => format!("known are {}", known.join(", ")),
-    }
+fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<Place>, Wrong> {
+    section.text("nbd", |text| Place::parse(text, insecure_tcp).map_err(|failure| failure.message))
 }
 
-/// A table of the file, with its name for messages.
-struct Section<'a> {
-    name: String,
-    table: &'a DeTable<'a>,
-}
-
-impl Section<'_> {
-    fn place_of(&self, key: &str) -> String {
-        match self.name.as_str() {
-            "" => key.to_owned(),
-            name => format!("{key} in [volume.{name}]"),
-        }
+fn cache(section: &Section<'_>) -> Result<CacheSpec, Wrong> {
+    let mut spec = CacheSpec::default();
+    for setting in SETTINGS {
+        section.text(setting.key, |text| setting.read(&mut spec, text))?;
     }
-
-    fn check_keys(&self, known: &[&str]) -> Result<(), Wrong> {
-        for (key, _) in self.table.iter() {
-            let name: &str = key.get_ref();
-            if known.contains(&name) {
-                continue;
-            }
-            let mend = nearest(name, known);
-            return Err((key.span(), format!("unknown key {}; {mend}", self.place_of(name))));
-        }
-        Ok(())
-    }
-
-    fn span(&self, key: &str) -> Range<usize> {
-        self.table.get(key).map_or(0..0, |value| value.span())
-    }
-
-    /// A value that is written as a text, understood by `read`. A bare number is taken as it stands.
-    fn text<T>(
-        &self,
-        key: &str,
-        mut read: impl FnMut(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Wrong> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        let read = match value.get_ref() {
-            DeValue::String(text) => read(text),
-            DeValue::Integer(number) => read(number.as_str()),
-            _ => Err("write it as a text in quotes".to_owned()),
-        };
-        read.map(Some).map_err(|why| (value.span(), format!("{}: {why}", self.place_of(key))))
-    }
-
-    fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        match value.get_ref() {
-            DeValue::Boolean(flag) => Ok(Some(*flag)),
-            _ => Err((value.span(), format!("{}: write true or false", self.place_of(key)))),
-        }
-    }
-
-    fn place(&self, key: &str, insecure_tcp: bool) -> Result<Option<Place>, Wrong> {
-        self.text(key, |text| Place::parse(text, insecure_tcp).map_err(|failure| failure.message))
-    }
-
-    fn cache(&self) -> Result<CacheSpec, Wrong> {
-        let mut spec = CacheSpec::default();
-        for setting in SETTINGS {
-            self.text(setting.key, |text| setting.read(&mut spec, text))?;
-        }
-        Ok(spec)
-    }
+    Ok(spec)
 }
 
 #[cfg(test)]

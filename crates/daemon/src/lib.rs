@@ -23,6 +23,7 @@ mod lanes;
 mod protect;
 mod rescue;
 mod runtime;
+pub mod section;
 mod serve;
 mod setting;
 pub mod settings;

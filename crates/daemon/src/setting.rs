@@ -1,6 +1,6 @@
 //! `KEY=VALUE` as an operator writes it, while the volume is served.
 
-use crate::config::nearest;
+use crate::section::nearest;
 use crate::settings::{SETTINGS, Setting};
 use block::{CacheSpec, SECTOR, Size};
 use cache::{BLOCK_SECTORS, Changes, Geometry};
