@@ -124,6 +124,8 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         (vec!["qd1", &target, "--cache", "64M", "--prices", bad], "miss_ns"),
         (vec!["qd1", &target, "--report", "/no/such/page.html"], "--report /no/such/page.html"),
         (vec!["qd1", &target, "--time", "0"], "--time 0"),
+        (vec!["trim", &target, "--era", "2010"], "--era 2010: trim has 2009, 2011 to 2013, 2014"),
+        (vec!["qd1", &target, "--era", "2010"], "--era 2010: qd1 was always the same"),
     ] {
         let output = run(home.path(), &arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -416,6 +418,20 @@ fn the_fill_compresses_as_far_as_the_data() {
     let bytes = std::fs::read(&image).expect("there");
     let zeros = bytes.iter().filter(|byte| **byte == 0).count() as f64 / bytes.len() as f64;
     assert!((0.73..0.78).contains(&zeros), "{zeros} are zeros");
+}
+
+#[test]
+fn a_suite_runs_as_it_did_in_a_year() {
+    let home = tempfile::tempdir().expect("a directory");
+    let target = target();
+    let arguments =
+        ["cdm", &target, "--era", "2013", "--time", "20ms", "--only", "512K read", "--json"];
+    let (object, errors) = told(&run(home.path(), &arguments));
+    assert_eq!(object["era"], 2013, "{errors}");
+    assert_eq!(object["rows"][1]["test"], "512K read");
+    let help = run(home.path(), &["--help"]).stdout;
+    let help = String::from_utf8_lossy(&help);
+    assert!(help.contains("--era <YEAR>") && help.contains("2010 to 2014"), "{help}");
 }
 
 #[test]

@@ -40,18 +40,25 @@ fn end(sequences: &[Sequence<'_>]) -> f64 {
     sequences.iter().map(Sequence::end).fold(0.0, f64::max)
 }
 
-/// The ranges of a run that are shown: all of it, and from 1,400 s on if it lasts longer.
-fn ranges(end: f64) -> impl Iterator<Item = (f64, &'static str)> {
-    let ranges = [(0.0, "whole run"), (STEADY_SECONDS, "from 1,400 s")];
-    ranges.into_iter().filter(move |(from, _)| *from < end)
+/// The ranges of a run that are shown: all of it, and what is steady of it: from when on, and what that is called.
+fn ranges(end: f64, steady: Option<(f64, String)>) -> impl Iterator<Item = (f64, String)> {
+    let whole = (end > 0.0).then(|| (0.0, "whole run".to_owned()));
+    let steady = steady.filter(move |(from, _)| *from > 0.0 && *from < end);
+    whole.into_iter().chain(steady)
 }
 
-/// Requests answered in each second as scatter: the whole run and from 1,400 s on, each on a logarithmic axis, on a
-/// linear one, and on the linear one of the reviews. `levels` belong to the steady part.
-pub fn consistency(title: &str, sequences: &[Sequence<'_>], levels: &[Level]) -> Vec<String> {
+/// Requests answered in each second as scatter: the whole run and what is steady of it, each on a logarithmic axis, on a
+/// linear one, and on the linear one of the reviews. `steady` says from when on, and what that is called; `levels`
+/// belong to it.
+pub fn consistency(
+    title: &str,
+    sequences: &[Sequence<'_>],
+    steady: Option<(f64, String)>,
+    levels: &[Level],
+) -> Vec<String> {
     let end = end(sequences);
     let mut figures = Vec::new();
-    for (from, range) in ranges(end) {
+    for (from, range) in ranges(end, steady) {
         let seen = || sequences.iter().flat_map(|sequence| sequence.from(from));
         let published = || levels.iter().map(|level| level.low);
         for (y, scale) in [
@@ -79,7 +86,8 @@ pub fn consistency(title: &str, sequences: &[Sequence<'_>], levels: &[Level]) ->
 /// Latencies in each second, in microseconds: the whole run, and from 1,400 s on if it lasts longer.
 pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String> {
     let end = end(sequences);
-    let figures = ranges(end).map(|(from, range)| {
+    let steady = Some((STEADY_SECONDS, "from 1,400 s".to_owned()));
+    let figures = ranges(end, steady).map(|(from, range)| {
         let ns = |sequence: &Sequence<'_>| -> Vec<(f64, f64)> {
             let points = sequence.points(0.0).into_iter();
             // A second without an answer has no latency.
@@ -209,7 +217,9 @@ mod tests {
         let values: Vec<f64> = (0..1500).map(|second| f64::from(second % 7) * 10_000.0).collect();
         let sequence = |name| Sequence { name, step: 1.0, values: &values };
         let level = Level { name: "published".to_owned(), low: 5e3, high: 5e3 };
-        let figures = consistency("writes", &[sequence("0 %"), sequence("12 %")], &[level]);
+        let steady = || Some((STEADY_SECONDS, "from 1,400 s".to_owned()));
+        let both = [sequence("0 %"), sequence("12 %")];
+        let figures = consistency("writes", &both, steady(), &[level]);
         assert_eq!(figures.len(), 6);
         assert!(figures.iter().all(|figure| figure.matches("class=\"dots c").count() == 2));
         let with_level = figures.iter().map(|figure| figure.contains("H428")).collect::<Vec<_>>();
@@ -217,7 +227,7 @@ mod tests {
         // 60,000 lies beyond the reviews' axis, and on its upper edge.
         assert!(figures[2].contains(">40 k</text>") && figures[2].contains(" 12.0h0"));
         let short = Sequence { values: &values[..100], ..sequence("x") };
-        assert_eq!(consistency("writes", &[short], &[]).len(), 3);
+        assert_eq!(consistency("writes", &[short], steady(), &[]).len(), 3);
         assert_eq!(latency_over_time("writes", &[short]).len(), 1);
     }
 

@@ -41,5 +41,5 @@ pub use plan::{AGE_OFF_MS, Plan, Profile};
 pub use preparation::{PRESETS, Preparation, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
 pub use rig::{Listed, Listing, Modelled, Rig};
-pub use suite::{ALL, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, find, run, run_on};
+pub use suite::{ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, find, plan_of, run, run_on};
 pub use target::{Target, TargetError};

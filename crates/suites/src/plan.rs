@@ -31,6 +31,8 @@ pub const AGE_OFF_MS: u64 = 365 * 86_400_000;
 pub struct Plan {
     /// Which suite.
     pub suite: &'static Profile,
+    /// The year whose test it is, of the suites that reviewers changed; None: as it is usually run.
+    pub era: Option<u16>,
     /// On what.
     pub target: Target,
     /// With which cache in front; None: bare.
@@ -58,6 +60,7 @@ impl Plan {
     pub fn new(suite: &'static Profile, target: Target) -> Plan {
         Plan {
             suite,
+            era: None,
             target,
             cache: None,
             prices: Prices::default(),

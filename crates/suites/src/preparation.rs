@@ -97,6 +97,16 @@ impl Preparation {
         (Preparation(before.to_vec()), Preparation(after.to_vec()))
     }
 
+    /// Whether after these steps all of what is prepared holds data.
+    pub fn leaves_all_written(&self) -> bool {
+        let written = |was: bool, step: &Step| match step {
+            Step::Fill { .. } => true,
+            Step::Trim { .. } => false,
+            Step::Random { .. } | Step::Torture { .. } | Step::Idle { .. } => was,
+        };
+        self.0.iter().fold(false, written)
+    }
+
     /// The preset that this is, if it is one.
     pub fn name(&self) -> Option<&'static str> {
         let is_it = |steps: &str| Preparation::parse(steps).as_ref() == Ok(self);

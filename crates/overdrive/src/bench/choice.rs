@@ -42,6 +42,23 @@ pub(super) fn state_long_help() -> String {
     )
 }
 
+pub(super) fn era_help() -> String {
+    let years = |suite: &dyn Suite| {
+        let eras: Vec<String> = suite.eras().iter().map(|era| era.to_string()).collect();
+        format!("{} {}", suite.profile().name, eras.join(", "))
+    };
+    let with = ALL.iter().filter(|suite| !suite.eras().is_empty());
+    let with: Vec<String> = with.map(|suite| years(*suite)).collect();
+    format!("Run the test as reviewers did in a year ({})", with.join("; "))
+}
+
+pub(super) fn era_long_help() -> String {
+    let eras = ALL.iter().flat_map(|suite| suite.eras());
+    let lines = eras
+        .map(|era| format!("\n  {:<12} {:<13} {}", era.profile.name, era.to_string(), era.about));
+    format!("Run the test as reviewers did in a year:\n{}", lines.collect::<String>())
+}
+
 pub(super) fn span_help() -> String {
     let mut sizes: Vec<u64> = profiles().flat_map(|suite| suite.span_bytes).collect();
     sizes.sort_unstable();

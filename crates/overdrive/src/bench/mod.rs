@@ -79,6 +79,14 @@ pub(crate) struct Arguments {
 
     #[arg(
         long,
+        value_name = "YEAR",
+        help = choice::era_help(),
+        long_help = choice::era_long_help(),
+    )]
+    era: Option<u16>,
+
+    #[arg(
+        long,
         value_name = "STEPS",
         default_value = "fresh",
         value_parser = Preparation::parse,
@@ -157,17 +165,17 @@ impl Arguments {
 
     fn plan(&self, target: Target, spare_percent: u32) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
-        let usual = Plan::new(self.suite().profile(), target);
+        let usual = suites::plan_of(self.suite(), self.era, target).map_err(usage)?;
         let plan = Plan {
             cache: self.cache.map(|memory| self.cache_of(self.suite().cache(memory))),
             state: self.state.clone(),
-            preparation: self.prepare.clone().unwrap_or(usual.preparation),
+            preparation: self.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
             job: self.job.job(self.suite().profile().name)?,
             only: self.only.clone(),
             spare_percent,
             span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
             time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
-            ..Plan::new(self.suite().profile(), usual.target)
+            ..usual
         };
         plan.check().map_err(usage)?;
         if let Some(span) = self.span.filter(|span| span.0 > plan.target.bytes()) {

@@ -45,6 +45,7 @@ pub fn json(outcome: &Outcome) -> Value {
     let mut object = json!({
         "schema": SCHEMA,
         "suite": plan.suite.name,
+        "era": plan.era,
         "target": plan.target.text,
         "cached": plan.cache.is_some(),
         "complete": outcome.complete,

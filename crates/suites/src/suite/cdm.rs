@@ -1,4 +1,4 @@
-//! CrystalDiskMark 8, its default profile.
+//! CrystalDiskMark 8, its default profile; and version 3.
 //!
 //! A file of 1 GiB. Four tests: sequential 1 MiB with 8 and with 1 under way, random 4 KiB with 32 and with 1; first all
 //! of them as reads, then all as writes. Each runs for 5 s, six times in a row, and 5 s lie between two tests. The first
@@ -6,8 +6,13 @@
 //! so a row here is the median of the five, and the first run has a row of its own. The block in that program's own form
 //! shows the best, so that it can be held against others.
 //!
-//! Source: hiyohiyo/CrystalDiskMark, SettingsDlg.cpp (OnSetDefault) and DiskBench.cpp.
+//! Version 3, which the reviews of 2013 have, has a file of 1000 MiB and other tests: sequential 1 MiB, random 512 KiB and
+//! random 4 KiB with one under way, and random 4 KiB with 32; five runs each.
+//!
+//! Source: hiyohiyo/CrystalDiskMark, SettingsDlg.cpp (OnSetDefault) and DiskBench.cpp, of version 8. Version 3, its block
+//! as well, is recollected; the order of its tests, their 5 s and the run before the five are those of version 8.
 
+use super::era::{self, Era};
 use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -18,6 +23,31 @@ use std::fmt::Write;
 
 /// A test: how the block calls it, its name, the order, bytes of a request, requests under way.
 type Test = (&'static str, &'static str, Order, u32, u32);
+
+/// A version: its tests, and its block.
+struct Version {
+    tests: [Test; 4],
+    block: fn(&Outcome) -> String,
+}
+
+static EIGHT: Version = Version { tests: TESTS, block: block_of_8 };
+
+const TESTS_OF_3: [Test; 4] = [
+    ("Sequential", "Seq", Order::Sequential, 1 << 20, 1),
+    ("Random 512KB", "512K", Order::Random, 512 << 10, 1),
+    ("Random 4KB (QD=1)", "4K", Order::Random, 4096, 1),
+    ("Random 4KB (QD=32)", "4K QD32", Order::Random, 4096, 32),
+];
+
+static ERAS: [(Era, Version); 1] = [(
+    Era {
+        first: 2013,
+        last: 2013,
+        about: "version 3, with sequential 1 MiB, random 512 KiB, random 4 KiB, and that at depth 32, over 1000 MiB",
+        profile: &OF_2013,
+    },
+    Version { tests: TESTS_OF_3, block: block_of_3 },
+)];
 
 const TESTS: [Test; 4] = [
     ("SEQ    1MiB", "SEQ1M Q8T1", Order::Sequential, 1 << 20, 8),
@@ -39,10 +69,19 @@ static PROFILE: Profile = Profile {
     time_ns: 5 * SECOND,
     span_bytes: Some(1 << 30),
 };
+static OF_2013: Profile = Profile {
+    about: "CrystalDiskMark 3: sequential, random 512 KiB and 4 KiB, five runs each after one",
+    span_bytes: Some(1000 << 20),
+    ..PROFILE
+};
 
 impl Suite for Cdm {
     fn profile(&self) -> &'static Profile {
         &PROFILE
+    }
+
+    fn eras(&self) -> Vec<Era> {
+        era::all(&ERAS)
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
@@ -54,7 +93,7 @@ impl Suite for Cdm {
         ));
         for (direction, load) in [("read", reads as fn(&_, _, _, _, _) -> Load), ("write", writes)]
         {
-            for (part, (_, name, order, bytes, depth)) in TESTS.iter().enumerate() {
+            for (part, (_, name, order, bytes, depth)) in version(plan).tests.iter().enumerate() {
                 let test = format!("{name} {direction}");
                 if plan.wants(&test) {
                     let load =
@@ -69,34 +108,74 @@ impl Suite for Cdm {
     }
 
     fn block(&self, outcome: &Outcome) -> Option<String> {
-        let rule = "-".repeat(78);
-        let mut block = format!(
-            "{rule}\nOverdrive {}: the tests of CrystalDiskMark 8\n{rule}\n\
-             * MB/s = 1,000,000 bytes/s [SATA/600 = 600,000,000 bytes/s]\n* KB = 1000 bytes, KiB = 1024 bytes\n",
-            env!("CARGO_PKG_VERSION")
-        );
-        for (head, direction) in [("Read", "read"), ("Write", "write")] {
-            _ = writeln!(block, "\n[{head}]");
-            for (text, name, _, bytes, depth) in &TESTS {
-                let row = outcome.row(&format!("{name} {direction}"));
-                block.push_str(&row.map_or(String::new(), |row| line(text, row, *bytes, *depth)));
-            }
-        }
-        let plan = &outcome.plan;
-        _ = write!(
-            block,
-            "\nProfile: Default\n   Test: {} (x{RUNS})\n   Time: Measure {} sec / Interval 5 sec\n Target: {}\n",
-            block::Size(plan.span()),
-            plan.time_ns as f64 / 1e9,
-            plan.target.text
-        );
-        Some(block)
+        Some((version(&outcome.plan).block)(outcome))
     }
+}
+
+fn version(plan: &Plan) -> &'static Version {
+    era::of(plan, &ERAS).unwrap_or(&EIGHT)
+}
+
+fn block_of_8(outcome: &Outcome) -> String {
+    let rule = "-".repeat(78);
+    let mut block = format!(
+        "{rule}\nOverdrive {}: the tests of CrystalDiskMark 8\n{rule}\n\
+         * MB/s = 1,000,000 bytes/s [SATA/600 = 600,000,000 bytes/s]\n* KB = 1000 bytes, KiB = 1024 bytes\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (head, direction) in [("Read", "read"), ("Write", "write")] {
+        _ = writeln!(block, "\n[{head}]");
+        for (text, name, _, bytes, depth) in &TESTS {
+            let row = outcome.row(&format!("{name} {direction}"));
+            block.push_str(&row.map_or(String::new(), |row| line(text, row, *bytes, *depth)));
+        }
+    }
+    let plan = &outcome.plan;
+    _ = write!(
+        block,
+        "\nProfile: Default\n   Test: {} (x{RUNS})\n   Time: Measure {} sec / Interval 5 sec\n Target: {}\n",
+        block::Size(plan.span()),
+        plan.time_ns as f64 / 1e9,
+        plan.target.text
+    );
+    block
+}
+
+/// Version 3 names the direction within a test's name, and has requests a second of 4 KiB only.
+fn block_of_3(outcome: &Outcome) -> String {
+    let rule = "-".repeat(71);
+    let mut block = format!(
+        "{rule}\nOverdrive {}: the tests of CrystalDiskMark 3\n{rule}\n\
+         * MB/s = 1,000,000 byte/s [SATA/300 = 300,000,000 byte/s]\n\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (text, name, _, bytes, _) in &TESTS_OF_3 {
+        let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+        for (head, direction) in [("Read", "read"), ("Write", "write")] {
+            let Some(row) = outcome.row(&format!("{name} {direction}")) else { continue };
+            let label = format!("{kind} {head} {rest}");
+            _ = write!(block, "{:>26} : {:>9.3} MB/s", label.trim_end(), best(row));
+            let rate = best(row) * 1e6 / f64::from(*bytes);
+            block.push_str(&if *bytes == 4096 {
+                format!(" [{rate:>8.1} IOPS]\n")
+            } else {
+                "\n".to_owned()
+            });
+        }
+    }
+    let plan = &outcome.plan;
+    _ = write!(block, "\n  Test : {} MB [{}] (x{RUNS})\n", plan.span() >> 20, plan.target.text);
+    block
+}
+
+/// The best run.
+fn best(row: &Row) -> f64 {
+    row.samples.iter().copied().fold(0.0, f64::max)
 }
 
 /// A line of the block: the best run.
 fn line(text: &str, row: &Row, bytes: u32, depth: u32) -> String {
-    let best = row.samples.iter().copied().fold(0.0, f64::max);
+    let best = best(row);
     let rate = best * 1e6 / f64::from(bytes);
     let latency_us = row.latency.as_ref().map_or(0.0, |latency| latency.mean_ns() / 1e3);
     format!(

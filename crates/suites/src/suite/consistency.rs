@@ -1,9 +1,13 @@
 //! Consistency: what becomes of random writes once a drive is full.
 //!
-//! AnandTech's test of 2012 to 2015: secure erase, a sequential fill of all addresses, then 4 KiB
+//! AnandTech's test of 2012 to 2014: secure erase, a sequential fill of all addresses, then 4 KiB
 //! random writes over all of them, incompressible, 32 at a time, for 2,000 s; answers a second. More
-//! spare area is imitated by leaving the last addresses alone.
+//! spare area is imitated by leaving the last addresses alone. From 1,400 s on drives of that time were taken to be
+//! steady. In 2015 it took 3,600 s, of which the last 400 were averaged, over their standard deviation as well.
+//!
+//! Source: AnandTech 8006 page 4, 8216 page 7, 9451 page 2.
 
+use super::era::{self, Era};
 use super::{SECOND, Suite, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -14,7 +18,49 @@ use crate::report::plots;
 use load::Order;
 use report::chart::{self, STEADY_SECONDS, Sequence};
 use report::plot::Level;
-use report::words::figure;
+use report::words::{figure, grouped};
+use std::ops::Range;
+
+/// Which seconds are taken to be steady.
+#[derive(Clone, Copy)]
+enum Steady {
+    /// Those from this one on.
+    From(usize),
+    /// So many, the last ones.
+    Last(usize),
+}
+
+impl Steady {
+    /// These of so many seconds; None: there are not so many.
+    fn of(self, seconds: usize) -> Option<Range<usize>> {
+        match self {
+            Steady::From(first) => (first < seconds).then_some(first..seconds),
+            Steady::Last(count) => Some(seconds.checked_sub(count)?..seconds),
+        }
+    }
+
+    /// As a sentence begins.
+    fn phrase(self) -> String {
+        match self {
+            Steady::From(_) => format!("{} on", self.name().replacen('f', "F", 1)),
+            Steady::Last(_) => format!("In the {}", self.name()),
+        }
+    }
+
+    /// As rows are called.
+    fn name(self) -> String {
+        match self {
+            Steady::From(first) => format!("from {} s", grouped(first as u64)),
+            Steady::Last(count) => format!("last {} s", grouped(count as u64)),
+        }
+    }
+}
+
+const USUAL: Steady = Steady::From(STEADY_SECONDS as usize);
+
+fn steady(plan: &Plan) -> Steady {
+    era::of(plan, &ERAS).copied().unwrap_or(USUAL)
+}
 
 /// See the file's head.
 pub(super) struct Consistency;
@@ -27,10 +73,36 @@ static PROFILE: Profile = Profile {
     time_ns: 2000 * SECOND,
     span_bytes: None,
 };
+static OF_2015: Profile = Profile { time_ns: 3600 * SECOND, ..PROFILE };
+
+static ERAS: [(Era, Steady); 2] = [
+    (
+        Era {
+            first: 2012,
+            last: 2014,
+            about: "2,000 s of random 4 KiB writes, steady from 1,400 s on",
+            profile: &PROFILE,
+        },
+        USUAL,
+    ),
+    (
+        Era {
+            first: 2015,
+            last: 2015,
+            about: "3,600 s of random 4 KiB writes, and the mean of the last 400 s",
+            profile: &OF_2015,
+        },
+        Steady::Last(400),
+    ),
+];
 
 impl Suite for Consistency {
     fn profile(&self) -> &'static Profile {
         &PROFILE
+    }
+
+    fn eras(&self) -> Vec<Era> {
+        era::all(&ERAS)
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
@@ -49,11 +121,12 @@ impl Suite for Consistency {
         let mut answered = whole.seconds.clone();
         outcome.add(bed, with_ceiling(bed, whole));
         answered.truncate(seconds);
-        for (name, answered) in [
-            ("all seconds", answered.as_slice()),
-            ("from 1,400 s", answered.get(STEADY_SECONDS as usize..).unwrap_or_default()),
-        ] {
-            rows(bed, outcome, name, answered, partial);
+        rows(bed, outcome, "all seconds", &answered, partial);
+        let steady = steady(plan);
+        let seen = steady.of(answered.len()).map_or(&[][..], |range| &answered[range]);
+        rows(bed, outcome, &steady.name(), seen, partial);
+        if let Steady::Last(_) = steady {
+            over_deviation(bed, outcome, &steady.name());
         }
         let rates: Vec<f64> = answered.iter().map(|second| second.value).collect();
         if let Some(fall) = fall(&rates) {
@@ -72,13 +145,15 @@ impl Suite for Consistency {
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
         let value = |test: &str| outcome.row(test).map(|row| row.value);
-        let steady = value("from 1,400 s, mean of a second");
-        let least = value("from 1,400 s, least of a second");
+        let name = steady(&outcome.plan).name();
+        let mean = value(&format!("{name}, mean of a second"));
+        let least = value(&format!("{name}, least of a second"));
         let all = value("all seconds, mean of a second");
-        match (steady, least, all) {
-            (Some(steady), Some(least), _) => Some(format!(
-                "From 1,400 s on it answers {} requests a second on average, {} in its slowest second.",
-                figure(steady),
+        match (mean, least, all) {
+            (Some(mean), Some(least), _) => Some(format!(
+                "{} it answers {} requests a second on average, {} in its slowest second.",
+                steady(&outcome.plan).phrase(),
+                figure(mean),
                 figure(least)
             )),
             (_, _, Some(all)) => {
@@ -100,10 +175,13 @@ impl Suite for Consistency {
             rates.map(|series| plots::sequence(name, series))
         });
         let published = outcomes.iter().flat_map(beside);
-        let levels = published.filter(|it| it.figure.what.starts_with("from 1,400 s"));
+        let levels = published.filter(|it| it.figure.what.starts_with(&USUAL.name()));
         let levels: Vec<Level> = levels.filter_map(|it| it.level("IOPS")).collect();
         let sequences: Vec<Sequence<'_>> = sequences.collect();
-        chart::consistency("4 KiB random writes, QD32", &sequences, &levels)
+        let longest = sequences.iter().map(|it| it.values.len()).max().unwrap_or(0);
+        let steady = outcomes.first().map_or(USUAL, |outcome| steady(&outcome.plan));
+        let from = steady.of(longest).map(|range| (range.start as f64, steady.name()));
+        chart::consistency("4 KiB random writes, QD32", &sequences, from, &levels)
     }
 }
 
@@ -134,6 +212,15 @@ fn rows(bed: &Bed, outcome: &mut Outcome, name: &str, answered: &[Second], parti
         let seconds = if what == "mean" { answered.to_vec() } else { Vec::new() };
         outcome.add(bed, Row { partial, seconds, ..row });
     }
+}
+
+/// What AnandTech called consistency in 2015: the mean over the standard deviation.
+fn over_deviation(bed: &Bed, outcome: &mut Outcome, name: &str) {
+    let row = |what: &str| outcome.row(&format!("{name}, {what} of a second"));
+    let (Some(mean), Some(deviation)) = (row("mean"), row("standard deviation")) else { return };
+    let (value, partial) = (mean.value / deviation.value.max(1e-9), mean.partial);
+    let test = format!("{name}, mean over standard deviation");
+    outcome.add(bed, Row { partial, ..Row::plain(test, "x", value) });
 }
 
 /// What of the first minute's rate is a fall, in percent.

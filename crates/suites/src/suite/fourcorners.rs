@@ -1,59 +1,167 @@
-//! Four corners: AnandTech's test of 2009 to 2014.
+//! Four corners: AnandTech's test of 2009 to 2015.
 //!
-//! 4 KiB random requests over 8 GB, three under way, for three minutes, and 128 KiB sequential ones one at
-//! a time over all of the drive for one minute; reads and writes. Writes come first, so that there is
-//! something to read.
+//! | years | random 4 KiB, three minutes | sequential |
+//! |---|---|---|
+//! | 2009 | three under way; writes over 8 GB, reads over all of the drive | 2 MB, one at a time, three minutes |
+//! | 2010 to 2014 | three under way, over 8 GB | 128 KiB, one at a time, one minute |
+//! | 2015 | 1 to 32 under way, over 16 GB; then mixes of reads and writes in six steps, three under way | as before |
+//!
+//! Sequential transfers go over all of the drive. Writes come first, so that there is something to read. Where reads go
+//! over all of the drive, all of it is written before. A gigabyte is 2^30 bytes here.
+//!
+//! Source: AnandTech 2738, 8747 page 8, 9023 page 7. The depths of 2015 and the shares of its mixes are recollected, and
+//! what its sequential test was is not known: it is that of 2014.
 
-use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::era::{self, Era};
+use super::{SECOND, Suite, lay_out, reads, seed, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use crate::preparation::Preparation;
+use block::Size;
 use load::{Limit, Load, Order};
 
-/// Nanoseconds of a sequential test.
-const SEQUENTIAL_NS: u64 = 60 * SECOND;
+/// What an era has of its own.
+struct Corners {
+    /// Requests under way at random.
+    depths: &'static [u32],
+    /// Random reads go over all of the drive.
+    reads_all: bool,
+    /// Reads of a hundred requests in the mixes, three under way.
+    mixes: &'static [u32],
+    sequential_bytes: u32,
+    sequential_ns: u64,
+}
 
-/// See the file's head.
-pub(super) struct FourCorners;
+const MINUTE_NS: u64 = 60 * SECOND;
+/// Requests under way in the mixes.
+const MIX_DEPTH: u32 = 3;
+
+const USUAL: Corners = Corners {
+    depths: &[3],
+    reads_all: false,
+    mixes: &[],
+    sequential_bytes: 128 << 10,
+    sequential_ns: MINUTE_NS,
+};
 
 static PROFILE: Profile = Profile {
     name: "fourcorners",
     about: "AnandTech's: random 4 KiB over 8 GB, three at a time, and sequential 128 KiB, one at a time",
     takes_state: true,
     preparation: "fresh",
-    time_ns: 180 * SECOND,
+    time_ns: 3 * MINUTE_NS,
     span_bytes: Some(8 << 30),
 };
+static OF_2015: Profile = Profile { span_bytes: Some(16 << 30), ..PROFILE };
+
+static ERAS: [(Era, Corners); 3] = [
+    (
+        Era {
+            first: 2009,
+            last: 2009,
+            about: "random 4 KiB at depth 3, writes over 8 GB and reads over all of the drive, and sequential 2 MB, \
+                    three minutes each",
+            profile: &PROFILE,
+        },
+        Corners {
+            reads_all: true,
+            sequential_bytes: 2 << 20,
+            sequential_ns: 3 * MINUTE_NS,
+            ..USUAL
+        },
+    ),
+    (
+        Era {
+            first: 2010,
+            last: 2014,
+            about: "random 4 KiB over 8 GB at depth 3 for three minutes, sequential 128 KiB for one",
+            profile: &PROFILE,
+        },
+        USUAL,
+    ),
+    (
+        Era {
+            first: 2015,
+            last: 2015,
+            about: "random 4 KiB over 16 GB at depth 1 to 32 and in mixes at depth 3, three minutes each",
+            profile: &OF_2015,
+        },
+        Corners { depths: &[1, 2, 4, 8, 16, 32], mixes: &[100, 80, 60, 40, 20, 0], ..USUAL },
+    ),
+];
+
+/// See the file's head.
+pub(super) struct FourCorners;
 
 impl Suite for FourCorners {
     fn profile(&self) -> &'static Profile {
         &PROFILE
     }
 
+    fn eras(&self) -> Vec<Era> {
+        era::all(&ERAS)
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let corners = era::of(plan, &ERAS).unwrap_or(&USUAL);
         lay_out(bed, plan, outcome)?;
         let all = Plan { span_bytes: None, ..plan.clone() };
-        let sequential = |load: Load| Load { limit: Limit::time(SEQUENTIAL_NS), ..load };
-        for (test, load) in [
-            ("random 4 KiB write, QD3", writes(plan, Order::Random, 4096, 3, 1)),
-            ("random 4 KiB read, QD3", reads(plan, Order::Random, 4096, 3, 2)),
-            (
-                "sequential 128 KiB write, QD1",
-                sequential(writes(&all, Order::Sequential, 128 << 10, 1, 3)),
-            ),
-            (
-                "sequential 128 KiB read, QD1",
-                sequential(reads(&all, Order::Sequential, 128 << 10, 1, 4)),
-            ),
-        ] {
-            if !plan.wants(test) {
-                continue;
-            }
-            let record = bed.load(test, load)?;
-            let row = Row::throughput(test, &record);
-            outcome.add(bed, with_ceiling(bed, row));
+        let sequential = |load: Load| Load { limit: Limit::time(corners.sequential_ns), ..load };
+        for depth in corners.depths {
+            let load = writes(plan, Order::Random, 4096, *depth, part(*depth, 1));
+            corner(bed, plan, outcome, format!("random 4 KiB write, QD{depth}"), load)?;
         }
-        Ok(())
+        if corners.reads_all {
+            write_all(bed, &all, outcome)?;
+        }
+        let read_plan = if corners.reads_all { &all } else { plan };
+        for depth in corners.depths {
+            let load = reads(read_plan, Order::Random, 4096, *depth, part(*depth, 2));
+            corner(bed, plan, outcome, format!("random 4 KiB read, QD{depth}"), load)?;
+        }
+        for percent in corners.mixes {
+            let load = writes(plan, Order::Random, 4096, MIX_DEPTH, 3000 + u64::from(*percent));
+            let load = Load { reads_percent: *percent, ..load };
+            let test = format!("{percent} % reads, random 4 KiB, QD{MIX_DEPTH}");
+            corner(bed, plan, outcome, test, load)?;
+        }
+        let (bytes, order) = (corners.sequential_bytes, Order::Sequential);
+        let size = Size(bytes.into());
+        let write = sequential(writes(&all, order, bytes, 1, 3));
+        corner(bed, plan, outcome, format!("sequential {size} write, QD1"), write)?;
+        let read = sequential(reads(&all, order, bytes, 1, 4));
+        corner(bed, plan, outcome, format!("sequential {size} read, QD1"), read)
     }
+}
+
+/// The choices at a depth of 3 are those of the tests that are run without an era.
+fn part(depth: u32, direction: u64) -> u64 {
+    if depth == 3 { direction } else { u64::from(depth) * 10 + direction }
+}
+
+fn corner(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    test: String,
+    load: Load,
+) -> Result<(), Halt> {
+    if !plan.wants(&test) {
+        return Ok(());
+    }
+    let record = bed.load(&test, load)?;
+    let row = Row::throughput(test, &record);
+    outcome.add(bed, with_ceiling(bed, row));
+    Ok(())
+}
+
+/// Writes all of the drive in order, unless its state is that of a drive that was written.
+fn write_all(bed: &mut Bed, all: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    if all.state.leaves_all_written() {
+        return Ok(());
+    }
+    outcome.say("Before the reads all of the drive was written in order.");
+    bed.prepare(&Preparation::preset("filled"), all.span(), seed(all, 2000)).map(drop)
 }

@@ -10,8 +10,13 @@
 //! A request stands at a multiple of its own size, up to the target's block. On a target with larger blocks than 512 bytes
 //! sizes are rounded up. The minute of each run is assumed.
 //!
-//! Source: the access specifications that Tom's Hardware and others print; fio's iometer-file-access-server.fio.
+//! How many are under way was the reviewer's choice: 1 to 32 at The Tech Report, 1 to 256 in steps of four times as many
+//! at StorageReview in 2001.
+//!
+//! Source: the access specifications that Tom's Hardware and others print; fio's iometer-file-access-server.fio;
+//! StorageReview, articles/200110.
 
+use super::era::{self, Era};
 use super::{SECOND, Suite, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -60,7 +65,7 @@ static PATTERNS: [(&str, &Mix, u32); 4] = [
     ("workstation", &WORKSTATION, 80),
     ("database", &DATABASE, 67),
 ];
-const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+const DEPTHS: &[u32] = &[1, 2, 4, 8, 16, 32];
 
 /// See the file's head.
 pub(super) struct Iometer;
@@ -74,9 +79,34 @@ static PROFILE: Profile = Profile {
     span_bytes: Some(8 << 30),
 };
 
+static ERAS: [(Era, &[u32]); 2] = [
+    (
+        Era {
+            first: 2001,
+            last: 2001,
+            about: "StorageReview's depths: 1, 4, 16, 64 and 256",
+            profile: &PROFILE,
+        },
+        &[1, 4, 16, 64, 256],
+    ),
+    (
+        Era {
+            first: 2009,
+            last: 2014,
+            about: "The Tech Report's depths: 1 to 32",
+            profile: &PROFILE,
+        },
+        DEPTHS,
+    ),
+];
+
 impl Suite for Iometer {
     fn profile(&self) -> &'static Profile {
         &PROFILE
+    }
+
+    fn eras(&self) -> Vec<Era> {
+        era::all(&ERAS)
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
@@ -89,7 +119,7 @@ impl Suite for Iometer {
         let seconds = plan.time_ns as f64 / 1e9;
         outcome.say(format!("Each run took {seconds} s.{rounded}"));
         for (part, (name, mix, reads_percent)) in PATTERNS.iter().enumerate() {
-            for depth in DEPTHS {
+            for depth in era::of(plan, &ERAS).copied().unwrap_or(DEPTHS).iter().copied() {
                 let test = format!("{name}, QD{depth}");
                 if plan.wants(&test) {
                     let number = part as u64 * 100 + u64::from(depth);

@@ -5,6 +5,7 @@ mod cdm;
 mod consistency;
 mod corners;
 mod custom;
+mod era;
 mod fourcorners;
 mod hdtune;
 mod iometer;
@@ -15,6 +16,7 @@ mod sizes;
 mod sweep;
 mod trim;
 
+pub use era::{Era, plan_of};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
 use crate::bed::Bed;
@@ -31,6 +33,11 @@ use load::{Limit, Load, Order};
 pub trait Suite: Sync {
     /// What it is called, and what it does if nothing else is asked for.
     fn profile(&self) -> &'static Profile;
+
+    /// Other years, in which reviewers ran it in other ways.
+    fn eras(&self) -> Vec<Era> {
+        Vec::new()
+    }
 
     /// Does it. Whatever happens, the outcome holds what was measured until then.
     ///
@@ -135,8 +142,12 @@ fn run_into(
     plan.check().map_err(Halt::Plan)?;
     let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
     let suite = find(plan.suite.name).ok_or_else(unknown)?;
+    let era = plan.era.map(|year| era::find(suite, year)).transpose().map_err(Halt::Plan)?;
     let mut bed = Bed::over(rig, plan, watch)?;
     outcome.time = bed.time();
+    if let Some(era) = era {
+        outcome.say(format!("The test is that of {era}: {}.", era.about));
+    }
     outcome.say(told(plan, outcome.time));
     outcome.facts = bed.facts();
     let direct = outcome.facts.iter().find(|(name, value)| *name == "direct_io" && value != "yes");

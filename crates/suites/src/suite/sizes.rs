@@ -1,9 +1,13 @@
-//! Sizes: sequential transfers of 512 bytes to 8 MiB, four under way.
+//! Sizes: sequential transfers of 512 bytes to 8 MiB, four under way; and the same as ATTO has it.
 //!
 //! ATTO's test: it writes and reads a file of 512 MB or 2 GB in order, with each transfer size that is twice the one
 //! before, at a queue depth of 4. Here the span stands for the file, each size is written and then read, and rates
 //! count the final flush, so that a cache which holds the whole span does not pass for a drive of memory's speed.
+//!
+//! ATTO's version 2 goes to 8 MiB, its version 4 to 64 MiB. That both have 256 MB and a depth of 4 if nothing is changed,
+//! and the years of the versions, are recollected for version 4.
 
+use super::era::{self, Era};
 use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -19,13 +23,15 @@ pub(super) struct Sizes {
     profile: &'static Profile,
     /// The data can be compressed to so many percent.
     data_percent: u32,
+    /// Its versions, and the largest transfer of each.
+    eras: &'static [(Era, u64)],
 }
 
 /// With the file of the reviews of the 840 EVO.
-pub(super) static SIZES: Sizes = Sizes { profile: &PROFILE, data_percent: 100 };
+pub(super) static SIZES: Sizes = Sizes { profile: &PROFILE, data_percent: 100, eras: &[] };
 
 /// As version 2 of the program has it if nothing is changed: 256 MB, and data that can be compressed.
-pub(super) static ATTO: Sizes = Sizes { profile: &ATTO_PROFILE, data_percent: 0 };
+pub(super) static ATTO: Sizes = Sizes { profile: &ATTO_PROFILE, data_percent: 0, eras: &ATTO_ERAS };
 
 static ATTO_PROFILE: Profile = Profile {
     name: "atto",
@@ -34,6 +40,32 @@ static ATTO_PROFILE: Profile = Profile {
     span_bytes: Some(256 << 20),
     ..PROFILE
 };
+
+static ATTO_OF_2018: Profile = Profile {
+    about: "ATTO: 256 MB of compressible data, transfers of 512 bytes to 64 MiB, four under way",
+    ..ATTO_PROFILE
+};
+
+static ATTO_ERAS: [(Era, u64); 2] = [
+    (
+        Era {
+            first: 2008,
+            last: 2017,
+            about: "version 2, with transfers of 512 bytes to 8 MiB",
+            profile: &ATTO_PROFILE,
+        },
+        MOST,
+    ),
+    (
+        Era {
+            first: 2018,
+            last: Era::OPEN,
+            about: "version 4, with transfers of 512 bytes to 64 MiB",
+            profile: &ATTO_OF_2018,
+        },
+        64 << 20,
+    ),
+];
 
 const PROFILE: Profile = Profile {
     name: "sizes",
@@ -48,11 +80,11 @@ const DEPTH: u32 = 4;
 const LEAST: u64 = 512;
 const MOST: u64 = 8 << 20;
 
-/// Transfer sizes that the device takes: each twice the one before.
-fn sizes(bed: &Bed) -> impl Iterator<Item = u64> + use<> {
+/// Transfer sizes that the device takes, to this one: each twice the one before.
+fn sizes(bed: &Bed, most: u64) -> impl Iterator<Item = u64> + use<> {
     let limits = bed.top().limits();
     let least = LEAST.max(limits.block_logical_bytes.into());
-    let most = MOST.min(limits.io_max_bytes.into());
+    let most = most.min(limits.io_max_bytes.into());
     std::iter::successors(Some(least), |bytes| Some(bytes * 2))
         .take_while(move |bytes| *bytes <= most)
 }
@@ -60,6 +92,10 @@ fn sizes(bed: &Bed) -> impl Iterator<Item = u64> + use<> {
 impl Suite for Sizes {
     fn profile(&self) -> &'static Profile {
         self.profile
+    }
+
+    fn eras(&self) -> Vec<Era> {
+        era::all(self.eras)
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
@@ -78,7 +114,12 @@ impl Suite for Sizes {
         if bed.is_cached() {
             outcome.say("The cache was emptied between a size's writes and its reads, and before the next size.");
         }
-        for (part, bytes) in sizes(bed).enumerate() {
+        let most = *era::of(plan, self.eras).unwrap_or(&MOST);
+        let taken = u64::from(bed.top().limits().io_max_bytes);
+        if taken < most {
+            outcome.say(format!("The target takes no transfers above {}.", Size(taken)));
+        }
+        for (part, bytes) in sizes(bed, most).enumerate() {
             let order = Order::Sequential;
             let write = writes(plan, order, bytes as u32, DEPTH, part as u64);
             measure(bed, outcome, format!("write, {}", Size(bytes)), write, None)?;

@@ -3,20 +3,43 @@
 //! AnandTech's test: sequential writes over the clean drive; then the drive is filled, and is tortured
 //! with 4 KiB random writes over all addresses, 32 at a time, for 20 to 60 minutes; sequential writes
 //! over it as it is; TRIM of everything; and once more. From 2014 on the passes were a minute of Iometer
-//! with 128 KiB at a queue depth of 1. A pass over all of the drive would mend it before TRIM is looked
-//! at; with a time as long as that takes, this is what one sees.
+//! with 128 KiB at a queue depth of 1. Until then they were HD Tach's, over all of the drive, which mends it before
+//! TRIM is looked at. In 2009 random writes themselves were measured: twice, one after the other, and after the drive was
+//! formatted.
+//!
+//! Source: AnandTech 2865 page 2, 5785 page 7, 6363 page 8. What HD Tach's requests are is not known: 128 KiB, one at a
+//! time, stand for them. That a run of 2009 begins on a clean drive is assumed.
 
+use super::era::{self, Era};
 use super::{SECOND, Suite, before, prepare, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
+use crate::preparation::Preparation;
 use crate::report::plots;
 use load::{Limit, Load, Order};
 use report::words::figure;
 
 /// Positions of the curve.
 const POSITIONS: u64 = 250;
+/// What a pass writes, and what the passes are called.
+struct Passes {
+    test: &'static str,
+    order: Order,
+    block_bytes: u32,
+    depth: u32,
+    names: [&'static str; 3],
+}
+
+const USUAL: Passes = Passes {
+    test: "sequential 128 KiB write",
+    order: Order::Sequential,
+    block_bytes: 128 << 10,
+    depth: 1,
+    names: ["clean", "dirty", "trimmed"],
+};
+
 /// See the file's head.
 pub(super) struct Trim;
 
@@ -28,38 +51,83 @@ static PROFILE: Profile = Profile {
     time_ns: 60 * SECOND,
     span_bytes: None,
 };
+static OF_2009: Profile = Profile { preparation: "trim", time_ns: 300 * SECOND, ..PROFILE };
+static OF_2011: Profile = Profile { time_ns: 0, ..PROFILE };
+static OF_2014: Profile = Profile { preparation: "torture-40m", ..PROFILE };
+
+static ERAS: [(Era, Passes); 3] = [
+    (
+        Era {
+            first: 2009,
+            last: 2009,
+            about: "random 4 KiB writes at depth 16 over all of the drive for five minutes, twice, and after TRIM",
+            profile: &OF_2009,
+        },
+        Passes {
+            test: "random 4 KiB write, QD16",
+            order: Order::Random,
+            block_bytes: 4096,
+            depth: 16,
+            names: ["run 1", "run 2", "after TRIM"],
+        },
+    ),
+    (
+        Era {
+            first: 2011,
+            last: 2013,
+            about: "sequential writes over all of the drive, clean, after 20 minutes of torture, and after TRIM",
+            profile: &OF_2011,
+        },
+        USUAL,
+    ),
+    (
+        Era {
+            first: 2014,
+            last: 2014,
+            about: "a minute of sequential writes, clean, after 40 minutes of torture, and after TRIM",
+            profile: &OF_2014,
+        },
+        USUAL,
+    ),
+];
+
+fn passes(plan: &Plan) -> &'static Passes {
+    era::of(plan, &ERAS).unwrap_or(&USUAL)
+}
 
 impl Suite for Trim {
     fn profile(&self) -> &'static Profile {
         &PROFILE
     }
 
+    fn eras(&self) -> Vec<Era> {
+        era::all(&ERAS)
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         before(bed, plan)?;
+        let passes = passes(plan);
         let (worn, trimmed) = plan.preparation.at_trim();
-        outcome.say(format!(
-            "Each pass wrote up to {} in order, 128 KiB at a time, one after the other, for {} s at most: \
-             the drive before it was prepared; after {worn}; and after {trimmed}.",
-            block::Size(plan.span()),
-            plan.time_ns as f64 / 1e9
-        ));
-        pass(bed, plan, outcome, "clean", 1)?;
+        outcome.say(method(plan, passes, &worn, &trimmed));
+        let [clean, dirty, after] = passes.names;
+        pass(bed, plan, outcome, clean, 1)?;
         prepare(bed, plan, outcome, &worn)?;
-        pass(bed, plan, outcome, "dirty", 3)?;
+        pass(bed, plan, outcome, dirty, 3)?;
         if trimmed.0.is_empty() {
             return Ok(());
         }
         prepare(bed, plan, outcome, &trimmed)?;
-        pass(bed, plan, outcome, "trimmed", 4)
+        pass(bed, plan, outcome, after, 4)
     }
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
-        let pass = |name: &str| {
-            outcome.row(&format!("{name}: sequential 128 KiB write")).map(|row| row.value)
-        };
-        let (clean, dirty, trimmed) = (pass("clean")?, pass("dirty")?, pass("trimmed")?);
+        let passes = passes(&outcome.plan);
+        let pass = |name: &str| Some(outcome.row(&row_name(name, passes))?.value);
+        let [first, second, after] = passes.names;
+        let (clean, dirty, trimmed) = (pass(first)?, pass(second)?, pass(after)?);
+        let kind = if passes.order == Order::Sequential { "Sequential" } else { "Random" };
         Some(format!(
-            "Sequential writes: {} MB/s clean, {} dirty, {} after TRIM, which brings back {:.0} % of what \
+            "{kind} writes: {} MB/s {first}, {} {second}, {} after TRIM, which brings back {:.0} % of what \
              was lost.",
             figure(clean),
             figure(dirty),
@@ -69,7 +137,36 @@ impl Suite for Trim {
     }
 
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
-        plots::by_position(outcome)
+        match outcome.series.is_empty() {
+            true => plots::rows(outcome),
+            false => plots::by_position(outcome),
+        }
+    }
+}
+
+fn row_name(name: &str, passes: &Passes) -> String {
+    format!("{name}: {}", passes.test)
+}
+
+/// What each pass did, and what was done between them.
+fn method(plan: &Plan, passes: &Passes, worn: &Preparation, trimmed: &Preparation) -> String {
+    let size = block::Size(passes.block_bytes.into());
+    let span = block::Size(plan.span());
+    let time = match plan.time_ns {
+        0 => String::new(),
+        ns => format!(", for {} s at most", ns as f64 / 1e9),
+    };
+    match passes.order {
+        Order::Sequential => format!(
+            "Each pass wrote up to {span} in order, {size} at a time, one after the other{time}: the drive before it \
+             was prepared; after {worn}; and after {trimmed}."
+        ),
+        _ => format!(
+            "Each run wrote at random over {span}, {size} at a time, {} under way{time}: twice, \
+             {} between them, and after {trimmed}.",
+            passes.depth,
+            if worn.0.is_empty() { "nothing".to_owned() } else { worn.to_string() }
+        ),
     }
 }
 
@@ -80,20 +177,29 @@ fn pass(
     name: &str,
     part: u64,
 ) -> Result<(), Halt> {
-    let load = writes(plan, Order::Sequential, 128 << 10, 1, part);
+    let passes = passes(plan);
+    let load = writes(plan, passes.order, passes.block_bytes, passes.depth, part);
+    let is_sequential = passes.order == Order::Sequential;
     let mark_bytes = (plan.span() / POSITIONS).next_multiple_of(1 << 20);
-    let limit = Limit { requests: load.blocks(), ..load.limit };
-    let load = Load { limit, mark_bytes, ..load };
+    let load = match is_sequential {
+        true => {
+            let time_ns = if plan.time_ns == 0 { u64::MAX } else { plan.time_ns };
+            Load { limit: Limit { requests: load.blocks(), time_ns }, mark_bytes, ..load }
+        }
+        false => load,
+    };
     let record = bed.load(&format!("{name} pass"), load)?;
-    let row = Row::throughput(format!("{name}: sequential 128 KiB write"), &record);
+    let row = Row::throughput(row_name(name, passes), &record);
     outcome.add(bed, with_ceiling(bed, row));
-    outcome.series.push(Series {
-        name: name.to_owned(),
-        unit: "MB/s",
-        along: "GB",
-        step: mark_bytes as f64 / 1e9,
-        values: rates(&record.marks_ns, mark_bytes),
-    });
+    if is_sequential {
+        outcome.series.push(Series {
+            name: name.to_owned(),
+            unit: "MB/s",
+            along: "GB",
+            step: mark_bytes as f64 / 1e9,
+            values: rates(&record.marks_ns, mark_bytes),
+        });
+    }
     Ok(())
 }
 

@@ -1,5 +1,8 @@
 //! The suites on a small drive: what must be seen there is seen, and the same seed gives the same bytes.
 
+mod eras;
+mod pts;
+
 use block::{Size, WriteMode};
 use lane::Prices;
 use std::cell::Cell;
@@ -75,7 +78,7 @@ fn value(outcome: &Outcome, test: &str) -> f64 {
 
 #[test]
 fn every_suite_is_found_by_its_name_and_described() {
-    let page = include_str!("../../../docs/SUITES.md");
+    let page = include_str!("../../../../docs/SUITES.md");
     for suite in suites::ALL {
         let profile = suite.profile();
         assert_eq!(find(profile.name).map(|found| found.profile()), Some(profile));
@@ -503,73 +506,6 @@ fn atto_is_the_sizes_of_a_smaller_file() {
     let outcome = run(&plan("atto"));
     assert_eq!(tests(&outcome), tests(&run(&plan("sizes"))));
     assert!(outcome.rows.iter().all(|row| row.value > 0.0));
-}
-
-/// What the outcome of rounds must say of their steady state.
-fn check_rounds(outcome: &Outcome, tracked: &str) {
-    let rounds = outcome.series[0].values.len();
-    assert!((5..=25).contains(&rounds), "{rounds}");
-    let told = outcome.method.join(" ");
-    assert_eq!(told.contains("NOT steady"), !told.contains("Steady over rounds"), "{told}");
-    assert!(told.contains(&format!("rounds {} to {rounds}: average ", rounds - 4)), "{told}");
-    assert!(told.contains(" allowed (20 %); slope line ") && told.contains(" allowed (10 %)."));
-    let row = row(outcome, tracked);
-    assert_eq!(row.samples, outcome.series[0].values[rounds - 5..]);
-    assert!((row.value - row.samples.iter().sum::<f64>() / 5.0).abs() < 1e-9 * row.value);
-    assert!(outcome.rows.iter().all(|row| !row.partial));
-    let page = report::page(outcome);
-    assert!(page.contains("Steady state") && page.contains("slope line"), "the plot");
-}
-
-#[test]
-fn pts_goes_on_until_it_is_steady_or_says_that_it_is_not() {
-    let outcome = run(&plan("pts"));
-    assert_eq!(outcome.rows.len(), 56);
-    check_rounds(&outcome, "0/100, random 4 KiB");
-    let told = report::json(&outcome);
-    assert_eq!(told["rows"][0]["samples_of"], "runs");
-    assert_eq!(told["series"].as_array().map(Vec::len), Some(1), "no seconds of the last round");
-}
-
-#[test]
-fn pts_throughput_reads_and_writes_in_order() {
-    let outcome = run(&plan("pts-throughput"));
-    assert_eq!(tests(&outcome), ["100/0, sequential 1 MiB", "0/100, sequential 1 MiB"]);
-    assert!(outcome.rows.iter().all(|row| row.unit == "MB/s" && row.value > 0.0));
-    check_rounds(&outcome, "0/100, sequential 1 MiB");
-}
-
-#[test]
-fn pts_latency_has_one_under_way_and_tells_mean_and_longest() {
-    let outcome = run(&plan("pts-latency"));
-    assert_eq!(outcome.rows.len(), 9, "{:?}", tests(&outcome));
-    check_rounds(&outcome, "0/100, random 4 KiB, QD1");
-    for row in &outcome.rows {
-        let latency = row.latency.as_ref().expect("latencies");
-        assert_eq!(row.unit, "ms");
-        assert!(latency.max_ns() as f64 >= row.value * 1e6, "{}", row.test);
-        // All five rounds are in it: its mean lies between theirs.
-        let (mean, samples) = (latency.mean_ns() / 1e6, || row.samples.iter().copied());
-        let (least, most) = (samples().fold(f64::MAX, f64::min), samples().fold(0.0, f64::max));
-        assert!(least <= mean && mean <= most, "{}: {mean} of {:?}", row.test, row.samples);
-    }
-}
-
-#[test]
-fn pts_wsat_shows_the_fall_minute_by_minute() {
-    let outcome = run(&Plan { target: drive("slow"), ..plan("pts-wsat") });
-    let rates = &outcome.series[0].values;
-    assert_eq!(rates.len(), 6, "whole minutes of 400 s");
-    assert_eq!(value(&outcome, "first minute"), rates[0]);
-    assert_eq!(row(&outcome, "last five minutes").samples, rates[1..]);
-    assert!(rates[0] > rates[5], "{rates:?}");
-    let told = outcome.method.join(" ");
-    assert!(told.contains("teady at the end: minutes 2 to 6: average "), "{told}");
-    // The small drive is written four times over before the time is up.
-    let short = run(&plan("pts-wsat"));
-    assert!(short.elapsed_ns < 400 * SECOND, "{}", short.elapsed_ns);
-    let written = row(&short, "random 4 KiB write, QD32").latency.as_ref().expect("some").count();
-    assert_eq!(written, 4 * short.plan.span() / 4096);
 }
 
 #[test]

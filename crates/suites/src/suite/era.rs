@@ -1,0 +1,81 @@
+//! Eras: a suite as its reviewers ran it in other years.
+//!
+//! A figure of 2009 can only be held against a run of the test of 2009. A suite has its eras as a table in its own file:
+//! years, and what was different. Without an era it is what it is usually.
+
+use super::{ALL, Suite};
+use crate::plan::{Plan, Profile};
+use crate::target::Target;
+use std::fmt;
+
+/// Years in which a suite was run in the same way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Era {
+    /// The first of them.
+    pub first: u16,
+    /// The last of them; [`Era::OPEN`]: it is still so.
+    pub last: u16,
+    /// What was done, in one line without a full stop.
+    pub about: &'static str,
+    /// What the suite did then if nothing else is asked for.
+    pub profile: &'static Profile,
+}
+
+impl Era {
+    /// The last year of an era that has not ended.
+    pub const OPEN: u16 = u16::MAX;
+
+    fn covers(&self, year: u16) -> bool {
+        (self.first..=self.last).contains(&year)
+    }
+}
+
+impl fmt::Display for Era {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (first, last) if first == last => write!(f, "{first}"),
+            (first, Era::OPEN) => write!(f, "{first} on"),
+            (first, last) => write!(f, "{first} to {last}"),
+        }
+    }
+}
+
+/// What a suite's table has for the plan's era; None: the plan has none, or the table does not.
+pub(super) fn of<'a, T>(plan: &Plan, table: &'a [(Era, T)]) -> Option<&'a T> {
+    let year = plan.era?;
+    table.iter().find(|(era, _)| era.covers(year)).map(|(_, it)| it)
+}
+
+/// The eras of a suite's table.
+pub(super) fn all<T>(table: &[(Era, T)]) -> Vec<Era> {
+    table.iter().map(|(era, _)| *era).collect()
+}
+
+/// The suite's era that has this year.
+///
+/// # Errors
+/// There is none; the sentence tells those that there are.
+pub(super) fn find(suite: &dyn Suite, year: u16) -> Result<Era, String> {
+    let (name, eras) = (suite.profile().name, suite.eras());
+    if let Some(era) = eras.iter().find(|era| era.covers(year)) {
+        return Ok(*era);
+    }
+    let list = |all: Vec<String>| all.join(", ");
+    if eras.is_empty() {
+        let with = ALL.iter().filter(|suite| !suite.eras().is_empty());
+        let with = list(with.map(|suite| suite.profile().name.to_owned()).collect());
+        return Err(format!("--era {year}: {name} was always the same; with eras are {with}"));
+    }
+    let known = list(eras.iter().map(Era::to_string).collect());
+    Err(format!("--era {year}: {name} has {known}"))
+}
+
+/// The suite as it is usually run, or as it was in a year.
+///
+/// # Errors
+/// The suite has no era with this year; the sentence tells those that it has.
+pub fn plan_of(suite: &dyn Suite, year: Option<u16>, target: Target) -> Result<Plan, String> {
+    let Some(year) = year else { return Ok(Plan::new(suite.profile(), target)) };
+    let era = find(suite, year)?;
+    Ok(Plan { era: Some(year), ..Plan::new(era.profile, target) })
+}
