@@ -18,8 +18,8 @@ fn path(text: &str) -> String {
     text.replace('\\', "\\\\").replace(':', "\\:")
 }
 
-/// The job file. Jobs that are the same are there once.
-pub fn job_file(suite: &str, place: &Place, content: &Content, loads: &[(String, Load)]) -> String {
+/// The job file: loads by their names, and what each of them writes. Jobs that are the same are there once.
+pub fn job_file(suite: &str, place: &Place, loads: &[(String, Load, Content)]) -> String {
     let mut text = format!(
         "; {suite}, as Overdrive runs it; waits between jobs are left out\n[global]\nthread=1\nrandrepeat=1\n\
          norandommap=1\nrefill_buffers=1\nlat_percentiles=1\n"
@@ -30,21 +30,27 @@ pub fn job_file(suite: &str, place: &Place, content: &Content, loads: &[(String,
         }
         Place::Uri(uri) => write!(text, "ioengine=nbd\nuri={uri}\n"),
     };
-    if content.data_percent < 100 {
-        _ = writeln!(text, "buffer_compress_percentage={}", 100 - content.data_percent);
-    }
-    if content.dedupe_percent > 0 {
-        _ = writeln!(text, "dedupe_percentage={}", content.dedupe_percent);
-    }
     let mut known = BTreeSet::new();
-    for (name, load) in loads {
-        let job = job(load);
+    for (name, load, content) in loads {
+        let job = job(load) + &data(content);
         if known.insert((name.clone(), job.clone())) {
             let name: String = name.chars().filter(|c| !"[]\n".contains(*c)).collect();
             _ = write!(text, "\n[{name}]\nstonewall\n{job}");
         }
     }
     text
+}
+
+/// What is written.
+fn data(content: &Content) -> String {
+    let mut data = String::new();
+    if content.data_percent < 100 {
+        _ = writeln!(data, "buffer_compress_percentage={}", 100 - content.data_percent);
+    }
+    if content.dedupe_percent > 0 {
+        _ = writeln!(data, "dedupe_percentage={}", content.dedupe_percent);
+    }
+    data
 }
 
 fn direction(load: &Load) -> &'static str {

@@ -43,8 +43,8 @@ pub struct Plan {
     pub state: Preparation,
     /// What the suite then does to the part that it works on.
     pub preparation: Preparation,
-    /// The load of the suite `custom`; the others have their own.
-    pub job: Job,
+    /// The loads of the suite `custom`, one after the other; the others have their own.
+    pub jobs: Vec<Job>,
     /// Only the test of this name, of the suites that have tests apart from one another; None: all.
     pub only: Option<String>,
     /// The part of the drive that is left unused, in percent of what the host sees.
@@ -67,7 +67,7 @@ impl Plan {
             state: Preparation::default(),
             preparation: Preparation::parse(suite.preparation)
                 .expect("a suite's own steps are sound"),
-            job: Job::default(),
+            jobs: vec![Job::default()],
             only: None,
             spare_percent: 0,
             span_bytes: suite.span_bytes,
@@ -93,6 +93,10 @@ impl Plan {
             let what = format!("only {} to work on; give {name} at least 64 MiB", Size(span));
             return Err(format!("{}: {what}", self.target.text));
         }
+        if let Some(job) = self.jobs.iter().find(|job| job.span_bytes > Some(span)) {
+            let (name, own) = (job.name(), Size(job.span_bytes.unwrap_or_default()));
+            return Err(format!("load '{name}': span {own}: only {} to work on", Size(span)));
+        }
         if self.suite.time_ns > 0 && self.time_ns == 0 {
             return Err("--time 0: nothing would be measured".to_owned());
         }
@@ -116,15 +120,28 @@ impl Plan {
     pub fn shortened(&self) -> Option<String> {
         let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
         let mut how = Vec::new();
-        if self.time_ns < self.suite.time_ns {
+        // A job that says how long it runs is not the shorter for that.
+        let is_usual = |own: fn(&Job) -> bool| !self.jobs.iter().all(own);
+        if self.time_ns < self.suite.time_ns && is_usual(|job| job.time_ns.is_some()) {
             how.push(format!("{} of {}", seconds(self.time_ns), seconds(self.suite.time_ns)));
         }
         if let Some(usual) = self.suite.span_bytes
             && self.span() < usual
+            && is_usual(|job| job.span_bytes.is_some())
         {
             how.push(format!("{} of {}", Size(self.span()), Size(usual)));
         }
         (!how.is_empty()).then(|| how.join(", "))
+    }
+
+    /// The same with these jobs, over as much as the largest of them needs.
+    pub fn with_jobs(self, jobs: Vec<Job>) -> Plan {
+        let span = |job: &Job| job.span_bytes.or(self.span_bytes);
+        // None is all of the drive, which is more than any number.
+        let spans: Option<Vec<u64>> = jobs.iter().map(span).collect();
+        let span_bytes = spans.and_then(|spans| spans.into_iter().max());
+        let span_bytes = span_bytes.map(|bytes| bytes.max(SPAN_MIN));
+        Plan { span_bytes, jobs, ..self }
     }
 
     /// Whether a test of this name is asked for.

@@ -1,13 +1,31 @@
-//! The load of the suite `custom`.
+//! The loads of the suite `custom`: a file of them, or one in a few options.
 
+use super::job_file;
 use block::Size;
 use daemon::units;
 use stack::{Exit, Failure};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use suites::{Job, Pattern};
+
+/// Requests under way.
+pub(super) const DEPTH: RangeInclusive<i64> = 1..=2048;
+/// Requests a second.
+pub(super) const RATE: RangeInclusive<i64> = 1..=10_000_000;
+/// Of a hundred.
+pub(super) const PERCENT: RangeInclusive<i64> = 0..=100;
 
 /// Options of the suite `custom` only.
 #[derive(clap::Args, Debug)]
 pub(super) struct JobOptions {
+    /// custom: the loads of a file, one after the other; see docs/SUITES.md
+    #[arg(
+        long,
+        value_name = "FILE.toml",
+        conflicts_with_all = ["order", "block", "depth", "reads", "rate"],
+    )]
+    job: Option<PathBuf>,
+
     /// custom: which block comes next: random, sequential or zipf:EXPONENT [default: random]
     #[arg(long, value_name = "ORDER")]
     order: Option<Pattern>,
@@ -17,22 +35,23 @@ pub(super) struct JobOptions {
     block: Option<Size>,
 
     /// custom: requests under way [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2048))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(DEPTH))]
     depth: Option<u32>,
 
     /// custom: how many requests of a hundred are reads [default: 100]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(PERCENT))]
     reads: Option<u32>,
 
     /// custom: start so many requests a second, whatever became of the others.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(RATE))]
     rate: Option<u32>,
 }
 
 impl JobOptions {
-    /// The job; options of another suite's are refused.
-    pub(super) fn job(&self, suite: &str) -> Result<Job, Failure> {
+    /// The jobs; options of another suite's are refused.
+    pub(super) fn jobs(&self, suite: &str) -> Result<Vec<Job>, Failure> {
         let said = [
+            ("--job", self.job.is_some()),
             ("--order", self.order.is_some()),
             ("--block", self.block.is_some()),
             ("--depth", self.depth.is_some()),
@@ -46,23 +65,26 @@ impl JobOptions {
                 "{option}: {suite} has its own loads; give it to the suite custom"
             )));
         }
+        if let Some(file) = &self.job {
+            return job_file::read(file);
+        }
         let usual = Job::default();
-        let bytes = self.block.map_or(Ok(usual.block_bytes), |size| {
-            let wrong =
-                || usage(format!("--block {size}: write a multiple of 512 bytes, to 1 GiB"));
-            let bytes = size
-                .0
-                .is_multiple_of(512)
-                .then_some(size.0)
-                .filter(|it| (512..=1 << 30).contains(it));
-            bytes.map(|bytes| bytes as u32).ok_or_else(wrong)
+        let block_bytes = self.block.map_or(Ok(usual.block_bytes), |size| {
+            block_bytes(size).map_err(|why| usage(format!("--block {size}: {why}")))
         })?;
-        Ok(Job {
+        Ok(vec![Job {
             pattern: self.order.unwrap_or(usual.pattern),
-            block_bytes: bytes,
+            block_bytes,
             depth: self.depth.unwrap_or(usual.depth),
             reads_percent: self.reads.unwrap_or(usual.reads_percent),
             rate: self.rate,
-        })
+            ..usual
+        }])
     }
+}
+
+/// Bytes of a request.
+pub(super) fn block_bytes(size: Size) -> Result<u32, String> {
+    let fits = size.0.is_multiple_of(512) && (512..=1 << 30).contains(&size.0);
+    if fits { Ok(size.0 as u32) } else { Err("write a multiple of 512 bytes, to 1 GiB".to_owned()) }
 }

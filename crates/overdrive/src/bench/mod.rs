@@ -4,6 +4,7 @@ mod choice;
 #[cfg(feature = "history")]
 mod history;
 mod job;
+mod job_file;
 #[cfg(feature = "history")]
 mod keeping;
 mod live;
@@ -170,12 +171,15 @@ impl Arguments {
             cache: self.cache.map(|memory| self.cache_of(self.suite().cache(memory))),
             state: self.state.clone(),
             preparation: self.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
-            job: self.job.job(self.suite().profile().name)?,
             only: self.only.clone(),
             spare_percent,
-            span_bytes: self.span.map_or(usual.span_bytes, |size| Some(size.0)),
             time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
             ..usual
+        };
+        let plan = plan.with_jobs(self.job.jobs(self.suite().profile().name)?);
+        let plan = match self.span {
+            Some(span) => Plan { span_bytes: Some(span.0), ..plan },
+            None => plan,
         };
         plan.check().map_err(usage)?;
         if let Some(span) = self.span.filter(|span| span.0 > plan.target.bytes()) {
@@ -208,6 +212,11 @@ impl Arguments {
         self.live.check_unused()?;
         let target = Target::parse(self.target()).map_err(|error| usage(error.to_string()))?;
         let mut plan = self.plan(target, spare_percent)?;
+        if let Some(job) = plan.jobs.iter().find(|job| job.has_own_data()) {
+            let what =
+                "data and dedupe are for targets in real time; write model:NAME?data=PERCENT";
+            return Err(usage(format!("load '{}': {what}", job.name())));
+        }
         if plan.cache.is_some() {
             plan.prices = prices::find(self.prices.as_deref())?;
         }
@@ -251,8 +260,15 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
     let (rig, listing) = Listed::new(plan.target.bytes());
     let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
     ended.map_err(|halt| failure(&plan, &halt))?;
-    let content = arguments.live.content();
-    page.write(&suites::fio::job_file(plan.suite.name, &place, &content, &listing.borrow()))?;
+    let usual = arguments.live.content();
+    let content = |name: &str| {
+        let job = plan.jobs.iter().find(|job| job.name() == name);
+        job.map_or(usual, |job| job.content(usual))
+    };
+    let loads = listing.borrow();
+    let loads = loads.iter().map(|(name, load)| (name.clone(), load.clone(), content(name)));
+    let loads: Vec<_> = loads.collect();
+    page.write(&suites::fio::job_file(plan.suite.name, &place, &loads))?;
     Ok(ExitCode::SUCCESS)
 }
 

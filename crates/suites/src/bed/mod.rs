@@ -167,10 +167,19 @@ impl<'a> Bed<'a> {
 
     /// What loads write from now on is stored by a drive that compresses in so many percent of its size.
     pub fn set_data_percent(&mut self, data_percent: u32) {
-        if let Some(data) = &self.data {
-            let content = Content { data_percent, ..data.content() };
-            self.data = Some(data.with(content));
+        if let Some(content) = self.content() {
+            self.set_content(Content { data_percent, ..content });
         }
+    }
+
+    /// What loads write; None: the device has no bytes.
+    pub fn content(&self) -> Option<Content> {
+        self.data.as_ref().map(Data::content)
+    }
+
+    /// What loads write from now on, where the device has bytes; what is there already is not compared any more.
+    pub fn set_content(&mut self, content: Content) {
+        self.data = self.data.as_ref().map(|data| data.with(content));
     }
 
     /// Runs a load to its end. If it was ended by the watch or by an error of the device, the record is of what was

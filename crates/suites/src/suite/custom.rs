@@ -1,19 +1,22 @@
-//! Custom: a load of one's own.
+//! Custom: loads of one's own, one after the other.
 //!
-//! With a rate requests start at times of an absolute clock, and their latency counts from there.
+//! With a rate requests start at times of an absolute clock, and their latency counts from there. A load that has a name
+//! is one of a job file, and has one row: MB/s where it goes in order, requests a second otherwise.
 
 use super::{SECOND, Suite, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
+use crate::job::Job;
 use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
+use load::{Load, Order, Record};
 
 /// See the file's head.
 pub(super) struct Custom;
 
 static PROFILE: Profile = Profile {
     name: "custom",
-    about: "A load of your own: --order, --block, --depth, --reads, --rate",
+    about: "Loads of your own: --job FILE.toml, or --order, --block, --depth, --reads, --rate",
     takes_state: true,
     preparation: "filled",
     time_ns: 30 * SECOND,
@@ -26,15 +29,49 @@ impl Suite for Custom {
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let wanted = (1..).zip(&plan.jobs).filter(|(_, job)| plan.wants(&job.name()));
+        let loads: Vec<(&Job, Load)> =
+            wanted.map(|(part, job)| (job, load(plan, job, part))).collect();
+        // What the target cannot take is said before anything is written.
+        for (job, load) in &loads {
+            let checked = load.check(bed.top().limits());
+            checked.map_err(|error| Halt::Plan(format!("load '{}': {error}", job.name())))?;
+        }
         lay_out(bed, plan, outcome)?;
-        outcome.say(format!("The load ran for {} s.", plan.time_ns as f64 / 1e9));
-        let job = &plan.job;
-        let load = job.load(writes(plan, job.pattern.0, job.block_bytes, job.depth, 1));
-        let test = job.name();
-        let record = bed.load(&test, load)?;
-        outcome.add(bed, with_ceiling(bed, Row::rate(&test, &record)));
-        let throughput = Row::throughput("the same in MB/s", &record);
-        outcome.add(bed, Row { latency: None, punctual: None, flush_ns: None, ..throughput });
+        let usual = bed.content();
+        for (job, load) in loads {
+            match job.name {
+                Some(_) => outcome.say(job.told(&load)),
+                None => outcome.say(format!("The load ran for {} s.", plan.time_ns as f64 / 1e9)),
+            }
+            if job.idle_before_ns > 0 {
+                bed.idle(job.idle_before_ns)?;
+            }
+            if let Some(content) = usual.map(|usual| job.content(usual))
+                && bed.content() != Some(content)
+            {
+                bed.set_content(content);
+            }
+            let record = bed.load(&job.name(), load)?;
+            tell(bed, outcome, job, &record);
+        }
         Ok(())
+    }
+}
+
+fn load(plan: &Plan, job: &Job, part: u64) -> Load {
+    job.load(writes(plan, job.pattern.0, job.block_bytes, job.depth, part))
+}
+
+fn tell(bed: &Bed, outcome: &mut Outcome, job: &Job, record: &Record) {
+    let in_order = job.pattern.0 == Order::Sequential;
+    let row = match job.name.is_some() && in_order {
+        true => Row::throughput(job.name(), record),
+        false => Row::rate(job.name(), record),
+    };
+    outcome.add(bed, with_ceiling(bed, row));
+    if job.name.is_none() {
+        let throughput = Row::throughput("the same in MB/s", record);
+        outcome.add(bed, Row { latency: None, punctual: None, flush_ns: None, ..throughput });
     }
 }

@@ -7,8 +7,8 @@ use block::{Size, WriteMode};
 use lane::Prices;
 use std::cell::Cell;
 use suites::{
-    Halt, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch, find,
-    report,
+    Halt, Job, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch,
+    find, report,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -509,6 +509,39 @@ fn atto_is_the_sizes_of_a_smaller_file() {
 }
 
 #[test]
+fn custom_runs_its_loads_one_after_the_other() {
+    let job = |name: &str, pattern: &str| Job {
+        name: Some(name.to_owned()),
+        pattern: pattern.parse().expect("an order"),
+        time_ns: Some(SECOND / 10),
+        span_bytes: Some(128 << 20),
+        ..Job::default()
+    };
+    let jobs = vec![
+        Job { reads_percent: 0, block_bytes: 1 << 20, ..job("in order", "sequential") },
+        Job { depth: 4, span_bytes: Some(4 << 20), ..job("a hot part", "zipf:1.1") },
+        Job { rate: Some(1000), idle_before_ns: 5 * SECOND, ..job("open", "random") },
+    ];
+    let usual = Plan::new(suite("custom").profile(), small());
+    let plan = usual.clone().with_jobs(jobs.clone());
+    assert_eq!(plan.span(), 128 << 20, "as much as the largest needs");
+    let outcome = run(&plan);
+    assert_eq!(tests(&outcome), ["in order", "a hot part", "open"]);
+    let units: Vec<&str> = outcome.rows.iter().map(|row| row.unit).collect();
+    assert_eq!(units, ["MB/s", "IOPS", "IOPS"]);
+    assert!((value(&outcome, "open") / 1000.0 - 1.0).abs() < 0.05, "{:?}", outcome.rows[2]);
+    assert!(outcome.rows.iter().all(|row| row.shortened.is_none()));
+    assert!((5 * SECOND..6 * SECOND).contains(&outcome.elapsed_ns), "the pause is kept");
+    let only = run(&Plan { only: Some("open".to_owned()), ..plan });
+    assert_eq!(tests(&only), ["open"]);
+    // A span below what suites need is a part of one that is not.
+    assert_eq!(usual.clone().with_jobs(vec![jobs[1].clone()]).span(), 64 << 20);
+    let large = Job { span_bytes: Some(1 << 40), ..jobs[0].clone() };
+    let refused = usual.with_jobs(vec![large]).check().expect_err("too large");
+    assert!(refused.starts_with("load 'in order': span 1 TiB: only "), "{refused}");
+}
+
+#[test]
 fn every_suite_can_be_listed_for_fio() {
     for suite in suites::ALL {
         let name = suite.profile().name;
@@ -520,7 +553,9 @@ fn every_suite_can_be_listed_for_fio() {
         let loads = listing.borrow();
         assert!(!loads.is_empty(), "{name} does nothing");
         let place = suites::fio::Place::Path("/dev/disk/by-path/a:b".to_owned());
-        let text = suites::fio::job_file(name, &place, &load::Content::random(1), &loads);
+        let loads =
+            loads.iter().map(|(name, load)| (name.clone(), load.clone(), load::Content::random(1)));
+        let text = suites::fio::job_file(name, &place, &loads.collect::<Vec<_>>());
         assert!(text.contains("\nfilename=/dev/disk/by-path/a\\:b\n"), "{text}");
         assert_eq!(text.matches("\nstonewall\n").count(), text.matches("\nrw=").count());
     }
