@@ -4,13 +4,14 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// Which crates of the workspace a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests draw random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("report", &[]),
+    ("compare", &["report"]),
     ("history", &[]),
     ("block", &["lane"]),
     ("policy", &["allocations"]),
@@ -94,6 +95,7 @@ const OVERDRIVE: &[&str] = &[
     "kills",
     "simulator",
     "report",
+    "compare",
     "history",
     "trace",
 ];

@@ -175,19 +175,29 @@ fn csv(history: &History, options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn unknown(id: i64) -> Failure {
+    let message = format!("no result {id} is kept; 'overdrive bench history' lists them");
+    Failure::new(Exit::Negative, message)
+}
+
+/// The result of this number.
+///
+/// # Errors
+/// There is none, or the file cannot be read.
+pub(super) fn kept(id: i64) -> Result<Run, Failure> {
+    let history = open()?.ok_or_else(|| unknown(id))?;
+    history.get(id).map_err(broken)?.ok_or_else(|| unknown(id))
+}
+
 fn one(history: Option<History>, id: i64, options: &Options) -> Result<ExitCode, Failure> {
-    let unknown = || {
-        let message = format!("no result {id} is kept; 'overdrive bench history' lists them");
-        Failure::new(Exit::Negative, message)
-    };
-    let mut history = history.ok_or_else(unknown)?;
+    let mut history = history.ok_or_else(|| unknown(id))?;
     if options.remove {
         return match history.remove(id).map_err(broken)? {
             true => Ok(ExitCode::SUCCESS),
-            false => Err(unknown()),
+            false => Err(unknown(id)),
         };
     }
-    let run = history.get(id).map_err(broken)?.ok_or_else(unknown)?;
+    let run = history.get(id).map_err(broken)?.ok_or_else(|| unknown(id))?;
     if options.style.json {
         daemon::say!("{}", run.result);
         return Ok(ExitCode::SUCCESS);

@@ -1,6 +1,7 @@
 //! `overdrive bench`: the suites of the lab on modelled drives and on real targets, bare or behind the cache.
 
 mod choice;
+mod compare;
 #[cfg(feature = "history")]
 mod history;
 mod job;
@@ -44,6 +45,7 @@ use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 ///   overdrive bench corners model:samsung-840-evo-250?seed=7 --state steady --json
 ///   overdrive bench qd1 /mnt/data/test.img --size 8G
 ///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
+///   overdrive bench compare history:1 history:2
 #[derive(clap::Args)]
 #[command(
     verbatim_doc_comment,
@@ -142,6 +144,7 @@ pub(crate) struct Arguments {
 /// What is done with results.
 #[derive(clap::Subcommand)]
 enum After {
+    Compare(compare::Options),
     #[cfg(feature = "history")]
     History(history::Options),
 }
@@ -149,6 +152,7 @@ enum After {
 impl After {
     fn run(&self) -> Result<ExitCode, Failure> {
         match *self {
+            After::Compare(ref options) => compare::run(options),
             #[cfg(feature = "history")]
             After::History(ref options) => history::run(options),
         }

@@ -1,0 +1,38 @@
+//! How figures were compared, in sentences.
+
+use crate::comparison::Comparison;
+use crate::statistics::{BATCHED_SECONDS_MIN, LEVEL_PERCENT};
+
+/// The sentences that this comparison needs.
+pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
+    let judged = comparison.judged();
+    let mut told = vec![format!(
+        "Intervals are of {LEVEL_PERCENT} %. That of a mean is Student's, that of a difference Welch's (1947). Runs and rounds \
+         count as independent. The seconds of a run do not: they are put together into 10 or 20 batches, whose means do \
+         (batch means: Conway 1963, Schmeiser 1982)."
+    )];
+    told.push(format!(
+        "A difference is noise where its interval holds 0. Figures that are not made of parts, or of fewer than \
+         {BATCHED_SECONDS_MIN} seconds, have no interval: they are called neither equal nor different."
+    ));
+    if judged > 0 {
+        let wrong = judged as f64 * f64::from(100 - LEVEL_PERCENT) / 100.0;
+        told.push(format!(
+            "Of {judged} differences that were judged, some {wrong:.1} would be called one by chance alone."
+        ));
+    }
+    told.push(
+        "An interval is of the mean of a figure's parts. A suite's own figure may be their median, or count the final \
+         flush as well."
+            .to_owned(),
+    );
+    let is_virtual = |run: &crate::Run| run.time == "virtual";
+    if comparison.runs.iter().any(is_virtual) {
+        told.push(
+            "In virtual time the same command gives the same figures again: intervals tell how much a modelled drive varies \
+             within a run, not how drives of that model differ."
+                .to_owned(),
+        );
+    }
+    told
+}

@@ -1,0 +1,109 @@
+//! `overdrive bench compare`: results beside one another.
+
+#[cfg(feature = "history")]
+use super::history;
+use crate::page_file::PageFile;
+use ::compare::{Comparison, Run, json, page, read, text};
+use stack::{Exit, Failure};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// No result is larger, and no device is read to its end.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Compare results: several drives, bare and cached, before and after.
+///
+/// Each figure is told with its 95 % interval where it is made of parts: runs, rounds, or seconds of
+/// one run, which are put together into batches. A difference whose interval holds 0 is noise. What
+/// has no interval is called neither equal nor different.
+///
+/// A result is what 'overdrive bench --json' printed, a page of '--report', or history:N, the result
+/// of that number in 'overdrive bench history'. The first one is what the others are compared with.
+///
+/// Examples:
+///   overdrive bench compare bare.json cached.json
+///   overdrive bench compare history:3 history:7 --report drives.html
+///   overdrive bench compare 840.html 850.html xp941.html --json
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Options {
+    /// Results: files, or history:N.
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// Also write a page with plots.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mut runs: Vec<Run> = Vec::new();
+    for place in &options.results {
+        let held = match place.strip_prefix("history:") {
+            Some(number) => kept(place, number)?,
+            None => text_of(Path::new(place))?,
+        };
+        runs.extend(read(place, &held).map_err(|what| Failure::new(Exit::Integrity, what))?);
+    }
+    let comparison = Comparison::new(runs).map_err(|what| Failure::new(Exit::Usage, what))?;
+    let report = options.report.as_deref().map(PageFile::open).transpose()?;
+    match options.json {
+        true => daemon::say!("{}", json(&comparison)),
+        false => text(&comparison).lines().for_each(|line| daemon::say!("{line}")),
+    }
+    if let Some(report) = report {
+        report.write(&page(&comparison))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a file holds.
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let place = path.display();
+    let unreadable = |error: std::io::Error| {
+        let (exit, mend) = match error.kind() {
+            ErrorKind::NotFound => (Exit::Negative, "; give a file, or history:N"),
+            ErrorKind::PermissionDenied => (Exit::Permission, ""),
+            ErrorKind::InvalidData => (Exit::Integrity, "; give a result as JSON or as a page"),
+            _ => (Exit::Io, ""),
+        };
+        Failure::new(exit, format!("{place}: {error}{mend}"))
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let read = file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if read as u64 > BYTES_MAX {
+        let message = format!("{place}: is larger than any result; give one of a suite");
+        return Err(Failure::new(Exit::Integrity, message));
+    }
+    Ok(text)
+}
+
+/// A result that was kept, with its machine and its command.
+#[cfg(feature = "history")]
+fn kept(place: &str, number: &str) -> Result<String, Failure> {
+    let usage = || format!("{place}: write history:N with a number of 'overdrive bench history'");
+    let id = number.parse().map_err(|_| Failure::new(Exit::Usage, usage()))?;
+    let run = history::kept(id)?;
+    let mut result = run.result;
+    // Results of earlier versions have neither in them. In virtual time the machine changes nothing.
+    if result["command"].is_null() && result.is_object() {
+        result["command"] = run.command.into();
+    }
+    if result["machine"].is_null() && result["time"] == "real" {
+        result["machine"] = run.machine;
+    }
+    Ok(result.to_string())
+}
+
+#[cfg(not(feature = "history"))]
+fn kept(place: &str, _number: &str) -> Result<String, Failure> {
+    let message = format!("{place}: this program was built without the history; give a file");
+    Err(Failure::new(Exit::Usage, message))
+}
