@@ -1,7 +1,6 @@
 //! The charts of a storage lab, from plain figures: each is a plot with its axes and captions chosen.
 
 use crate::axis::Axis;
-use crate::names::Along;
 use crate::plot::{Curve, Level, Names, Plot, Style};
 
 /// From when on the reviews of 2012 to 2015 took a drive to be steady, in seconds.
@@ -128,6 +127,15 @@ pub fn by_position(title: &str, sequences: &[Sequence<'_>], levels: &[Level]) ->
         levels: levels.to_vec(),
     };
     plot.figure()
+}
+
+/// What lies along a curve's plot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Along {
+    /// Bytes of a transfer.
+    Size,
+    /// Requests under way.
+    Depth,
 }
 
 /// Values over something that doubles: transfer sizes in bytes, or requests under way.

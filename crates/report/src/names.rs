@@ -1,16 +1,7 @@
 //! What the names of tests say: `random read, 4 KiB, QD32` is a point of the curve of depth 32 over sizes.
 
-use crate::chart::by_doublings;
+use crate::chart::{Along, by_doublings};
 use crate::plot::Curve;
-
-/// What lies along a curve's plot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Along {
-    /// Bytes of a transfer.
-    Size,
-    /// Requests under way.
-    Depth,
-}
 
 /// Where a test's value belongs.
 #[derive(Clone, Copy, PartialEq, Debug)]

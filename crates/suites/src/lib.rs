@@ -36,7 +36,7 @@ pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};
-pub use outcome::{Outcome, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
+pub use outcome::{Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile};
 pub use preparation::{PRESETS, Preparation, Step, TRIM_BYTES};
 pub use recording::{About, Recording};

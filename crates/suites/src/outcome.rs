@@ -220,6 +220,21 @@ pub struct Series {
     pub values: Vec<f64>,
 }
 
+/// What was published of what a row measures.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Published {
+    /// The row; None: it is none of its value, but of its latencies.
+    pub test: Option<String>,
+    /// What it is called.
+    pub what: String,
+    /// The unit.
+    pub unit: &'static str,
+    /// From here on, in that unit.
+    pub low: f64,
+    /// To here; the same for a single value, and infinite for a bound.
+    pub high: f64,
+}
+
 /// What came of a suite.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -231,6 +246,8 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Curves.
     pub series: Vec<Series>,
+    /// What was published of the same, where it was looked up.
+    pub published: Vec<Published>,
     /// What is to be known of the machine and the device: names and values.
     pub facts: Vec<(&'static str, String)>,
     /// The words of the command, where there was one.
@@ -257,6 +274,7 @@ impl Outcome {
             method: Vec::new(),
             rows: Vec::new(),
             series: Vec::new(),
+            published: Vec::new(),
             facts: Vec::new(),
             command: Vec::new(),
             machine: Vec::new(),

@@ -1,7 +1,7 @@
 //! How much of a file is in the page cache.
 //!
-//! Source: mincore(2). Since Linux 5.2 it tells only those who own the file or may write to it; for others all of a file
-//! seems to be there (mm/mincore.c, can_do_mincore).
+//! Source: mincore(2). Since Linux 5.2 it tells only an owner of the file, or what may write to it; for others all of a
+//! file seems to be there (mm/mincore.c, can_do_mincore).
 #![allow(unsafe_code)]
 
 use rustix::fs::{Access, AtFlags};

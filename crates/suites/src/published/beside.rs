@@ -1,10 +1,9 @@
 //! What was published of what an outcome has measured.
 
 use super::{Figure, Row as Place, Wanted, class_of, figures_of};
-use crate::outcome::{Outcome, Row};
+use crate::outcome::{Outcome, Published};
 use crate::plan::Plan;
 use block::Size;
-use report::plot::Level;
 
 /// A published figure beside the one that was measured.
 #[derive(Clone, Debug)]
@@ -18,27 +17,19 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// What was published of this row's value, as a range; None: it is a figure of another row, or a latency.
-    pub fn range_of(&self, row: &Row) -> Option<(f64, f64)> {
-        let is_it = self.figure.row == Place::Value(row.test.clone()) && row.cold != Some(false);
-        is_it.then(|| range(self.figure.wanted))
-    }
-
-    /// The same as a line across a plot of values of this unit.
-    pub fn level(&self, unit: &str) -> Option<Level> {
-        let (low, high) = range(self.figure.wanted);
-        let high = if high.is_finite() { high } else { low };
-        let told = self.figure.wanted.told();
-        let name = format!("published: {told} {unit}, {}", self.figure.what);
-        (self.figure.unit == unit).then_some(Level { name, low, high })
-    }
-}
-
-fn range(wanted: Wanted) -> (f64, f64) {
-    match wanted {
-        Wanted::Near(value) => (value, value),
-        Wanted::Between(low, high) => (low, high),
-        Wanted::Least(low) => (low, f64::INFINITY),
+    /// The same for a plot.
+    pub fn published(&self) -> Published {
+        let Figure { what, unit, wanted, row, .. } = &self.figure;
+        let (low, high) = match *wanted {
+            Wanted::Near(value) => (value, value),
+            Wanted::Between(low, high) => (low, high),
+            Wanted::Least(low) => (low, f64::INFINITY),
+        };
+        let test = match row {
+            Place::Value(test) => Some(test.clone()),
+            Place::MeanUs(_) | Place::MostUs(_) => None,
+        };
+        Published { test, what: format!("{}: {what}", wanted.told()), unit, low, high }
     }
 }
 

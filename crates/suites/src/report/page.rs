@@ -3,7 +3,7 @@
 use super::plots;
 use super::text::{latencies, notes};
 use crate::outcome::Outcome;
-use crate::published::beside;
+use crate::published::{Beside, beside};
 use crate::suite::{self, Suite};
 use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
@@ -27,6 +27,8 @@ pub fn page(outcome: &Outcome) -> String {
 /// # Panics
 /// If there is none.
 pub fn overlaid(outcomes: &[Outcome]) -> String {
+    let looked_up: Vec<Outcome> = outcomes.iter().map(with_published).collect();
+    let outcomes = looked_up.as_slice();
     let outcome = outcomes.first().expect("an outcome");
     let plan = &outcome.plan;
     let cached = plan.cache.as_ref();
@@ -58,6 +60,11 @@ pub fn overlaid(outcomes: &[Outcome]) -> String {
         raw: &super::json::lines(&super::json_of(outcomes)),
     };
     page.html()
+}
+
+fn with_published(outcome: &Outcome) -> Outcome {
+    let published = beside(outcome).iter().map(Beside::published).collect();
+    Outcome { published, ..outcome.clone() }
 }
 
 /// What there is to see, a sentence for each outcome.

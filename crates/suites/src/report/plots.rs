@@ -1,7 +1,6 @@
 //! Plots of an outcome: those that several suites have, and those that every page has.
 
-use crate::outcome::{Outcome, Row, Series};
-use crate::published::{Beside, beside};
+use crate::outcome::{Outcome, Published, Row, Series};
 use report::bars::{Bar, Test, bars};
 use report::chart::{self, Distribution, Sequence};
 use report::names;
@@ -15,18 +14,17 @@ const CURVES_MAX: usize = 6;
 
 /// Each row as a bar, those of a unit together.
 pub(crate) fn rows(outcome: &Outcome) -> Vec<String> {
-    let published = beside(outcome);
     let all: Vec<&Row> = outcome.rows.iter().collect();
-    bars_of(&all, &published)
+    bars_of(&all, &outcome.published)
 }
 
-fn bars_of(rows: &[&Row], published: &[Beside]) -> Vec<String> {
+fn bars_of(rows: &[&Row], published: &[Published]) -> Vec<String> {
     let of = |unit: &'static str| {
         let rows = rows.iter().filter(move |row| row.unit == unit);
         let test = |row: &&Row| Test {
             name: row.full_name(),
             bars: vec![Some(Bar { value: row.value, interval: None })],
-            published: published.iter().find_map(|it| it.range_of(row)),
+            published: published.iter().find(|it| is_of(it, row)).map(|it| (it.low, it.high)),
         };
         rows.map(test).collect::<Vec<_>>()
     };
@@ -40,9 +38,24 @@ fn bars_of(rows: &[&Row], published: &[Beside]) -> Vec<String> {
     drawn.map(|(title, unit, tests)| bars(title, unit, &[], &tests)).collect()
 }
 
+/// Whether a figure is of this row: of a warm cache none was published.
+fn is_of(published: &Published, row: &Row) -> bool {
+    published.test.as_ref() == Some(&row.test) && row.cold != Some(false)
+}
+
+/// What was published in this unit, as lines across a plot.
+pub(crate) fn levels(outcome: &Outcome, unit: &str) -> Vec<Level> {
+    let of_unit = outcome.published.iter().filter(|it| it.unit == unit);
+    let level = |it: &Published| Level {
+        name: format!("published: {}", it.what),
+        low: it.low,
+        high: if it.high.is_finite() { it.high } else { it.low },
+    };
+    of_unit.map(level).collect()
+}
+
 /// Rows whose names end with a size or a depth as curves, the others as bars.
 pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
-    let published = beside(outcome);
     let mut figures = Vec::new();
     let mut left = Vec::new();
     for unit in ["MB/s", "IOPS"] {
@@ -52,7 +65,7 @@ pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
         figures.extend(drawn);
         left.extend(others.into_iter().map(|number| rows[number]));
     }
-    figures.extend(bars_of(&left, &published));
+    figures.extend(bars_of(&left, &outcome.published));
     figures
 }
 
@@ -66,9 +79,11 @@ pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
     if sequences.is_empty() {
         return Vec::new();
     }
-    let published = beside(outcome);
-    let levels: Vec<Level> = published.iter().filter_map(|it| it.level("MB/s")).collect();
-    vec![chart::by_position("Sequential transfers by position", &sequences, &levels)]
+    vec![chart::by_position(
+        "Sequential transfers by position",
+        &sequences,
+        &levels(outcome, "MB/s"),
+    )]
 }
 
 /// What is told of each second's latencies, in the order of a row's series.

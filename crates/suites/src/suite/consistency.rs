@@ -13,7 +13,6 @@ use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row, Second, Series};
 use crate::plan::{Plan, Profile};
-use crate::published::beside;
 use crate::report::plots;
 use load::Order;
 use report::chart::{self, STEADY_SECONDS, Sequence};
@@ -174,9 +173,8 @@ impl Suite for Consistency {
             let rates = outcome.series.iter().filter(|series| series.unit == "IOPS");
             rates.map(|series| plots::sequence(name, series))
         });
-        let published = outcomes.iter().flat_map(beside);
-        let levels = published.filter(|it| it.figure.what.starts_with(&USUAL.name()));
-        let levels: Vec<Level> = levels.filter_map(|it| it.level("IOPS")).collect();
+        let levels = outcomes.iter().flat_map(|outcome| plots::levels(outcome, "IOPS"));
+        let levels: Vec<Level> = levels.collect();
         let sequences: Vec<Sequence<'_>> = sequences.collect();
         let longest = sequences.iter().map(|it| it.values.len()).max().unwrap_or(0);
         let steady = outcomes.first().map_or(USUAL, |outcome| steady(&outcome.plan));
