@@ -125,7 +125,7 @@ fn series(comparison: &Comparison) -> Vec<String> {
         });
         let found: Vec<Sequence<'_>> = found.collect();
         match (unit, along) {
-            ("IOPS", "s") => figures.extend(chart::consistency(name, &found, &[])),
+            ("IOPS", "s") => figures.extend(chart::consistency(name, &found, None, &[])),
             // Three of each test: mean, 99th percentile, longest.
             ("us", "s") if latencies < 3 * LATENCIES_MAX => {
                 latencies += 1;
