@@ -5,7 +5,6 @@ mod compare;
 #[cfg(feature = "history")]
 mod history;
 mod job;
-mod job_file;
 #[cfg(feature = "history")]
 mod keeping;
 mod live;

@@ -12,7 +12,7 @@
 //! idle_before = "10s"
 //! ```
 
-use super::job::{DEPTH, PERCENT, RATE, block_bytes};
+use super::{DEPTH, PERCENT, RATE, block_bytes};
 use daemon::section::{self, Section, Wrong};
 use daemon::units;
 use stack::Failure;

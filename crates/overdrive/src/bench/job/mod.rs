@@ -1,6 +1,7 @@
 //! The loads of the suite `custom`: a file of them, or one in a few options.
 
-use super::job_file;
+mod file;
+
 use block::Size;
 use daemon::units;
 use stack::{Exit, Failure};
@@ -9,11 +10,11 @@ use std::path::PathBuf;
 use suites::{Job, Pattern};
 
 /// Requests under way.
-pub(super) const DEPTH: RangeInclusive<i64> = 1..=2048;
+const DEPTH: RangeInclusive<i64> = 1..=2048;
 /// Requests a second.
-pub(super) const RATE: RangeInclusive<i64> = 1..=10_000_000;
+const RATE: RangeInclusive<i64> = 1..=10_000_000;
 /// Of a hundred.
-pub(super) const PERCENT: RangeInclusive<i64> = 0..=100;
+const PERCENT: RangeInclusive<i64> = 0..=100;
 
 /// Options of the suite `custom` only.
 #[derive(clap::Args, Debug)]
@@ -66,7 +67,7 @@ impl JobOptions {
             )));
         }
         if let Some(file) = &self.job {
-            return job_file::read(file);
+            return file::read(file);
         }
         let usual = Job::default();
         let block_bytes = self.block.map_or(Ok(usual.block_bytes), |size| {
@@ -84,7 +85,7 @@ impl JobOptions {
 }
 
 /// Bytes of a request.
-pub(super) fn block_bytes(size: Size) -> Result<u32, String> {
+fn block_bytes(size: Size) -> Result<u32, String> {
     let fits = size.0.is_multiple_of(512) && (512..=1 << 30).contains(&size.0);
     if fits { Ok(size.0 as u32) } else { Err("write a multiple of 512 bytes, to 1 GiB".to_owned()) }
 }
