@@ -12,6 +12,7 @@ mod guest;
 mod install;
 mod mutants;
 mod packages;
+mod pages;
 mod policies;
 mod setup;
 mod soak;
@@ -67,6 +68,8 @@ enum Command {
     Mutants(mutants::Options),
     /// Compare the cache policies with libcachesim, miss for miss.
     Policies(policies::Options),
+    /// Look at the pages of suites in a browser without a window: on a phone, on a desk, light, dark, printed.
+    Pages(pages::Options),
     /// Build the program as it was before the arena's format changed, and test that this one takes over
     /// what it leaves, and the reverse.
     Former,
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Figures(options) => figures::run(&options),
         Command::Mutants(options) => mutants::run(&options),
         Command::Policies(options) => policies::run(&options),
+        Command::Pages(options) => pages::run(&options),
         Command::Former => former::run(),
         Command::Guest(options) => Ok(guest::run(&options)),
         Command::System(options) => guest::system::run_all(&options),

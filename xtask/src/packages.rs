@@ -11,6 +11,8 @@ pub(crate) enum Purpose {
     Demo,
     /// `cargo xtask guest`.
     Guest,
+    /// `cargo xtask pages`.
+    Pages,
     /// `cargo xtask system`.
     System,
     /// `cargo xtask test`.
@@ -18,12 +20,13 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether it needs what is needed for the other one: a machine of the tests is not a whole system.
+    /// Whether it needs what is needed for the other one: a machine of the tests is not a whole system, and pages are
+    /// looked at in the night only.
     fn includes(self, other: Self) -> bool {
         match self {
-            Self::Tests => other != Self::System,
+            Self::Tests => other != Self::System && other != Self::Pages,
             Self::System => other == Self::System || other == Self::Guest,
-            Self::Demo | Self::Guest => self == other,
+            Self::Demo | Self::Guest | Self::Pages => self == other,
         }
     }
 }
@@ -51,7 +54,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// Everything, in the order in which it is named to the user.
-pub(crate) const NEEDS: [Need; 29] = [
+pub(crate) const NEEDS: [Need; 30] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -61,6 +64,7 @@ pub(crate) const NEEDS: [Need; 29] = [
     program("qemu-system-x86", "qemu-system-x86_64", Purpose::Guest),
     program("kmod", "depmod", Purpose::Guest),
     program("kmod", "modprobe", Purpose::Guest),
+    program("chromium", "chromium", Purpose::Pages),
     program("mmdebstrap", "mmdebstrap", Purpose::System),
     program("e2fsprogs", "mkfs.ext4", Purpose::System),
     program("fdisk", "sfdisk", Purpose::System),
@@ -142,7 +146,8 @@ mod tests {
         assert_eq!(missing(Purpose::Guest, |_| false), ["qemu-system-x86", "kmod"]);
         let system = missing(Purpose::System, |_| false);
         assert!(system.contains(&"mmdebstrap") && system.contains(&"kmod"), "{system:?}");
-        assert!(!tests.contains(&"mmdebstrap"));
+        assert!(!tests.contains(&"mmdebstrap") && !tests.contains(&"chromium"));
+        assert_eq!(missing(Purpose::Pages, |_| false), ["chromium"]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) const CHANGE: [Step; 14] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 12] = [
+pub(crate) const NIGHT: [Step; 13] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -78,6 +78,7 @@ pub(crate) const NIGHT: [Step; 12] = [
         what: "the modelled drives' longer measurements",
         arguments: "run --release --package suites --example validate -- --strict",
     },
+    Step { what: "the pages in a browser", arguments: "xtask pages --if-possible" },
     Step {
         what: "the crash laboratory, an hour",
         arguments: "xtask crash --seconds 3600 --base {date}",

@@ -46,6 +46,7 @@ details script { display: block; overflow: auto; max-height: 24rem; white-space:
   overflow-wrap: anywhere; font: .75rem/1.4 ui-monospace, monospace; border: 1px solid var(--rule); padding: .6rem; }
 @media print { body { max-width: none; margin: 0; padding: 0; font-size: 11pt; } .wide { overflow: visible; }
   .wide.plot svg { min-width: 0; } .plots { grid-template-columns: 1fr 1fr; gap: .8rem 1.2rem; }
-  table { font-size: 7.5pt; } th, td { white-space: normal; padding: .12rem .25rem; } tr { break-inside: avoid; }
+  table { font-size: 7pt; } th, td { white-space: normal; padding: .12rem .2rem; overflow-wrap: anywhere; }
+  td, th { min-width: 0 !important; } tr { break-inside: avoid; }
   h2 { break-after: avoid; } details { display: none; } }
 ";

@@ -1,0 +1,118 @@
+//! A browser without a window, told what to do over the pipes of the DevTools protocol.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Debian's name, and others'.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// A browser with one page.
+pub(crate) struct Browser {
+    child: Child,
+    commands: ChildStdin,
+    replies: BufReader<ChildStdout>,
+    session: String,
+    count: u64,
+    /// What the page has done since it was last asked for: events, with their methods.
+    pub(crate) events: Vec<Value>,
+}
+
+impl Browser {
+    /// Starts one. None: there is none on this machine.
+    pub(crate) fn start(home: &Path) -> Option<Browser> {
+        let is_there = |name: &&&str| {
+            let found = Command::new(name).arg("--version").stdout(Stdio::null()).status();
+            found.is_ok_and(|status| status.success())
+        };
+        let name = NAMES.iter().find(is_there)?;
+        // The protocol's pipes are numbers 3 and 4. Whatever happens, it ends.
+        let script = "exec timeout 300 \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
+        let mut child = Command::new("sh")
+            .args(["-c", script, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"])
+            .args(["--remote-debugging-pipe", "--disable-dev-shm-usage", "about:blank"])
+            .arg(format!("--user-data-dir={}", home.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh runs");
+        let commands = child.stdin.take().expect("a pipe");
+        let replies = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (session, events) = (String::new(), Vec::new());
+        let mut browser = Browser { child, commands, replies, session, count: 0, events };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = browser.call("Target.attachToTarget", target);
+        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Has something done, and waits for its result.
+    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.count += 1;
+        let mut command = json!({ "id": self.count, "method": method, "params": parameters });
+        if !self.session.is_empty() {
+            command["sessionId"] = self.session.as_str().into();
+        }
+        let text = format!("{command}\0");
+        self.commands.write_all(text.as_bytes()).expect("the browser listens");
+        loop {
+            let message = self.message();
+            if message["id"] == self.count {
+                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
+                return message["result"].clone();
+            }
+            self.events.push(message);
+        }
+    }
+
+    fn message(&mut self) -> Value {
+        let mut bytes = Vec::new();
+        self.replies.read_until(0, &mut bytes).expect("the browser answers");
+        assert_eq!(bytes.pop(), Some(0), "the browser has ended");
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
+
+    /// Opens a page and waits until it is loaded. `scheme` is `light` or `dark`.
+    pub(crate) fn open(&mut self, page: &Path, (width, height): (u32, u32), scheme: &str) {
+        let phone = width < 600;
+        let metrics = json!({
+            "width": width, "height": height, "deviceScaleFactor": if phone { 3 } else { 1 }, "mobile": phone,
+        });
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+        self.media("screen", scheme);
+        self.events.clear();
+        self.call("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
+        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
+        while !self.events.iter().any(is_loaded) {
+            let message = self.message();
+            self.events.push(message);
+        }
+    }
+
+    /// What the page is shown on: `screen` or `print`.
+    pub(crate) fn media(&mut self, media: &str, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "media": media, "features": features }));
+    }
+
+    /// The value of an expression.
+    pub(crate) fn value(&mut self, expression: &str) -> Value {
+        let asked = json!({ "expression": expression, "returnByValue": true });
+        let found = self.call("Runtime.evaluate", asked);
+        assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
+        found["result"]["value"].clone()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Its own end takes its processes with it; after a failure nothing may read it any more.
+        let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        let _ = self.child.wait();
+    }
+}
