@@ -25,6 +25,7 @@ mod poll;
 mod prices;
 mod program;
 mod readahead;
+mod record;
 mod restart;
 mod rivals;
 mod routes;
@@ -108,6 +109,8 @@ enum Figure {
     Restart(restart::Arguments),
     /// Hits through block devices: by ublk against a ublk device that keeps nothing, and against the kernel's NBD client.
     Routes(routes::Arguments),
+    /// Makes the recordings that filebench and loadtime replay where there is no file system. As root.
+    Record(record::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -135,5 +138,6 @@ fn main() -> anyhow::Result<()> {
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),
+        Figure::Record(arguments) => record::run(&arguments),
     }
 }

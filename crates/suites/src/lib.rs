@@ -37,7 +37,7 @@ pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};
 pub use outcome::{Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
-pub use plan::{AGE_OFF_MS, Plan, Profile};
+pub use plan::{AGE_OFF_MS, Plan, Profile, SPAN_MIN};
 pub use preparation::{PRESETS, Preparation, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
 pub use rig::{Listed, Listing, Modelled, Rig};

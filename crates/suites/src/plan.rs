@@ -156,4 +156,4 @@ impl Plan {
 }
 
 /// The least span: below that, a superblock of most drives is not full.
-const SPAN_MIN: u64 = 64 << 20;
+pub const SPAN_MIN: u64 = 64 << 20;

@@ -12,7 +12,7 @@ use suites::Target;
 use suites::fio::Place;
 
 /// What all choices of a suite follow from.
-const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
 
 /// A seed of this run's data: what another run has left there is not what this one has written.
 fn drawn() -> Result<u64, Failure> {
@@ -54,18 +54,42 @@ impl LiveOptions {
 
     /// Refuses them for a modelled drive.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
-        let said = [
-            ("--destroy", self.destroy, "nothing of a modelled drive is lost"),
-            ("--size", self.size.is_some(), "write model:NAME?size=SIZE"),
-            ("--verify", self.verify, "in virtual time a modelled drive has no data"),
-            ("--data", self.data.is_some(), "write model:NAME?data=PERCENT"),
-            ("--dedupe", self.dedupe.is_some(), "write model:NAME?dedupe=PERCENT"),
+        let mends = [
+            "nothing of a modelled drive is lost",
+            "write model:NAME?size=SIZE",
+            "in virtual time a modelled drive has no data",
+            "write model:NAME?data=PERCENT",
+            "write model:NAME?dedupe=PERCENT",
         ];
-        match said.iter().find(|(_, is_said, _)| *is_said) {
-            Some((option, _, mend)) => Err(Failure::new(
-                Exit::Usage,
-                format!("{option}: is for targets in real time; {mend}"),
-            )),
+        self.refuse("is for targets in real time", mends)
+    }
+
+    /// Refuses them for the files of a directory.
+    pub(super) fn check_unused_on_files(&self) -> Result<(), Failure> {
+        let mends = [
+            "files that are there are not written",
+            "write --share PERCENT for smaller sets of files",
+            "what is read of files is not compared",
+            "each set has its own",
+            "the sets have no duplicates",
+        ];
+        self.refuse("is for files, devices and exports as a whole", mends)
+    }
+
+    /// Refuses the first that was given, with what to do instead.
+    fn refuse(&self, why: &str, mends: [&str; 5]) -> Result<(), Failure> {
+        let said = [
+            ("--destroy", self.destroy),
+            ("--size", self.size.is_some()),
+            ("--verify", self.verify),
+            ("--data", self.data.is_some()),
+            ("--dedupe", self.dedupe.is_some()),
+        ];
+        let mut said = said.iter().zip(mends).filter(|((_, is_said), _)| *is_said);
+        match said.next() {
+            Some(((option, _), mend)) => {
+                Err(Failure::new(Exit::Usage, format!("{option}: {why}; {mend}")))
+            }
             None => Ok(()),
         }
     }

@@ -11,6 +11,7 @@ mod live;
 mod output;
 mod prices;
 mod spares;
+mod tree;
 
 use crate::page_file::PageFile;
 use crate::settings::Said;
@@ -27,6 +28,9 @@ use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 /// Real targets are files, devices, volumes by their names, and exports of NBD servers. A suite
 /// writes to its target. What is there is lost, and so --destroy is needed; what is mounted or in
 /// use is refused. With --size a file is made for the time of the test.
+///
+/// filebench and loadtime work on the files of a directory: filebench in a folder of its own, which
+/// goes at the end, and loadtime only reads. On any other target they replay a recording.
 ///
 /// With --cache, the very engine that serves stands in front of the target. On a modelled drive
 /// each piece of its work is charged what it takes on this machine. That is measured once and
@@ -45,6 +49,7 @@ use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 ///   overdrive bench qd1 /mnt/data/test.img --size 8G
 ///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
 ///   overdrive bench compare history:1 history:2
+///   overdrive bench filebench /mnt/data --share 10
 #[derive(clap::Args)]
 #[command(
     verbatim_doc_comment,
@@ -63,7 +68,7 @@ pub(crate) struct Arguments {
     /// model:NAME, or model:FILE.toml for a drive of your own; ?size=SIZE&seed=NUMBER may follow, and
     /// data=PERCENT, to which a drive that compresses gets what is written, and dedupe=PERCENT, of which it
     /// stores nothing. Or what is tested in real time: a file, a block device, the name of a volume that is served,
-    /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE.
+    /// nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE. For filebench and loadtime also a directory.
     #[arg(required = true)]
     target: Option<String>,
 
@@ -122,6 +127,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     live: live::LiveOptions,
+
+    #[command(flatten)]
+    tree: tree::TreeOptions,
 
     /// Run nothing, and write the loads of the suite as a job file of fio.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "json", "report"])]
@@ -252,6 +260,13 @@ fn check_output(target: &str, output: &Path) -> Result<(), Failure> {
 /// Writes the loads of a suite as a job file of fio.
 fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
     let text = arguments.target();
+    if arguments.suite().is_of_files() {
+        let message = format!(
+            "--export-fio: {} copies or reads files, which a job of fio does not do as it does",
+            arguments.suite().profile().name
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
     if ["model:", "null:", "ram:"].iter().any(|kind| text.starts_with(kind)) {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
@@ -287,7 +302,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         check_output(arguments.target(), report)?;
     }
     let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
-    let (outcomes, ended) = spares::run(arguments)?;
+    let (outcomes, ended) = match tree::directory(arguments) {
+        Some(directory) => tree::run(arguments, directory)?,
+        None => spares::run(arguments)?,
+    };
     // What there is, is told, however it ended; it need not be read.
     output::print(&outcomes, arguments.json);
     if let Some(report) = report {

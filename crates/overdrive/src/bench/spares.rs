@@ -6,6 +6,9 @@ use crate::watch::Watch;
 use stack::{Exit, Failure};
 use suites::Outcome;
 
+/// What came of each run, and how the last one ended.
+pub(super) type Measured = (Vec<Outcome>, Result<(), Failure>);
+
 /// The spare parts in the order in which they are run: on a real drive a run must find its spare part as unwritten as the
 /// first one did, so that the largest comes first.
 fn ordered(arguments: &Arguments) -> Result<Vec<u32>, Failure> {
@@ -37,7 +40,8 @@ pub(super) fn one(arguments: &Arguments) -> Result<u32, Failure> {
 ///
 /// # Errors
 /// The target cannot be tested so, and nothing was measured.
-pub(super) fn run(arguments: &Arguments) -> Result<(Vec<Outcome>, Result<(), Failure>), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<Measured, Failure> {
+    arguments.tree.check_unused(arguments)?;
     let mut outcomes = Vec::new();
     for spare_percent in ordered(arguments)? {
         match run_one(arguments, spare_percent) {
@@ -70,7 +74,7 @@ fn run_one(
 }
 
 /// With the command, and where the time is real with the machine: in virtual time nothing depends on it.
-fn with_origin(outcome: Outcome) -> Outcome {
+pub(super) fn with_origin(outcome: Outcome) -> Outcome {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let machine = if outcome.time == "real" { rigs::machine() } else { Vec::new() };
     Outcome { command: words.collect(), machine, ..outcome }

@@ -19,6 +19,8 @@ const USED_PERCENT: u64 = 90;
 pub struct Wanted {
     /// So many percent of each set: above 0, at most 100.
     pub share_percent: f64,
+    /// Bytes of the file of random writes for the used state; None: nine tenths of what is free.
+    pub worn_bytes: Option<u64>,
 }
 
 /// A run that can begin.
@@ -26,7 +28,7 @@ pub struct FileBench {
     site: Site,
     folder: Folder,
     plan: Plan,
-    share_percent: f64,
+    wanted: Wanted,
 }
 
 /// The states, in their order.
@@ -43,10 +45,9 @@ impl FileBench {
     /// There is no such directory, it cannot be written, or has too little room: with what is needed. Or the plan wants
     /// only a test that there is not.
     pub fn open(directory: &Path, plan: &Plan, wanted: Wanted) -> Result<FileBench, Failure> {
-        let share_percent = wanted.share_percent;
         let site = Site::find(directory)?;
         let of_plan = |set: &&FileSet| STATES.iter().any(|state| plan.wants(&test(set, state)));
-        let sets = FILE_SETS.iter().filter(of_plan).map(|set| set.scaled(share_percent));
+        let sets = FILE_SETS.iter().filter(of_plan).map(|set| set.scaled(wanted.share_percent));
         let Some(largest) = sets.max_by_key(|set| set.bytes + 4096 * set.files) else {
             let only = plan.only.as_deref().unwrap_or_default();
             let tests = FILE_SETS.map(|set| test(&set, "fresh")).join("; ");
@@ -59,8 +60,7 @@ impl FileBench {
         let what = format!("the set {} and its copy", largest.name);
         site.check_room(2 * largest.files, 2 * largest.bytes, &what)?;
         let folder = Folder::new(directory)?;
-        let target = Target::of_rig(&plan.target.text, site.bytes(), plan.target.options.seed);
-        Ok(FileBench { site, folder, plan: Plan { target, ..plan.clone() }, share_percent })
+        Ok(FileBench { site, folder, plan: plan.clone(), wanted })
     }
 
     /// Copies the sets. Whatever happens, the outcome holds what was measured until then, and the folder is removed.
@@ -82,7 +82,7 @@ impl FileBench {
     }
 
     fn method(&self) -> Vec<String> {
-        let share = match self.share_percent {
+        let share = match self.wanted.share_percent {
             100.0 => "each set whole".to_owned(),
             percent => format!("{percent} % of each set"),
         };
@@ -124,7 +124,7 @@ impl FileBench {
         look: &mut Look<'_>,
         outcome: &mut Outcome,
     ) -> Result<(), Halt> {
-        let set = whole.scaled(self.share_percent);
+        let set = whole.scaled(self.wanted.share_percent);
         let made = Set::make(set, self.plan.target.options.seed, self.folder.path(), look)?;
         let coldness = made.drop_from_page_cache(look)?;
         let (copied, result) = made.copy(look);
@@ -156,21 +156,29 @@ impl FileBench {
             ));
         }
         if state == "used" {
-            how.extend(self.plan.shortened());
+            how.extend(self.time_shortened());
             how.extend(
-                self.plan
-                    .span_bytes
+                self.wanted
+                    .worn_bytes
                     .map(|bytes| format!("random writes over {} only", Size(bytes))),
             );
         }
         (!how.is_empty()).then(|| how.join(", "))
     }
 
+    /// How the random writes are shorter than the review's.
+    fn time_shortened(&self) -> Option<String> {
+        let (time_ns, usual_ns) = (self.plan.time_ns, self.plan.suite.time_ns);
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        (time_ns < usual_ns)
+            .then(|| format!("random writes for {} of {} s", seconds(time_ns), seconds(usual_ns)))
+    }
+
     /// Brings the file system into the used state; says by which steps.
     fn wear(&self, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<String, Halt> {
         let free = self.site.room().map_err(|failure| Halt::Plan(failure.message))?.bytes;
         let usual = free / 100 * USED_PERCENT;
-        let bytes = self.plan.span_bytes.unwrap_or(usual).min(usual) >> 20 << 20;
+        let bytes = self.wanted.worn_bytes.unwrap_or(usual).min(usual) >> 20 << 20;
         let file = self.folder.path().join("random-writes");
         let text = file.display().to_string();
         let wishes = Wishes {
@@ -192,10 +200,10 @@ impl FileBench {
         let plan = Plan { target, cache: None, ..self.plan.clone() };
         let mut bed = Bed::over(Box::new(rig), &plan, look.watch())?;
         let prepared = bed.prepare(&steps, bytes, self.plan.target.options.seed);
-        let told = format!("a file of {}: {steps}", Size(bytes));
+        let told = format!("{steps} on a file of {}", Size(bytes));
         for record in prepared.iter().flatten() {
             let row = Row::rate("random writes before the used state", record);
-            let shortened = self.plan.shortened();
+            let shortened = self.time_shortened();
             outcome.rows.push(Row { prepared: told.clone(), shortened, ..row });
         }
         bed.halt().cloned().map_or(Ok(()), Err)?;

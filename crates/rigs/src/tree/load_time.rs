@@ -13,7 +13,7 @@ use stack::Failure;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use suites::{Halt, Outcome, Plan, Row, Target, Watch};
+use suites::{Halt, Outcome, Plan, Row, Watch};
 
 /// What is read of a file first: what says which file it is, and how long its parts are.
 const HEAD_BYTES: usize = 4096;
@@ -104,8 +104,7 @@ impl LoadTime {
     /// There is no such directory.
     pub fn open(directory: &Path, plan: &Plan) -> Result<LoadTime, Failure> {
         let site = Site::find(directory)?;
-        let target = Target::of_rig(&plan.target.text, site.bytes(), plan.target.options.seed);
-        Ok(LoadTime { site, plan: Plan { target, ..plan.clone() } })
+        Ok(LoadTime { site, plan: plan.clone() })
     }
 
     /// Reads the files twice. Whatever happens, the outcome holds what was measured until then.

@@ -19,4 +19,5 @@ pub use file_bench::{FileBench, Wanted};
 pub use load_time::{LoadTime, Loaded, load};
 pub use look::Look;
 pub use set::{Copied, Set};
+pub use site::size_of_file_system;
 pub use walk::{Found, found};

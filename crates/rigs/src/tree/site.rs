@@ -15,6 +15,14 @@ const OVERHEAD_BYTES: u64 = 16 << 20;
 /// A directory of a mounted file system.
 pub(super) struct Site(PathBuf);
 
+/// Bytes of the file system that a directory is on.
+///
+/// # Errors
+/// There is no such directory.
+pub fn size_of_file_system(directory: &Path) -> Result<u64, Failure> {
+    Ok(Site::find(directory)?.bytes())
+}
+
 /// What a file system has left.
 pub(super) struct Room {
     pub(super) bytes: u64,
@@ -77,13 +85,13 @@ impl Site {
         if room.bytes < needed {
             let (needed, free) = (told(needed), told(room.bytes));
             let message = format!(
-                "{name}: {what} needs {needed}, and {free} are free; make room, or ask for a part of it with --share"
+                "{name}: {what} need {needed}, and {free} are free; make room, or ask for a part of it with --share"
             );
             return Err(Failure::new(Exit::Usage, message));
         }
         if let Some(free) = room.files.filter(|free| *free < files + files / 50 + 16) {
             let message = format!(
-                "{name}: {what} needs {files} files, and its file system has inodes for {free}; ask for a part of it \
+                "{name}: {what} need {files} files, and its file system has inodes for {free}; ask for a part of it \
                  with --share"
             );
             return Err(Failure::new(Exit::Usage, message));
@@ -148,7 +156,7 @@ mod tests {
         assert!(site.check_room(1, 1, "x").is_ok());
         let refused = site.check_room(1, 1 << 60, "the set X and its copy").expect_err("no room");
         assert_eq!(refused.exit, Exit::Usage);
-        assert!(refused.message.contains("the set X and its copy needs 1"), "{refused}");
+        assert!(refused.message.contains("the set X and its copy need 1"), "{refused}");
         assert!(refused.message.contains("--share"), "{refused}");
         let file = directory.path().join("file");
         fs::write(&file, "x").expect("written");

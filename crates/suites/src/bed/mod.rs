@@ -9,10 +9,12 @@ use crate::preparation::Preparation;
 use crate::rig::{Modelled, Rig};
 use block::{CacheSpec, SECTOR, Stack};
 use cache::Cache;
+use drives::SLOT_BYTES;
 use lane::Lane;
-use load::{Alone, Content, Data, End, Load, Record, Running};
+use load::{Alone, Content, Data, Dependent, End, Limit, Load, Record, Running, Source, Terms};
 use std::cell::Cell;
 use std::rc::Rc;
+use trace::Trace;
 
 /// Events of a load without a lane between two looks.
 const ALONE: u32 = 1 << 16;
@@ -20,6 +22,9 @@ const ALONE: u32 = 1 << 16;
 /// How long after an interrupt a real device may take for what is under way then: as long as a hard disk writes out
 /// what it has put off.
 const LAST_ANSWERS_NS: u64 = 10_000_000_000;
+
+/// Requests of a replay under way at most: more than a recording ever has.
+const REPLAY_DEPTH: u32 = 256;
 
 /// A rig, with or without the cache that ships in front of its device.
 pub struct Bed<'a> {
@@ -216,12 +221,40 @@ impl<'a> Bed<'a> {
         if self.rig.notes(stage, &load) {
             return Ok(Record::new(self.lane.now()));
         }
-        let charged = self.lane.charged();
         let running = match data {
             Some(data) => Running::start_with(stack, load, data)?,
             None => Running::start(stack, load)?,
         };
-        let seen = running.clone();
+        self.follow(stage, &running, most)
+    }
+
+    /// Replays a recording in its order, as fast as the device answers: see [`Dependent`]. What it reads is written first,
+    /// where the device has bytes. If it was ended by the watch or by an error of the device, the record is of what was
+    /// done until then, and the next call is refused.
+    ///
+    /// # Errors
+    /// The device cannot take it; or the suite was interrupted, or the device failed before.
+    pub fn replay(&mut self, stage: &str, trace: &Trace) -> Result<Record, Halt> {
+        self.go_on()?;
+        let source = Dependent::new(trace);
+        let limits = self.top.limits();
+        source.check(limits)?;
+        let end = trace.events().iter().map(|event| event.first + u64::from(event.sectors)).max();
+        let unit = u64::from(limits.block_logical_bytes).max(SLOT_BYTES);
+        self.write_first((end.unwrap_or(0) * SECTOR).next_multiple_of(unit))?;
+        let terms = Terms { limit: Limit::requests(source.steps()), ..Terms::depth(REPLAY_DEPTH) };
+        let running = Running::with(&self.top, source, terms, self.data.as_ref())?;
+        self.follow(stage, &running, None)
+    }
+
+    /// Drives what has begun to its end.
+    fn follow(
+        &mut self,
+        stage: &str,
+        running: &Running,
+        most: Option<f64>,
+    ) -> Result<Record, Halt> {
+        let charged = self.lane.charged();
         let is_done = self.drive_until(
             stage,
             || running.is_done(),
@@ -231,7 +264,7 @@ impl<'a> Bed<'a> {
         if !is_done {
             running.give_up(self.lane.now());
         }
-        let record = seen.record();
+        let record = running.clone().record();
         let charged = self.lane.charged() - charged;
         self.busy = match most {
             Some(most) => record.per_second() / most,

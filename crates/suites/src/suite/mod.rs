@@ -6,11 +6,14 @@ mod consistency;
 mod corners;
 mod custom;
 mod era;
+mod filebench;
 mod fourcorners;
 mod hdtune;
 mod iometer;
+mod loadtime;
 mod pts;
 mod qd1;
+mod replayed;
 mod seqfill;
 mod sizes;
 mod sweep;
@@ -50,6 +53,12 @@ pub trait Suite: Sync {
     /// A load of our own needs no proof that it flushes, so writes are absorbed from the first on.
     fn cache(&self, memory: Size) -> CacheSpec {
         CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() }
+    }
+
+    /// Whether it works on files: on those of a directory where the target is one, elsewhere by a recording that it
+    /// replays.
+    fn is_of_files(&self) -> bool {
+        false
     }
 
     /// What there is to see, in one sentence; None: how many tests there were.
@@ -93,6 +102,8 @@ pub static ALL: &[&dyn Suite] = &[
     &pts::LatencyTest,
     &pts::Saturation,
     &custom::Custom,
+    &filebench::FileBench,
+    &loadtime::LoadTime,
 ];
 
 /// The suite of this name.

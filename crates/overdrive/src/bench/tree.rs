@@ -1,0 +1,111 @@
+//! Suites on the files of a directory.
+
+use super::live::SEED;
+use super::spares::{Measured, with_origin};
+use super::{Arguments, failure};
+use crate::progress::Stages;
+use crate::watch::Watch;
+use rigs::tree::{FileBench, LoadTime, Wanted, size_of_file_system};
+use stack::{Exit, Failure};
+use std::path::Path;
+use suites::{Plan, SPAN_MIN, Target};
+
+/// Options of suites that work on files.
+#[derive(clap::Args, Debug)]
+pub(super) struct TreeOptions {
+    /// filebench in a directory: copy sets of so many percent of the files [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    share: Option<f64>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
+    percent.ok_or_else(|| "write a number above 0, at most 100".to_owned())
+}
+
+fn usage(message: String) -> Failure {
+    Failure::new(Exit::Usage, message)
+}
+
+impl TreeOptions {
+    /// Refuses them for what is no directory.
+    pub(super) fn check_unused(&self, arguments: &Arguments) -> Result<(), Failure> {
+        if self.share.is_none() {
+            return Ok(());
+        }
+        Err(usage(match arguments.suite().is_of_files() {
+            true => "--share: is for filebench in a directory; a recording is replayed as it is"
+                .to_owned(),
+            false => "--share: is for the suite filebench; the others have --span".to_owned(),
+        }))
+    }
+}
+
+/// The directory that is the target, if the suite works on files and it is one. What is not there is taken for one, if
+/// no file is to be made.
+pub(super) fn directory(arguments: &Arguments) -> Option<&Path> {
+    let text = arguments.target();
+    let path = Path::new(text);
+    let is_place = text.contains('/') && !text.contains(':');
+    let is_missing = is_place && !path.exists() && !arguments.live.makes_file();
+    (arguments.suite().is_of_files() && (path.is_dir() || is_missing)).then_some(path)
+}
+
+/// Refuses what makes no sense on files.
+fn check(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.live.check_unused_on_files()?;
+    let copies = arguments.suite().profile().time_ns > 0;
+    let beneath =
+        "it stands under a file system: 'overdrive mount', and give the suite that directory";
+    let own = "the file system is taken as it is";
+    let refused = [
+        ("--cache", arguments.cache.is_some(), beneath),
+        ("--state", !arguments.state.0.is_empty(), own),
+        ("--prepare", arguments.prepare.is_some(), own),
+        ("--spare", arguments.spare.iter().any(|percent| *percent > 0), own),
+        ("--span", arguments.span.is_some() && !copies, "all of the directory is read"),
+        ("--time", arguments.time.is_some() && !copies, "all of the directory is read"),
+        ("--share", arguments.tree.share.is_some() && !copies, "all of the directory is read"),
+    ];
+    match refused.iter().find(|(_, is_said, _)| *is_said) {
+        Some((option, _, why)) => {
+            Err(usage(format!("{option}: not on the files of a directory; {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn plan(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
+    // A file system may be smaller than what suites on devices need; files have no such least size.
+    let bytes = size_of_file_system(directory)?.max(SPAN_MIN);
+    arguments.job.jobs(arguments.suite().profile().name)?;
+    let target = Target::of_rig(arguments.target(), bytes, SEED);
+    let usual = suites::plan_of(arguments.suite(), arguments.era, target).map_err(usage)?;
+    let plan = Plan {
+        only: arguments.only.clone(),
+        span_bytes: None,
+        time_ns: arguments.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
+        ..usual
+    };
+    plan.check().map_err(usage)?;
+    Ok(plan)
+}
+
+/// Runs a suite on the files of a directory.
+pub(super) fn run(arguments: &Arguments, directory: &Path) -> Result<Measured, Failure> {
+    check(arguments)?;
+    let plan = plan(arguments, directory)?;
+    // Before the folder is made: a signal that comes then removes it.
+    let mut watch = Watch::new(Stages::with_time_left())?;
+    let (outcome, ended) = if plan.suite.time_ns > 0 {
+        let wanted = Wanted {
+            share_percent: arguments.tree.share.unwrap_or(100.0),
+            worn_bytes: arguments.span.map(|span| span.0),
+        };
+        FileBench::open(directory, &plan, wanted)?.run(&mut watch)
+    } else {
+        LoadTime::open(directory, &plan)?.run(&mut watch)
+    };
+    watch.finish();
+    Ok((vec![with_origin(outcome)], ended.map_err(|halt| failure(&plan, &halt))))
+}

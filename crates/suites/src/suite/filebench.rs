@@ -1,0 +1,104 @@
+//! FileBench: file sets copied on the drive.
+//!
+//! The Tech Report copied five sets of files from the drive to itself with xcopy and showed MB/s: large films, raw
+//! pictures, music, the pages of its site, and the sources of a browser. It did so on the fresh drive, after a secure
+//! erase, and on the used one, after 30 minutes of random writes by Iometer.
+//!
+//! On a mounted file system files are really copied (crate `rigs`). A drive without one replays what such a copy was seen
+//! to ask for.
+//!
+//! Source: The Tech Report's reviews of SSDs of 2011 to 2014.
+
+use super::{REST_NS, SECOND, Suite, replayed};
+use crate::bed::Bed;
+use crate::file_set::FILE_SETS;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+use crate::preparation::{Preparation, Step};
+
+/// See the file's head.
+pub(super) struct FileBench;
+
+static PROFILE: Profile = Profile {
+    name: "filebench",
+    about: "The Tech Report's FileBench: five sets of files copied on the drive, fresh and used",
+    takes_state: false,
+    preparation: "laid-out",
+    time_ns: 1800 * SECOND,
+    span_bytes: Some(replayed::DEVICE_BYTES),
+};
+
+impl Suite for FileBench {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn is_of_files(&self) -> bool {
+        true
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let about = replayed::recording(FILE_SETS[0].name, plan)?.about;
+        replayed::say(outcome, &about);
+        outcome.say(
+            "Fresh is the erased drive, with the part that the recording works on written in order. Used is after random \
+             4 KiB writes over all of it, 32 at a time, and that part written again. A minute lies before each copy. MB/s \
+             are bytes of the files over the time until the last flush. What was recorded is a part of each set: a \
+             drive's SLC area may hold it where it would not hold the whole.",
+        );
+        for (number, state) in ["fresh", "used"].into_iter().enumerate() {
+            let test = |name: &str| format!("{name}, {state}");
+            let sets = FILE_SETS.iter().filter(|set| plan.wants(&test(set.name)));
+            let mut names = sets.map(|set| set.name).peekable();
+            if names.peek().is_none() {
+                continue;
+            }
+            if state == "used" {
+                wear(bed, plan, outcome)?;
+            }
+            let seed = super::seed(plan, 2000 + number as u64);
+            bed.prepare(&plan.preparation, plan.span(), seed)?;
+            // Only the used state depends on how long its writes took.
+            let shortened = plan.shortened().filter(|_| state == "used");
+            let mut one = |name| copy(bed, plan, outcome, name, &test(name), shortened.as_ref());
+            names.try_for_each(&mut one)?;
+        }
+        Ok(())
+    }
+}
+
+/// Random writes over all of the drive, after which it is used.
+fn wear(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    let seconds = plan.time_ns.div_ceil(SECOND) as u32;
+    let torture = Step::Torture { block_bytes: 4096, depth: 32, seconds };
+    let steps = Preparation(vec![Step::Fill { data_percent: 100 }, torture]);
+    let bytes = plan.target.bytes() / 100 * u64::from(100 - plan.spare_percent) / 4096 * 4096;
+    for record in bed.prepare(&steps, bytes, super::seed(plan, 1000))? {
+        outcome.add(bed, Row::rate("random writes before the used state", &record));
+    }
+    Ok(())
+}
+
+fn copy(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    name: &str,
+    test: &str,
+    shortened: Option<&String>,
+) -> Result<(), Halt> {
+    let recording = replayed::recording(name, plan)?;
+    // What was copied before is folded away, and no copy finds anything in the cache.
+    bed.idle(REST_NS)?;
+    bed.empty_cache()?;
+    let record = bed.replay(test, &recording.trace)?;
+    let value = replayed::mb_per_second(&recording, &record);
+    let row = replayed::row(test, "MB/s", value, &recording.about, &record);
+    let shortened = row.shortened.map(|own| match shortened {
+        Some(time) => format!("{own}, random writes for {time}"),
+        None => own,
+    });
+    replayed::add(outcome, bed, Row { cold: bed.is_cached().then_some(true), shortened, ..row });
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Load times: files are read as an application, a game's level or a starting system reads them.
+//!
+//! Reviewers took the time with a stop watch. What of it is the drive's are reads that wait for one another: the head of
+//! a file, then the rest, then the next file. The first load finds nothing in memory, the second one what the first has
+//! left there.
+//!
+//! On a mounted file system its files are really read (crate `rigs`). A drive without one replays what such a load was
+//! seen to ask for.
+
+use super::{Suite, before, replayed};
+use crate::bed::Bed;
+use crate::halt::Halt;
+use crate::outcome::{Outcome, Row};
+use crate::plan::{Plan, Profile};
+
+/// See the file's head.
+pub(super) struct LoadTime;
+
+static PROFILE: Profile = Profile {
+    name: "loadtime",
+    about: "Load times: the files of a directory read as an application reads them, and again",
+    takes_state: true,
+    preparation: "laid-out",
+    time_ns: 0,
+    span_bytes: Some(replayed::DEVICE_BYTES),
+};
+
+impl Suite for LoadTime {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn is_of_files(&self) -> bool {
+        true
+    }
+
+    fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+        let recording = replayed::recording("loadtime", plan)?;
+        let about = &recording.about;
+        before(bed, plan)?;
+        bed.prepare(&plan.preparation, plan.span(), super::seed(plan, 1000))?;
+        replayed::say(outcome, about);
+        outcome.say(
+            "The host of the recording had nothing of the files in its memory, and the replay asks for everything in \
+             both loads: the second one is faster only by what a cache here has kept.",
+        );
+        bed.empty_cache()?;
+        for (pass, is_cold) in [("first load", true), ("second load", false)] {
+            let record = bed.replay(pass, &recording.trace)?;
+            let seconds = record.elapsed_ns().max(1) as f64 / 1e9;
+            let cold = bed.is_cached().then_some(is_cold);
+            let rows = [
+                (String::new(), "s", seconds),
+                (", data".to_owned(), "MB/s", record.bytes as f64 / 1e6 / seconds),
+                (", files".to_owned(), "files/s", about.files as f64 / seconds),
+            ];
+            for (what, unit, value) in rows {
+                let row = replayed::row(&format!("{pass}{what}"), unit, value, about, &record);
+                replayed::add(outcome, bed, Row { cold, ..row });
+            }
+        }
+        Ok(())
+    }
+
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        let seconds = |test: &str| outcome.row(test).map(|row| row.value);
+        let (first, second) = (seconds("first load")?, seconds("second load")?);
+        Some(format!("The first load takes {first:.2} s, the second one {second:.2} s."))
+    }
+}
