@@ -1,6 +1,7 @@
 //! Dropping files from the page cache, and the proof that they have gone.
 
 use super::look::{Look, failed};
+use super::quiet::open;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;
@@ -72,8 +73,8 @@ pub(super) fn look_at<P: AsRef<Path>>(
     let mut coldness = Coldness::default();
     for (number, (path, bytes)) in files.iter().enumerate() {
         look.goes_on(stage, number as u64, files.len() as u64)?;
-        match File::open(path) {
-            Ok(file) => {
+        match open(path.as_ref()) {
+            Ok((file, _)) => {
                 if drops {
                     drop_file(&file)?;
                 }

@@ -2,16 +2,14 @@
 
 use super::cold::{Coldness, look_at};
 use super::look::{Look, failed, now_ns};
+use super::quiet::open;
 use super::set::TRANSFER_BYTES;
 use super::site::Site;
 use super::walk::found;
 use crate::machine;
 use load::Latency;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use stack::Failure;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use suites::{Halt, Outcome, Plan, Row, Watch};
 
@@ -41,16 +39,6 @@ pub struct Loaded {
     pub left_out: u64,
     /// Of the files that were read, those whose access times may have been changed by that.
     pub touched: u64,
-}
-
-/// Opens a file so that reading does not change its access time, where this user may. Also: whether it does not.
-fn open(path: &Path) -> io::Result<(File, bool)> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
-        Ok(file) => Ok((file.into(), true)),
-        Err(Errno::PERM) => Ok((rustix::fs::open(path, flags, Mode::empty())?.into(), false)),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 impl Loaded {

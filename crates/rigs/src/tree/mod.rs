@@ -10,6 +10,7 @@ mod file_bench;
 mod folder;
 mod load_time;
 mod look;
+mod quiet;
 mod set;
 mod site;
 mod walk;

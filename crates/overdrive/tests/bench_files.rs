@@ -1,0 +1,248 @@
+//! `overdrive bench filebench` and `loadtime` on the files of a directory, as they are called.
+//!
+//! On ext4 of a loop device where this user may mount one; what needs no file system of its own runs anywhere.
+
+use rustix::fs::FallocateFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn bench(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    command.arg("bench").args(arguments).stdin(Stdio::null());
+    command.env("XDG_CACHE_HOME", home).env("XDG_DATA_HOME", home.join("data"));
+    command
+}
+
+fn run(home: &Path, arguments: &[&str]) -> (Option<i32>, Value, String) {
+    told(&bench(home, arguments).output().expect("the command runs"))
+}
+
+/// The status, the JSON object if there is one, and what was said.
+fn told(output: &Output) -> (Option<i32>, Value, String) {
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let object = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), object, errors)
+}
+
+/// The tests and whether each is partial.
+fn tests(object: &Value) -> Vec<(String, bool)> {
+    let rows = object["rows"].as_array().expect("rows").iter();
+    let is_partial = |row: &Value| row["partial"] == true;
+    rows.map(|row| (row["test"].as_str().expect("text").to_owned(), is_partial(row))).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("plain")
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("there");
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    entries.map(|entry| name(entry.expect("read"))).collect()
+}
+
+/// Waits until this suite has a folder that begins so.
+#[allow(clippy::disallowed_methods, reason = "another process is waited for")]
+fn wait_for(directory: &Path, part: &str, child: &mut Child) {
+    for _ in 0..6000 {
+        let folders = names(directory).into_iter().filter(|name| name.starts_with("overdrive-"));
+        if folders.map(|name| directory.join(name).join(part)).any(|path| path.exists()) {
+            return;
+        }
+        let ended = child.try_wait().expect("it can be asked");
+        assert_eq!(ended, None, "the suite has ended before {part}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("{part} has not come");
+}
+
+/// ext4 on a loop device, mounted.
+struct Mounted {
+    point: PathBuf,
+    _directory: TempDir,
+}
+
+fn well(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).status().is_ok_and(|status| status.success())
+}
+
+impl Mounted {
+    /// None, with a word: this user cannot mount.
+    fn new(mib: u64) -> Option<Mounted> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (image, point) = (directory.path().join("image"), directory.path().join("mount"));
+        let file = File::create(&image).expect("a file");
+        file.set_len(mib << 20).expect("it grows");
+        fs::create_dir(&point).expect("made");
+        let made = rustix::process::geteuid().is_root()
+            && well("mkfs.ext4", &["-q", "-m", "0", text(&image)])
+            && well("mount", &["-o", "loop", text(&image), text(&point)]);
+        if !made {
+            println!("skipped: needs root, mkfs.ext4 and a loop device");
+            return None;
+        }
+        Some(Mounted { point, _directory: directory })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        well("umount", &[text(&self.point)]);
+    }
+}
+
+#[test]
+fn every_set_is_copied_in_both_states_and_nothing_is_left() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(mounted) = Mounted::new(256) else { return };
+    let point = text(&mounted.point);
+    fs::write(mounted.point.join("mine"), "kept").expect("written");
+    let (status, object, errors) = run(
+        home.path(),
+        &["filebench", point, "--share", "0.2", "--time", "1s", "--span", "64M", "--json"],
+    );
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!((&object["complete"], &object["time"]), (&true.into(), &"real".into()));
+    let rows = object["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 11, "five sets twice, and the random writes");
+    for row in rows.iter().filter(|row| row["unit"] == "MB/s") {
+        let said = row["shortened"].as_str().expect("a share");
+        assert!(said.contains(" files, "), "{said}");
+        assert!(row["cold"] == true, "dropped, and that is known: {row}");
+        assert!(row["prepared"].as_str().is_some_and(|it| it.contains("0.0 % stayed")), "{row}");
+        assert!(row["value"].as_f64().is_some_and(|value| value > 0.0));
+        let is_used = row["test"].as_str().is_some_and(|test| test.ends_with("used"));
+        assert_eq!(said.contains("random writes for 1 of 1800 s"), is_used, "{said}");
+        assert_eq!(said.contains("random writes over 64 MiB only"), is_used, "{said}");
+    }
+    assert_eq!(object["facts"]["file_system"], "ext4");
+    let mut left = names(&mounted.point);
+    left.sort_unstable();
+    assert_eq!(left, ["lost+found", "mine"]);
+}
+
+#[test]
+fn too_little_room_is_refused_before_anything_is_written() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(mounted) = Mounted::new(128) else { return };
+    let (status, object, errors) = run(home.path(), &["filebench", text(&mounted.point), "--json"]);
+    assert_eq!((status, object), (Some(2), Value::Null));
+    assert!(errors.contains("the set Movie and its copy need 7.8 GiB, and "), "{errors}");
+    assert_eq!(names(&mounted.point), ["lost+found"]);
+}
+
+#[test]
+fn what_was_measured_before_a_signal_is_kept_and_the_folder_goes() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let mut command = bench(home.path(), &["filebench", text(directory.path())]);
+    command.args(["--share", "1", "--json", "--no-history"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    wait_for(directory.path(), "RAW-from", &mut child);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+    let (status, object, errors) = told(&child.wait_with_output().expect("it ends"));
+    assert_eq!(status, Some(1), "{errors}");
+    assert!(errors.contains("interrupted; what was measured is not complete"), "{errors}");
+    assert_eq!(object["complete"], false);
+    assert_eq!(tests(&object)[0], ("Movie, fresh".to_owned(), false));
+    assert_eq!(names(directory.path()), [""; 0]);
+}
+
+#[test]
+fn a_disk_that_runs_full_ends_it_with_a_sentence() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(mounted) = Mounted::new(512) else { return };
+    let mut command = bench(home.path(), &["filebench", text(&mounted.point)]);
+    command.args(["--share", "3", "--json", "--no-history"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    wait_for(&mounted.point, "RAW-from", &mut child);
+    // Another program takes what is free, whatever is freed meanwhile.
+    let other = File::create(mounted.point.join("other")).expect("an inode is free");
+    let mut end = 0;
+    for bytes in [64 << 20, 8 << 20, 1 << 20, 4096_u64] {
+        while rustix::fs::fallocate(&other, FallocateFlags::empty(), end, bytes).is_ok() {
+            end += bytes;
+        }
+    }
+    let (status, object, errors) = told(&child.wait_with_output().expect("it ends"));
+    assert_eq!(status, Some(6), "{errors}");
+    assert!(errors.contains("no space left"), "{errors}");
+    assert!(errors.contains("what was measured is not complete"), "{errors}");
+    assert_eq!(tests(&object)[0], ("Movie, fresh".to_owned(), false));
+    assert!(!names(&mounted.point).iter().any(|name| name.starts_with("overdrive-")));
+}
+
+#[test]
+fn a_load_reads_everything_twice_and_changes_nothing() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = |name: String| directory.path().join(name);
+    fs::create_dir(path("inner".into())).expect("made");
+    for number in 0..40_usize {
+        let folder = if number % 2 == 0 { "" } else { "inner/" };
+        let file = path(format!("{folder}{number}"));
+        fs::write(&file, vec![number as u8; 1 + number * 10_000]).expect("written");
+        File::open(&file).and_then(|file| file.sync_all()).expect("durable");
+    }
+    let times = || {
+        let files = (0..40).map(|number| {
+            let folder = if number % 2 == 0 { "" } else { "inner/" };
+            let found = path(format!("{folder}{number}")).metadata().expect("there");
+            (found.atime(), found.atime_nsec(), found.mtime(), found.mtime_nsec(), found.ino())
+        });
+        files.collect::<Vec<_>>()
+    };
+    let before = times();
+    let (status, object, errors) =
+        run(home.path(), &["loadtime", text(directory.path()), "--json", "--no-history"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let rows = object["rows"].as_array().expect("rows");
+    let row = |test: &str| rows.iter().find(|row| row["test"] == test).expect("a row");
+    let bytes: usize = (0..40).map(|number| 1 + number * 10_000).sum();
+    for pass in ["first load", "second load"] {
+        let seconds = row(pass)["value"].as_f64().expect("a number");
+        assert_eq!(row(pass)["requests"], 40, "files");
+        // The object has three decimals, so short times say little.
+        let rate = row(&format!("{pass}, data"))["value"].as_f64().expect("a number");
+        assert!((rate * seconds * 1e6 - bytes as f64).abs() < 0.001 * rate * 1e6, "{rate}");
+        assert!(row(&format!("{pass}, data"))["requests"].as_u64() > Some(80), "single reads");
+    }
+    let said = row("first load")["prepared"].as_str().expect("text");
+    assert!(said.starts_with("dropped from the page cache: "), "{said}");
+    // In memory they cannot be cold, and that is told.
+    assert_eq!(said.contains(": 0.0 %"), row("first load")["cold"] == true, "{said}");
+    assert_eq!(row("second load")["cold"], false);
+    assert_eq!(times(), before);
+}
+
+#[test]
+fn what_makes_no_sense_on_files_is_refused_with_a_mend() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = text(directory.path());
+    for (arguments, status, says) in [
+        (vec!["filebench", here, "--cache", "1G"], 2, "overdrive mount"),
+        (vec!["filebench", here, "--size", "1G"], 2, "--share PERCENT"),
+        (vec!["filebench", here, "--share", "0"], 2, "above 0, at most 100"),
+        (vec!["filebench", here, "--only", "Film, fresh"], 2, "Movie, fresh"),
+        (vec!["filebench", here, "--state", "used"], 2, "--state"),
+        (vec!["filebench", here, "--depth", "4"], 2, "--depth"),
+        (vec!["filebench", here, "--export-fio", "/tmp/none.fio"], 2, "a job of fio"),
+        (vec!["filebench", "/no/such/place"], 1, "cannot look at it"),
+        (vec!["filebench", "model:samsung-840-evo-250", "--share", "4"], 2, "replayed as it is"),
+        (vec!["loadtime", here, "--time", "4s"], 2, "all of the directory is read"),
+        (vec!["loadtime", here], 2, "there is no file in it to read"),
+        (vec!["qd1", "model:samsung-840-evo-250", "--share", "4"], 2, "--span"),
+    ] {
+        let (found, object, errors) = run(home.path(), &arguments);
+        assert!(errors.contains(says), "{arguments:?}: {errors}");
+        assert_eq!((found, object), (Some(status), Value::Null), "{arguments:?}");
+        assert_eq!(names(directory.path()), [""; 0], "{arguments:?}");
+    }
+}
