@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// The tests' small drive.
@@ -149,8 +149,7 @@ fn an_interrupt_leaves_a_valid_partial_result() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let id = rustix::process::Pid::from_child(&child);
     // Until the signals are its own, one would kill it: that shows as an output that is no object.
-    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
-    std::thread::sleep(Duration::from_secs(3));
+    pause(3_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
     let (object, errors) = told(&output);
@@ -211,8 +210,7 @@ fn what_would_be_lost_is_said_and_an_interrupt_ends_a_real_run() {
     );
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let id = rustix::process::Pid::from_child(&child);
-    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
-    std::thread::sleep(Duration::from_secs(2));
+    pause(2_000);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it lives");
     let output = child.wait_with_output().expect("it ends");
     let (object, errors) = told(&output);
@@ -221,20 +219,30 @@ fn what_would_be_lost_is_said_and_an_interrupt_ends_a_real_run() {
     assert!(file.exists(), "it was there before");
 }
 
-#[test]
-fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
-    let home = tempfile::tempdir().expect("a directory");
-    let socket = home.path().join("served.sock");
+/// So many milliseconds pass.
+fn pause(ms: u64) {
+    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// A volume that is served over NBD without a cache, once it can be reached: the server, and where it is.
+fn serve(home: &Path, backing: &str, name: &str) -> (Child, String) {
+    let socket = home.join("served.sock");
     let mut server = Command::new(env!("CARGO_BIN_EXE_overdrive"));
-    server.args(["serve", "ram:64M", "--name", "bench-me", "--write", "none", "--nbd"]);
-    server.arg(format!("unix:{}", socket.display())).env("XDG_RUNTIME_DIR", home.path());
+    server.args(["serve", backing, "--name", name, "--write", "none", "--nbd"]);
+    server.arg(format!("unix:{}", socket.display())).env("XDG_RUNTIME_DIR", home);
     let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         assert!(server.try_wait().expect("asked").is_none(), "the server has ended");
-        #[allow(clippy::disallowed_methods, reason = "a test may wait")]
-        std::thread::sleep(Duration::from_millis(20));
+        pause(20);
     }
-    let uri = format!("nbd+unix:///bench-me?socket={}", socket.display());
+    (server, format!("nbd+unix:///{name}?socket={}", socket.display()))
+}
+
+#[test]
+fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (mut server, uri) = serve(home.path(), "ram:64M", "bench-me");
     for target in [uri.as_str(), "bench-me"] {
         let arguments = ["qd1", target, "--destroy", "--time", "200ms", "--prepare", "fill"];
         let more = ["--verify", "--json", "--only", "random 4 KiB read, QD1"];
@@ -250,8 +258,7 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
         ["qd1", uri.as_str(), "--destroy", "--time", "600s", "--prepare", "fresh", "--json"];
     let command = &mut bench(home.path(), &arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    #[allow(clippy::disallowed_methods, reason = "a test may wait")]
-    std::thread::sleep(Duration::from_secs(1));
+    pause(1_000);
     // While it has a client, the volume is not taken by its name.
     let taken = ["qd1", "bench-me", "--destroy", "--time", "200ms"];
     let mut command = bench(home.path(), &taken);
@@ -271,20 +278,7 @@ fn a_suite_runs_over_nbd_and_on_a_volume_by_its_name() {
 #[test]
 fn an_interrupt_gives_up_a_target_that_does_not_answer() {
     let home = tempfile::tempdir().expect("a directory");
-    let socket = home.path().join("served.sock");
-    let mut server = Command::new(env!("CARGO_BIN_EXE_overdrive"));
-    server.args(["serve", "null:64M", "--name", "silent", "--write", "none", "--nbd"]);
-    server.arg(format!("unix:{}", socket.display())).env("XDG_RUNTIME_DIR", home.path());
-    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-    let pause = |ms| {
-        #[allow(clippy::disallowed_methods, reason = "a test may wait")]
-        std::thread::sleep(Duration::from_millis(ms));
-    };
-    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-        assert!(server.try_wait().expect("asked").is_none(), "the server has ended");
-        pause(20);
-    }
-    let uri = format!("nbd+unix:///silent?socket={}", socket.display());
+    let (mut server, uri) = serve(home.path(), "null:64M", "silent");
     let arguments = ["qd1", &uri, "--destroy", "--time", "600s", "--prepare", "fresh", "--json"];
     let mut command = bench(home.path(), &arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");

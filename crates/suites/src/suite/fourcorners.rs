@@ -13,10 +13,10 @@
 //! what its sequential test was is not known: it is that of 2014.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, lay_out, reads, seed, with_ceiling, writes};
+use super::{SECOND, Suite, lay_out, reads, seed, throughput, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
-use crate::outcome::{Outcome, Row};
+use crate::outcome::Outcome;
 use crate::plan::{Plan, Profile};
 use crate::preparation::Preparation;
 use block::Size;
@@ -111,7 +111,7 @@ impl Suite for FourCorners {
         let sequential = |load: Load| Load { limit: Limit::time(corners.sequential_ns), ..load };
         for depth in corners.depths {
             let load = writes(plan, Order::Random, 4096, *depth, part(*depth, 1));
-            corner(bed, plan, outcome, format!("random 4 KiB write, QD{depth}"), load)?;
+            throughput(bed, plan, outcome, format!("random 4 KiB write, QD{depth}"), load)?;
         }
         if corners.reads_all {
             write_all(bed, &all, outcome)?;
@@ -119,42 +119,26 @@ impl Suite for FourCorners {
         let read_plan = if corners.reads_all { &all } else { plan };
         for depth in corners.depths {
             let load = reads(read_plan, Order::Random, 4096, *depth, part(*depth, 2));
-            corner(bed, plan, outcome, format!("random 4 KiB read, QD{depth}"), load)?;
+            throughput(bed, plan, outcome, format!("random 4 KiB read, QD{depth}"), load)?;
         }
         for percent in corners.mixes {
             let load = writes(plan, Order::Random, 4096, MIX_DEPTH, 3000 + u64::from(*percent));
             let load = Load { reads_percent: *percent, ..load };
             let test = format!("{percent} % reads, random 4 KiB, QD{MIX_DEPTH}");
-            corner(bed, plan, outcome, test, load)?;
+            throughput(bed, plan, outcome, test, load)?;
         }
         let (bytes, order) = (corners.sequential_bytes, Order::Sequential);
         let size = Size(bytes.into());
         let write = sequential(writes(&all, order, bytes, 1, 3));
-        corner(bed, plan, outcome, format!("sequential {size} write, QD1"), write)?;
+        throughput(bed, plan, outcome, format!("sequential {size} write, QD1"), write)?;
         let read = sequential(reads(&all, order, bytes, 1, 4));
-        corner(bed, plan, outcome, format!("sequential {size} read, QD1"), read)
+        throughput(bed, plan, outcome, format!("sequential {size} read, QD1"), read)
     }
 }
 
 /// The choices at a depth of 3 are those of the tests that are run without an era.
 fn part(depth: u32, direction: u64) -> u64 {
     if depth == 3 { direction } else { u64::from(depth) * 10 + direction }
-}
-
-fn corner(
-    bed: &mut Bed,
-    plan: &Plan,
-    outcome: &mut Outcome,
-    test: String,
-    load: Load,
-) -> Result<(), Halt> {
-    if !plan.wants(&test) {
-        return Ok(());
-    }
-    let record = bed.load(&test, load)?;
-    let row = Row::throughput(test, &record);
-    outcome.add(bed, with_ceiling(bed, row));
-    Ok(())
 }
 
 /// Writes all of the drive in order, unless its state is that of a drive that was written.

@@ -238,6 +238,22 @@ fn seed(plan: &Plan, part: u64) -> u64 {
     plan.target.options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part)
 }
 
+/// A test whose figure is MB a second, if it is wanted.
+fn throughput(
+    bed: &mut Bed,
+    plan: &Plan,
+    outcome: &mut Outcome,
+    test: String,
+    load: Load,
+) -> Result<(), Halt> {
+    if !plan.wants(&test) {
+        return Ok(());
+    }
+    let record = bed.load(&test, load)?;
+    outcome.add(bed, with_ceiling(bed, Row::throughput(test, &record)));
+    Ok(())
+}
+
 /// Sets the ceiling of the last load's row.
 fn with_ceiling(bed: &Bed, row: Row) -> Row {
     Row { ceiling: bed.ceiling(row.value), ..row }

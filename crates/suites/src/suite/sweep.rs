@@ -4,10 +4,10 @@
 //! with 32 under way, from all writes to all reads in steps of 10 %. What the target does not take in one request is left
 //! out, and so is what would need more than 512 MiB of memory at a time.
 
-use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::{SECOND, Suite, lay_out, reads, throughput, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
-use crate::outcome::{Outcome, Row};
+use crate::outcome::Outcome;
 use crate::plan::{Plan, Profile};
 use crate::report::plots;
 use block::Size;
@@ -64,7 +64,7 @@ impl Suite for Sweep {
                         depth,
                         bytes * 1000 + u64::from(depth),
                     );
-                    cell(bed, plan, outcome, test, load)?;
+                    throughput(bed, plan, outcome, test, load)?;
                 }
             }
             bed.empty_cache()?;
@@ -72,7 +72,7 @@ impl Suite for Sweep {
         for reads_percent in (0..=100).step_by(10) {
             let test = format!("{reads_percent} % reads, random 4 KiB, QD32");
             let load = writes(plan, Order::Random, 4096, 32, 7 + u64::from(reads_percent));
-            cell(bed, plan, outcome, test, Load { reads_percent, ..load })?;
+            throughput(bed, plan, outcome, test, Load { reads_percent, ..load })?;
         }
         Ok(())
     }
@@ -80,19 +80,4 @@ impl Suite for Sweep {
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
         plots::curves(outcome)
     }
-}
-
-fn cell(
-    bed: &mut Bed,
-    plan: &Plan,
-    outcome: &mut Outcome,
-    test: String,
-    load: Load,
-) -> Result<(), Halt> {
-    if !plan.wants(&test) {
-        return Ok(());
-    }
-    let record = bed.load(&test, load)?;
-    outcome.add(bed, with_ceiling(bed, Row::throughput(test, &record)));
-    Ok(())
 }

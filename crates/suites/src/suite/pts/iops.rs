@@ -2,7 +2,7 @@
 //!
 //! Each round runs every size of 1 MiB down to 512 bytes with every mix, a minute each. Random 4 KiB writes are tracked.
 
-use super::rounds::{self, Cell, Matrix};
+use super::rounds::{self, Matrix};
 use super::{CELL_NS, DEPTH, PREPARATION};
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -11,7 +11,6 @@ use crate::plan::{Plan, Profile};
 use crate::report::plots;
 use crate::suite::Suite;
 use block::Size;
-use load::Order;
 
 const READS: [u32; 7] = [100, 95, 65, 50, 35, 5, 0];
 const SIZES: [u32; 8] = [1 << 20, 128 << 10, 64 << 10, 32 << 10, 16 << 10, 8 << 10, 4096, 512];
@@ -34,11 +33,8 @@ impl Suite for Iops {
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        let least = bed.top().limits().block_logical_bytes;
-        let sizes: Vec<u32> = SIZES.into_iter().filter(|bytes| *bytes >= least).collect();
-        let cells = READS.iter().flat_map(|reads| sizes.iter().map(|bytes| cell(*reads, *bytes)));
         let matrix = Matrix {
-            cells: cells.collect(),
+            cells: rounds::random_cells(bed, &READS, &SIZES, DEPTH, name),
             tracked: (name(0, 4096), "random 4 KiB writes"),
             row: |test, record| Row::rate(test, record),
         };
@@ -57,9 +53,4 @@ impl Suite for Iops {
 
 fn name(reads_percent: u32, bytes: u32) -> String {
     format!("{reads_percent}/{}, random {}", 100 - reads_percent, Size(bytes.into()))
-}
-
-fn cell(reads_percent: u32, block_bytes: u32) -> Cell {
-    let test = name(reads_percent, block_bytes);
-    Cell { test, order: Order::Random, block_bytes, depth: DEPTH, reads_percent }
 }

@@ -3,7 +3,7 @@
 //! Each round runs 8 KiB, 4 KiB and 512 bytes with 100, 65 and no percent of reads, a minute each. The mean latency of
 //! 4 KiB writes is tracked. The figure is the mean; the longest of all five rounds stands beside it.
 
-use super::rounds::{self, Cell, Matrix};
+use super::rounds::{self, Matrix};
 use super::{CELL_NS, PREPARATION};
 use crate::bed::Bed;
 use crate::halt::Halt;
@@ -11,7 +11,6 @@ use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::suite::Suite;
 use block::Size;
-use load::Order;
 use report::bars::{Bar, Test, bars};
 use report::words::time;
 
@@ -36,11 +35,8 @@ impl Suite for LatencyTest {
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-        let least = bed.top().limits().block_logical_bytes;
-        let sizes: Vec<u32> = SIZES.into_iter().filter(|bytes| *bytes >= least).collect();
-        let cells = READS.iter().flat_map(|reads| sizes.iter().map(|bytes| cell(*reads, *bytes)));
         let matrix = Matrix {
-            cells: cells.collect(),
+            cells: rounds::random_cells(bed, &READS, &SIZES, 1, name),
             tracked: (name(0, 4096), "mean latency of random 4 KiB writes"),
             row: |test, record| Row::access(test, record),
         };
@@ -76,9 +72,4 @@ impl Suite for LatencyTest {
 
 fn name(reads_percent: u32, bytes: u32) -> String {
     format!("{reads_percent}/{}, random {}, QD1", 100 - reads_percent, Size(bytes.into()))
-}
-
-fn cell(reads_percent: u32, block_bytes: u32) -> Cell {
-    let test = name(reads_percent, block_bytes);
-    Cell { test, order: Order::Random, block_bytes, depth: 1, reads_percent }
 }

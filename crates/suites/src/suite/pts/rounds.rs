@@ -20,6 +20,27 @@ pub(super) struct Cell {
     pub(super) reads_percent: u32,
 }
 
+/// Random requests of all these sizes that the device takes, in all these mixes; the name follows from a size and a mix.
+pub(super) fn random_cells(
+    bed: &Bed,
+    reads_percent: &[u32],
+    block_bytes: &[u32],
+    depth: u32,
+    name: fn(u32, u32) -> String,
+) -> Vec<Cell> {
+    let least = bed.top().limits().block_logical_bytes;
+    let cell = |reads_percent, block_bytes| Cell {
+        test: name(reads_percent, block_bytes),
+        order: Order::Random,
+        block_bytes,
+        depth,
+        reads_percent,
+    };
+    let sizes = || block_bytes.iter().filter(move |bytes| **bytes >= least);
+    let cells = reads_percent.iter().flat_map(|reads| sizes().map(|bytes| cell(*reads, *bytes)));
+    cells.collect()
+}
+
 /// What a test does in each round, and by which of its cells the state is judged.
 pub(super) struct Matrix {
     pub(super) cells: Vec<Cell>,
