@@ -117,6 +117,8 @@ impl Live {
             let (volume, file) = files::open(Path::new(text), wishes)?;
             facts.extend(facts::of(&volume));
             made = file;
+            // Requests of one round would else wait for one another, and the wait be told as the device's.
+            ring.set_prompt();
             Stack::new(&lane, FileBackend::attach(&volume, &ring))
         };
         if device.limits().read_only {

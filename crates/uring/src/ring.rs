@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     registered: Cell<Option<u32>>,
     pub(crate) idle: Idle,
     punctual: Punctual,
+    /// What a task has queued is handed to the kernel before the next task goes on.
+    prompt: Cell<bool>,
 }
 
 /// The io_uring of one lane. Cheap to clone; stays on its thread.
@@ -111,6 +113,7 @@ impl Ring {
             registered: Cell::new(None),
             idle: Idle::default(),
             punctual: Punctual::default(),
+            prompt: Cell::new(false),
         }));
         ring.0.arm_bell()?;
         Ok(ring)
@@ -144,6 +147,13 @@ impl Ring {
         self.0.punctual.set(spin_ns)
     }
 
+    /// From now on what a task has queued is handed to the kernel before the next task goes on, in a system call of its
+    /// own, and not at the end of the loop's round. A device then works on the first request while the next is
+    /// made. For loads that are to tell how long a device takes.
+    pub fn set_prompt(&self) {
+        self.0.prompt.set(true);
+    }
+
     /// Lets a receiver ask its socket itself; see [`Idle::ask`].
     pub(crate) fn ask(&self) -> Option<Asker<'_>> {
         self.0.idle.ask(&self.0.lane)
@@ -171,6 +181,9 @@ impl Ring {
             let mut polls = 0;
             while polls < POLLS && inner.lane.step() {
                 polls += 1;
+                if inner.prompt.get() {
+                    inner.submit_queued()?;
+                }
             }
             if done() {
                 return inner.submit();
@@ -300,6 +313,12 @@ impl Inner {
             queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
         };
         if idle { Ok(()) } else { self.enter(0, None) }
+    }
+
+    /// Submits what is queued, if anything is; what the kernel has put off stays put off.
+    fn submit_queued(&self) -> io::Result<()> {
+        let nothing = self.uring.borrow_mut().submission().is_empty();
+        if nothing { Ok(()) } else { self.enter(0, None) }
     }
 
     /// Waits until there is something to do, unless there is already.

@@ -183,6 +183,29 @@ fn receive_all_fills_up_and_knows_the_end() {
     writer.join().expect("it ends");
 }
 
+/// How many bytes wait at a socket when the task behind the one that receives them has its turn.
+fn seen_by_the_next_task(is_prompt: bool) -> u64 {
+    let ring = ring();
+    if is_prompt {
+        ring.set_prompt();
+    }
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"eight...").expect("room");
+    let (receiver, socket) = (ring.clone(), ours.clone());
+    let receives = async move {
+        let memory = Arc::new(Memory::heap(8));
+        assert_eq!(receiver.receive(&socket, &memory, 0, 8).await.expect("received"), 8);
+    };
+    ring.lane().spawn(receives).expect("a slot is free");
+    let looks = async move { rustix::io::ioctl_fionread(&ours).expect("asked") };
+    ring.block_on(looks).expect("the loop runs")
+}
+
+#[test]
+fn a_prompt_ring_hands_over_what_a_task_has_queued_before_the_next_one_goes_on() {
+    assert_eq!((seen_by_the_next_task(true), seen_by_the_next_task(false)), (0, 8));
+}
+
 #[test]
 fn a_peer_that_left_is_an_error_and_no_signal() {
     let ring = ring();
