@@ -18,6 +18,9 @@ impl Nand for Silent {
     fn read(&mut self, _: Place, _: u32, _: u32) {}
 
     #[inline]
+    fn look_up(&mut self) {}
+
+    #[inline]
     fn program(&mut self, _: Place, _: Purpose) {}
 
     #[inline]

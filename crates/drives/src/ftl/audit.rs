@@ -39,7 +39,9 @@ impl Ftl {
         let waiting = self.slc_closed.iter().filter(|superblock| self.is_static(**superblock));
         let held_static = waiting.count()
             - self.folded.map_or(0, |victim| usize::from(self.is_static(victim.superblock)));
-        let accounted = self.free.len() + self.slc_free.len() + open + hands + held_static;
+        let map = self.settings.map_superblocks(&self.shape) as usize;
+        let accounted = self.free.len() + self.slc_free.len() + open + hands + held_static + map;
         assert_eq!(barred, accounted, "a superblock was lost");
+        self.pages.iter().for_each(super::map_pages::MapPages::audit);
     }
 }

@@ -115,11 +115,14 @@ impl Ftl {
                     reads.end(nand);
                     return moved;
                 }
+                let logical = self.owner[physical as usize];
                 if N::TIMED {
-                    let logical = self.owner[physical as usize];
                     reads.add((physical - base) / self.shape.unit_slots, physical, logical, nand);
                 }
                 self.carry(physical, place, nand);
+                if self.pages.is_some() {
+                    self.move_entry(logical, nand);
+                }
                 self.valid[superblock] -= 1;
                 moved += 1;
             }

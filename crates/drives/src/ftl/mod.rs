@@ -12,6 +12,9 @@ mod blocks;
 mod clean;
 mod hybrid;
 mod map;
+mod map_area;
+mod map_pages;
+mod page_cache;
 mod settings;
 mod slc;
 mod state;
@@ -41,6 +44,8 @@ pub enum Purpose {
     Host,
     /// Cleaning or folding.
     Relocation,
+    /// Pages of a map that lies on the flash.
+    Map,
 }
 
 /// What hears of each operation on the flash, in order.
@@ -53,6 +58,9 @@ pub trait Nand {
     /// a superblock is folded or a block merged, slots that follow one another on the flash and for the
     /// host are one.
     fn read(&mut self, place: Place, slots: u32, runs: u32);
+
+    /// A page of the map is read for a slot that is moved.
+    fn look_up(&mut self);
 
     /// A unit is programmed.
     fn program(&mut self, place: Place, purpose: Purpose);

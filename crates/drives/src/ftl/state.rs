@@ -2,6 +2,7 @@
 
 use super::blocks::Blocks;
 use super::map::Map;
+use super::map_pages::MapPages;
 use super::table::{MapCost, Table};
 use super::{Counters, Nand, Place, Purpose, Settings};
 use crate::random::Random;
@@ -103,6 +104,8 @@ pub struct Ftl {
     /// Of a hybrid mapping; `relocated` is the log block of its stream then.
     pub(super) hybrid: Option<Blocks>,
     pub(super) table: Table,
+    /// Of a map that lies on the flash.
+    pub(super) pages: Option<MapPages>,
     pub(super) random: Random,
     pub(super) counters: Counters,
 }
@@ -114,10 +117,11 @@ impl Ftl {
     pub fn new(shape: Shape, settings: Settings) -> Result<Ftl, &'static str> {
         Ftl::check(&shape, &settings)?;
         let superblocks = shape.superblocks as usize;
-        let first = settings.slc.static_superblocks;
+        let area = settings.slc.static_superblocks;
+        let first = area + settings.map_superblocks(&shape);
         let ring = settings.buffer_slots.max(2 * shape.unit_slots).next_power_of_two();
         let mut slc = vec![false; superblocks];
-        slc[..first as usize].fill(true);
+        slc[..area as usize].fill(true);
         Ok(Ftl {
             shape,
             settings,
@@ -136,7 +140,7 @@ impl Ftl {
             erases: vec![0; superblocks],
             dynamic: 0,
             free: (first..shape.superblocks).collect(),
-            slc_free: (0..first).collect(),
+            slc_free: (0..area).collect(),
             slc_closed: VecDeque::new(),
             host: Frontier::CLOSED,
             host_slc: Frontier::CLOSED,
@@ -153,6 +157,7 @@ impl Ftl {
                 Blocks::new(settings.log_blocks, blocks)
             }),
             table: Table::new(settings.map, shape.logical_slots),
+            pages: MapPages::new(&shape, &settings),
             random: Random::new(settings.seed),
             counters: Counters::default(),
         })
@@ -174,17 +179,30 @@ impl Ftl {
             super::Pacing::Burst { low, high, .. } if low <= high && low > 0 => high,
             super::Pacing::Burst { .. } => return Err("a burst needs 0 < low <= high"),
         };
-        let held = u64::from(most.max(2)) + u64::from(slc.static_superblocks) + RESERVE;
+        let map = settings.map_superblocks(shape);
+        if map > 0 && settings.map_superblock_units(shape) < 2 {
+            return Err("a map on the flash needs superblocks of two units at least; \
+                    give more dies or pages");
+        }
+        let held =
+            u64::from(most.max(2)) + u64::from(slc.static_superblocks) + u64::from(map) + RESERVE;
         let room = u64::from(shape.superblocks).saturating_sub(held);
         if room * u64::from(shape.superblock_slots()) < u64::from(shape.logical_slots) {
-            return Err("too little flash for this capacity, its SLC area and the reserve; \
-                    give more blocks, a smaller capacity or a smaller reserve");
+            return Err(
+                "too little flash for this capacity, its SLC area, its map and the reserve; \
+                    give more blocks, a smaller capacity or a smaller reserve",
+            );
         }
         if settings.log_blocks > 0 {
             let blocks = shape.logical_slots.div_ceil(shape.superblock_slots());
             let needed = u64::from(blocks) + u64::from(settings.log_blocks) + RESERVE + 2;
             if slc.static_superblocks + slc.dynamic_superblocks > 0 {
                 return Err("a hybrid mapping has no SLC area");
+            }
+            if map > 0 {
+                return Err(
+                    "a hybrid mapping has no map on the flash; give the kind flat or extents",
+                );
             }
             if needed > u64::from(shape.superblocks) {
                 return Err("too little flash for the log blocks; give fewer, or more blocks");
@@ -237,8 +255,9 @@ impl Ftl {
     pub fn alpha(&self) -> f64 {
         let free = self.free.len() as u64 * u64::from(self.superblock_slots);
         let open = u64::from(self.host.left() + self.relocated.left());
-        let slc = u64::from(self.settings.slc.static_superblocks);
-        let all = self.shape.physical_slots() - slc * u64::from(self.superblock_slots);
+        let apart =
+            self.settings.slc.static_superblocks + self.settings.map_superblocks(&self.shape);
+        let all = self.shape.physical_slots() - u64::from(apart) * u64::from(self.superblock_slots);
         (all - free - open) as f64 / f64::from(self.shape.logical_slots)
     }
 
@@ -269,6 +288,9 @@ impl Ftl {
     /// What reading a slot costs in the map.
     #[inline]
     pub fn look_up(&mut self, logical: u32) -> MapCost {
+        if self.pages.is_some() {
+            return self.touch_entry(logical, false);
+        }
         let cost = self.table.read(logical);
         self.counters.map_reads += u64::from(cost.reads);
         self.counters.map_programs += u64::from(cost.programs);

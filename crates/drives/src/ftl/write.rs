@@ -28,6 +28,9 @@ impl Ftl {
         self.buffer_tail = self.buffer_tail.wrapping_add(1);
         self.buffer[at as usize] = Staged { logical, older };
         self.map.set(logical, BUFFERED | at);
+        if self.pages.is_some() {
+            return self.touch_entry(logical, true);
+        }
         let cost = self.table.write(logical);
         self.counters.map_reads += u64::from(cost.reads);
         self.counters.map_programs += u64::from(cost.programs);
@@ -41,6 +44,7 @@ impl Ftl {
         if self.staged() == 0 {
             return 0;
         }
+        self.program_map_pages(nand);
         if self.hybrid.is_some() {
             return self.program_hybrid(nand);
         }
@@ -129,6 +133,7 @@ impl Ftl {
             return true;
         }
         self.counters.trimmed += 1;
+        self.touch_entry(logical, true);
         self.map.set(logical, NOWHERE);
         if place < BUFFERED {
             self.drop_trimmed(place);
@@ -153,6 +158,7 @@ impl Ftl {
     /// What is in the buffer is lost, as in a power cut: older versions are what the map finds again.
     /// Calls `lost` for each such slot.
     pub fn drop_buffer(&mut self, mut lost: impl FnMut(u32)) {
+        self.drop_map_pages();
         let mask = self.buffer.len() as u32 - 1;
         while self.staged() > 0 {
             let staged = self.buffer[(self.buffer_head & mask) as usize];

@@ -80,7 +80,8 @@ impl FlashModel {
             Pacing::Burst { low, high, .. } => f64::from(low + high) / 2.0,
         };
         // Two frontiers are half filled on average.
-        let kept = f64::from(settings.slc.static_superblocks) + free + 1.0;
+        let apart = settings.slc.static_superblocks + settings.map_superblocks(&shape);
+        let kept = f64::from(apart) + free + 1.0;
         let alpha = (f64::from(shape.superblocks) - kept) * block / user;
         // No closed form says what merging costs.
         let predicted = (settings.log_blocks == 0)

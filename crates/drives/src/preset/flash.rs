@@ -129,12 +129,13 @@ impl FlashModel {
         Timing { channel_slot_ns, read_slots, native_slot_ns, ..self.timing }
     }
 
-    /// The share of flash over what the host sees, SLC area and hidden losses taken off.
+    /// The share of flash over what the host sees, SLC area, map and hidden losses taken off.
     pub fn spare(&self) -> f64 {
         let shape = self.shape(&Options::default());
-        let slc = self.settings(&shape, &Options::default()).slc.static_superblocks;
+        let settings = self.settings(&shape, &Options::default());
+        let apart = settings.slc.static_superblocks + settings.map_superblocks(&shape);
         let block = f64::from(shape.superblock_slots());
-        let all = f64::from(shape.superblocks - slc) * block;
+        let all = f64::from(shape.superblocks - apart) * block;
         all / f64::from(shape.logical_slots) - 1.0
     }
 

@@ -196,6 +196,15 @@ impl Nand for Flash {
         self.firmware_free = self.firmware_free.max(self.now) + firmware;
     }
 
+    fn look_up(&mut self) {
+        let now = self.now;
+        let done = self.map(1, 0, self.firmware_free.max(now));
+        self.now = now;
+        if self.timing.map_blocks {
+            self.firmware_free = done;
+        }
+    }
+
     fn program(&mut self, place: Place, purpose: Purpose) {
         let die = (place.unit % self.dies) as usize;
         let (_, program) = self.times(place);

@@ -331,10 +331,12 @@ impl Timed {
     fn trim(&mut self, now: u64, first: u64, count: u64) -> u64 {
         let (start, end) = (first.div_ceil(SECTORS), (first + count) / SECTORS);
         let mut trimmed = 0;
+        let known = self.ftl.counters().map_reads;
         for slot in start..end {
             trimmed += u64::from(self.ftl.trim(slot as u32));
         }
-        self.trim_debt += trimmed * self.timing.trim_slot_ns;
+        let pages = self.ftl.counters().map_reads - known;
+        self.trim_debt += trimmed * self.timing.trim_slot_ns + pages * self.timing.read_ns;
         let command = self.timing.command_ns;
         let arrived = self.link(false).take(now, command);
         self.firmware(arrived, self.timing.firmware_trim_ns)

@@ -1,0 +1,281 @@
+//! Where the pages of a map lie on the flash: a log in superblocks of its own, cleaned on its own.
+//!
+//! The area has room for twice the map. So its emptiest superblock is at most half full, and moving what
+//! is left of that always fits into the one that was opened last.
+
+use super::state::{Frontier, NONE, NOWHERE, Victim};
+use super::{Counters, Nand, Place, Purpose};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Pages of the map on the flash, and those on the way there.
+pub(super) struct MapArea {
+    /// The area's first superblock.
+    first: u32,
+    slc: bool,
+    superblock_slots: u32,
+    unit_slots: u32,
+    /// Where each page is, as a position in the area; `NOWHERE` if it was never written.
+    places: Vec<u32>,
+    /// Which page is in each slot, or was: it is valid if `places` agrees.
+    owners: Vec<u32>,
+    /// Valid pages of each superblock.
+    valid: Vec<u32>,
+    free: VecDeque<u32>,
+    open: Frontier,
+    victim: Option<Victim>,
+    /// Pages that wait until there are enough for a unit, oldest first, and some that no longer do.
+    staged: VecDeque<u32>,
+    /// Whether a page waits.
+    waits: Vec<bool>,
+    waiting: u32,
+}
+
+/// What an area needs of the drive around it.
+pub(super) struct Books<'a> {
+    pub(super) erases: &'a mut [u32],
+    pub(super) counters: &'a mut Counters,
+}
+
+impl MapArea {
+    /// Superblocks that so many pages take, of so many slots each.
+    pub(super) fn superblocks(pages: u32, superblock_slots: u32) -> u32 {
+        2 * pages.div_ceil(superblock_slots.max(1)) + 2
+    }
+
+    pub(super) fn new(first: u32, pages: u32, slc: bool, slots: u32, unit_slots: u32) -> MapArea {
+        let count = MapArea::superblocks(pages, slots);
+        MapArea {
+            first,
+            slc,
+            superblock_slots: slots,
+            unit_slots,
+            places: vec![NOWHERE; pages as usize],
+            owners: vec![0; (count * slots) as usize],
+            valid: vec![0; count as usize],
+            free: (0..count).collect(),
+            open: Frontier::CLOSED,
+            victim: None,
+            staged: VecDeque::new(),
+            waits: vec![false; pages as usize],
+            waiting: 0,
+        }
+    }
+
+    /// A changed page has left the memory.
+    pub(super) fn stage(&mut self, page: u32) {
+        self.staged.push_back(page);
+        self.waits[page as usize] = true;
+        self.waiting += 1;
+    }
+
+    /// Takes a page back that has not been programmed yet; false: it does not wait here.
+    pub(super) fn unstage(&mut self, page: u32) -> bool {
+        let waited = core::mem::take(&mut self.waits[page as usize]);
+        self.waiting -= u32::from(waited);
+        waited
+    }
+
+    /// Whether a version of a page is on the flash.
+    pub(super) fn has(&self, page: u32) -> bool {
+        self.places[page as usize] != NOWHERE
+    }
+
+    /// Whether there are enough pages for a unit.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.waiting >= self.unit_slots
+    }
+
+    /// Programs the oldest pages that wait as a unit, and cleans in proportion.
+    pub(super) fn program<N: Nand>(&mut self, books: &mut Books<'_>, nand: &mut N) {
+        let mut left = self.unit_slots.min(self.waiting);
+        while left > 0 {
+            let page = self.staged.pop_front().expect("what waits is in the queue");
+            if self.unstage(page) {
+                self.append(page, books, nand);
+                left -= 1;
+            }
+        }
+        self.clean(books, nand);
+    }
+
+    /// The next slot of the open superblock is a page's.
+    fn append<N: Nand>(&mut self, page: u32, books: &mut Books<'_>, nand: &mut N) {
+        if self.open.left() == 0 {
+            let next = self.free.pop_front().expect("cleaning keeps ahead of what is written");
+            let superblock = self.first + next;
+            books.erases[superblock as usize] += 1;
+            match self.slc {
+                true => books.counters.slc_erases += 1,
+                false => books.counters.erases += 1,
+            }
+            nand.erase(superblock, self.slc);
+            self.open = Frontier { superblock: next, next: 0, end: self.superblock_slots };
+        }
+        let slot = self.open.superblock * self.superblock_slots + self.open.next;
+        let old = core::mem::replace(&mut self.places[page as usize], slot);
+        if old != NOWHERE {
+            self.valid[(old / self.superblock_slots) as usize] -= 1;
+        }
+        self.owners[slot as usize] = page;
+        self.valid[self.open.superblock as usize] += 1;
+        self.open.next += 1;
+        books.counters.map_programs += 1;
+        if self.open.next.is_multiple_of(self.unit_slots) {
+            let unit = self.open.next / self.unit_slots - 1;
+            nand.program(self.place(self.open.superblock, unit), Purpose::Map);
+        }
+    }
+
+    fn place(&self, superblock: u32, unit: u32) -> Place {
+        Place { superblock: self.first + superblock, unit, slc: self.slc }
+    }
+
+    /// Once the last superblock is open, moves of the emptiest one what is in proportion to what was
+    /// written, so that it is free when the open one is full.
+    fn clean<N: Nand>(&mut self, books: &mut Books<'_>, nand: &mut N) {
+        if !self.free.is_empty() {
+            return;
+        }
+        let mut victim = self.victim.take().unwrap_or_else(|| self.choose());
+        let (left, at) = (self.open.left(), victim.superblock as usize);
+        let gain = left.saturating_sub(self.valid[at]);
+        let due = match gain > self.unit_slots {
+            true => (self.valid[at] * self.unit_slots).div_ceil(gain),
+            false => self.valid[at],
+        };
+        let mut moved = 0;
+        while moved < due && self.valid[at] > 0 {
+            moved += self.move_unit(&mut victim, books, nand);
+        }
+        if self.valid[at] == 0 {
+            self.free.push_back(victim.superblock);
+        } else {
+            self.victim = Some(victim);
+        }
+    }
+
+    /// The closed superblock with the fewest valid pages.
+    fn choose(&self) -> Victim {
+        let closed = (0..self.valid.len() as u32).filter(|at| *at != self.open.superblock);
+        let least = closed.min_by_key(|at| self.valid[*at as usize]).unwrap_or(NONE);
+        Victim { superblock: least, next: 0, valid: self.valid[least as usize] }
+    }
+
+    /// Moves what is valid of the victim's next unit; returns how many pages that were.
+    fn move_unit<N: Nand>(
+        &mut self,
+        victim: &mut Victim,
+        books: &mut Books<'_>,
+        nand: &mut N,
+    ) -> u32 {
+        let first = victim.superblock * self.superblock_slots + victim.next;
+        let unit = victim.next / self.unit_slots;
+        victim.next += self.unit_slots;
+        let is_valid =
+            |area: &MapArea, slot: u32| area.places[area.owners[slot as usize] as usize] == slot;
+        let slots = first..first + self.unit_slots;
+        let count = slots.clone().filter(|slot| is_valid(self, *slot)).count() as u32;
+        if count > 0 {
+            nand.read(self.place(victim.superblock, unit), count, count);
+        }
+        for slot in slots {
+            if is_valid(self, slot) {
+                self.append(self.owners[slot as usize], books, nand);
+            }
+        }
+        count
+    }
+
+    /// The books, checked; for tests.
+    ///
+    /// # Panics
+    /// With what is wrong, if anything is.
+    pub(super) fn audit(&self) {
+        let mut valid = vec![0; self.valid.len()];
+        for (page, slot) in self.places.iter().enumerate().filter(|(_, slot)| **slot != NOWHERE) {
+            let owner = self.owners[*slot as usize];
+            assert_eq!(owner as usize, page, "a page of the map lies in another one's place");
+            valid[(slot / self.superblock_slots) as usize] += 1;
+        }
+        assert_eq!(valid, self.valid, "the counts of valid map pages are wrong");
+        let free = self.free.iter().filter(|at| self.valid[**at as usize] > 0).count();
+        assert_eq!(free, 0, "a free superblock of the map's area is not empty");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Random;
+
+    /// Counts what is asked of the flash.
+    #[derive(Default)]
+    struct Counted {
+        reads: u32,
+        programs: u32,
+        erases: u32,
+        /// Pages read between two programs for what is new, at most.
+        burst: u32,
+        now: u32,
+    }
+
+    impl Nand for Counted {
+        const TIMED: bool = true;
+
+        fn read(&mut self, _: Place, slots: u32, _: u32) {
+            self.reads += slots;
+            self.now += slots;
+            self.burst = self.burst.max(self.now);
+        }
+
+        fn program(&mut self, place: Place, purpose: Purpose) {
+            assert_eq!((purpose, place.slc), (Purpose::Map, false));
+            self.programs += 1;
+        }
+
+        fn erase(&mut self, superblock: u32, _: bool) {
+            assert!((5..11).contains(&superblock), "{superblock} is not the area's");
+            self.erases += 1;
+        }
+
+        fn look_up(&mut self) {}
+    }
+
+    #[test]
+    fn a_log_of_random_pages_is_cleaned_in_steps_and_loses_none() {
+        let (pages, slots, unit) = (500, 256, 4);
+        let mut area = MapArea::new(5, pages, false, slots, unit);
+        assert_eq!(area.valid.len(), 6);
+        let mut nand = Counted::default();
+        let (mut erases, mut counters) = ([0; 11], Counters::default());
+        let mut books = Books { erases: &mut erases, counters: &mut counters };
+        let mut random = Random::new(4);
+        let mut staged = 0;
+        for _ in 0..100_000 {
+            let page = random.below(pages);
+            if area.unstage(page) {
+                staged -= 1;
+            }
+            area.stage(page);
+            staged += 1;
+            if area.is_due() {
+                nand.now = 0;
+                area.program(&mut books, &mut nand);
+            }
+        }
+        area.audit();
+        assert!((0..pages).all(|page| area.has(page)), "every page was written");
+        assert!(staged > 99_000, "few pages come back while they wait: {staged}");
+        // Twice the room: about 1.25 programs for each.
+        let amplification = counters.map_programs as f64 / f64::from(staged);
+        assert!((1.1..1.4).contains(&amplification), "{amplification}");
+        assert_eq!(u64::from(nand.programs), counters.map_programs / u64::from(unit));
+        assert_eq!(u64::from(nand.reads) + u64::from(staged / unit * unit), counters.map_programs);
+        assert_eq!(u64::from(nand.erases), counters.erases);
+        assert_eq!(erases.iter().sum::<u32>(), nand.erases);
+        assert!(nand.burst <= 3 * unit, "{} pages moved at once", nand.burst);
+    }
+}
