@@ -92,15 +92,15 @@ const LIKE_MQSIM: &str = r#"
 like = "samsung-840-pro-256"
 title = "What MQSim models by default"
 [capacity]
-user_bytes = [30_000_000_000, "drives.md 1.4: 12.7 % of over-provisioning"]
+user_bytes = [30_000_000_000, "MQSim's ssdconfig: 12.7 % of over-provisioning"]
 [nand]
-channels = [8, "drives.md 2.1"]
+channels = [8, "MQSim's ssdconfig"]
 dies = [32, "MQSim's default"]
 blocks = [256, "32 GiB in all"]
-read_us = [75, "drives.md 2.1"]
-program_us = [750, "drives.md 2.1"]
-erase_us = [3800, "drives.md 2.1"]
-channel_mb_s = [300, "drives.md 2.1"]
+read_us = [75, "MQSim's ssdconfig"]
+program_us = [750, "MQSim's ssdconfig"]
+erase_us = [3800, "MQSim's ssdconfig"]
+channel_mb_s = [300, "MQSim's ssdconfig"]
 "#;
 
 /// Random requests of 8 KiB over the first slots, 32 at a time.
@@ -120,7 +120,7 @@ fn requests(drive: &mut Drive, write: bool, slots: u32, count: u64, random: &mut
     count as f64 / (now() - start) / 1e6
 }
 
-/// What MQSim does 0.33, 0.22 and 0.07 million times a second (drives.md 1.3).
+/// What MQSim does 0.33, 0.22 and 0.07 million times a second, measured on another machine.
 fn like() {
     let model = Model::parse("like-mqsim", LIKE_MQSIM).expect("a sound file");
     let new = |used: u32| {

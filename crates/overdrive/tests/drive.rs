@@ -59,9 +59,7 @@ fn every_preset_is_listed_in_the_columns_that_are_asked_for() {
 #[test]
 fn a_preset_shows_each_number_with_its_source() {
     let told = text(&run(&["models", "samsung-840-evo-250"], None));
-    assert!(
-        told.contains("dies                   16               drives.md 2.2 (AnandTech 7173 p2)")
-    );
+    assert!(told.contains("dies                   16               AnandTech 7173 p2"));
     assert!(told.contains("planes                 2                assumed"), "{told}");
     assert!(told.contains("by theory: greedy"), "{told}");
     let object = object(&run(&["models", "samsung-840-evo-250", "--json"], None));

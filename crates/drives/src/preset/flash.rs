@@ -24,7 +24,11 @@ pub struct FlashModel {
     pub bits: u32,
     /// Erase cycles that a block is made for.
     pub endurance: u32,
-    /// The share of the blocks that is lost to bad blocks, parity and the firmware's own data.
+    /// The share of the blocks that are bad, or kept to take the place of such.
+    pub bad_blocks: f64,
+    /// The share of the blocks that static wear levelling keeps free, to move there what is never written.
+    pub wear_levelling: f64,
+    /// The share of the blocks that is lost besides, to parity and the firmware's own data.
     pub hidden_loss: f64,
     /// The least part that data can be compressed to; 1 where the drive does not compress.
     pub compression_floor: f64,
@@ -70,6 +74,10 @@ impl FlashModel {
             unit_bytes,
             bits,
             endurance: reader.count("nand.endurance", 1..=10_000_000)? as u32,
+            bad_blocks: reader.number_or("ftl.bad_blocks_percent", 0.0..=20.0, 0.0)? / 100.0,
+            wear_levelling: {
+                reader.number_or("ftl.wear_levelling_percent", 0.0..=20.0, 0.0)? / 100.0
+            },
             hidden_loss: reader.number("ftl.hidden_loss_percent", 0.0..=50.0)? / 100.0,
             compression_floor: {
                 reader.number_or("compression.floor_percent", 1.0..=100.0, 100.0)? / 100.0
@@ -90,6 +98,12 @@ impl FlashModel {
         self.timing.half_duplex
     }
 
+    /// The share of the blocks that the FTL does not have: bad ones, what wear levelling keeps free, and
+    /// what is lost besides.
+    pub fn lost(&self) -> f64 {
+        self.bad_blocks + self.wear_levelling + self.hidden_loss
+    }
+
     /// The geometry of a drive that holds data of this kind.
     pub fn shape(&self, options: &Options) -> Shape {
         let ratio = options.data_share.clamp(self.compression_floor, 1.0);
@@ -97,7 +111,7 @@ impl FlashModel {
         let user = options.user_bytes.unwrap_or(self.user_bytes);
         Shape {
             logical_slots: u32::try_from(user / SLOT_BYTES).unwrap_or(u32::MAX),
-            superblocks: (f64::from(self.blocks) * (1.0 - self.hidden_loss)) as u32,
+            superblocks: (f64::from(self.blocks) * (1.0 - self.lost())) as u32,
             dies: self.dies,
             unit_slots: unit_slots as u32,
             pages: self.pages,
@@ -129,7 +143,7 @@ impl FlashModel {
         Timing { channel_slot_ns, read_slots, native_slot_ns, ..self.timing }
     }
 
-    /// The share of flash over what the host sees, SLC area, map and hidden losses taken off.
+    /// The share of flash over what the host sees, SLC area, map and all losses taken off.
     pub fn spare(&self) -> f64 {
         let shape = self.shape(&Options::default());
         let settings = self.settings(&shape, &Options::default());

@@ -34,6 +34,9 @@ pub(super) fn summary(model: &Model) -> Value {
         object["raw_bytes"] = json!(derived.raw_bytes);
         object["over_provisioning"] = json!(derived.over_provisioning);
         object["spare"] = json!(derived.spare);
+        object["lost"] = json!(flash.lost());
+        object["lost_to_bad_blocks"] = json!(flash.bad_blocks);
+        object["lost_to_wear_levelling"] = json!(flash.wear_levelling);
         object["slc_bytes"] = json!(flash.slc_static_bytes);
     }
     object
@@ -187,7 +190,12 @@ fn derived_text(flash: &FlashModel) -> String {
     let rate = |rate: f64| format!("{:.0} MB/s", rate / 1e6);
     line("raw flash", format!("{} on {} dies", Size(derived.raw_bytes), flash.dies));
     line("over-provisioning", percent(derived.over_provisioning));
-    line("spare", format!("{}, without SLC area and hidden loss", percent(derived.spare)));
+    line("spare", format!("{}, without SLC area, map and losses", percent(derived.spare)));
+    let lost = [flash.lost(), flash.bad_blocks, flash.wear_levelling].map(percent);
+    line(
+        "losses",
+        format!("{}, of it bad blocks {}, wear levelling {}", lost[0], lost[1], lost[2]),
+    );
     let kept = percent(derived.spare_in_use);
     line("spare in use", format!("{kept}, without what cleaning keeps free"));
     let size = Size(derived.superblock_bytes);

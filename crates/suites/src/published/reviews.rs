@@ -65,20 +65,24 @@ const SERVER: &str = "fill,random:100%,trim";
 /// Drive, test, row, what was published, what that is worth, source.
 type Line = (&'static str, Test, &'static str, Wanted, Worth, &'static str);
 
-const TURBO: &str = "drives.md 2.2 (AnandTech 7173 p2)";
-const NATIVE: &str = "drives.md 2.2 (tecchannel 2075727,3)";
-const TURBO_SPEC: &str = "drives.md 2.2, specification";
-const HT4U: &str = "drives.md 2.2 (ht4u)";
-const ANAND_STEADY: &str = "drives.md 2.2 (AnandTech 8747 p5)";
-const REVIEWS: &str = "reviews.md";
-const ANTHOLOGY: &str = "lab.md 6 (AnandTech 2738)";
+const TURBO: &str = "AnandTech 7173 p2";
+const NATIVE: &str = "tecchannel 2075727,3";
+const TURBO_SPEC: &str = "AnandTech 7173 p2, specification";
+const HT4U: &str = "ht4u samsung840proevo p9";
+const ANAND_STEADY: &str = "AnandTech 8747 p5";
+const FACEOFF: &str = "AnandTech 8430";
+const MSATA_REVIEW: &str = "AnandTech 7594";
+/// Which of the two the figures are of is not recorded.
+const INTEL_REVIEWS: &str = "AnandTech 2808 or 3631";
+const RAPID_REVIEW: &str = "a review of RAPID mode whose page is not recorded";
+const ANTHOLOGY: &str = "AnandTech 2738";
 
 const MSATA: Test = test("trim", "fresh", Some("torture-40m"));
 const MSATA_HOUR: Test = test("trim", "fresh", Some("torture-60m"));
 const REVO: Test = test("trim", "fresh", Some("torture-40m"));
 const QD1: Test = Test { only: Some("random 4 KiB write, QD1"), ..test("qd1", "fresh", None) };
 
-const COMPUTERBASE: &str = "drives.md 2.3 (computerbase 2013-04)";
+const COMPUTERBASE: &str = "computerbase 2013-04 p3";
 
 /// AS SSD's sequential writes, a gigabyte of them.
 const fn as_ssd(state: &'static str) -> Test {
@@ -103,35 +107,28 @@ const LINES: &[Line] = &[
     ("samsung-840-evo-1000", fill(48), "knee", Near(12.0), Circular, TURBO),
     ("samsung-840-evo-1000", fill(48), "before the knee", Near(520.0), Circular, TURBO_SPEC),
     ("samsung-840-evo-1000", fill(48), "after the knee", Near(461.0), Circular, NATIVE),
-    (
-        "samsung-970-evo-500",
-        fill(60),
-        "knee",
-        Near(22.0),
-        Circular,
-        "drives.md 2.3 (pcper 2018-04)",
-    ),
+    ("samsung-970-evo-500", fill(60), "knee", Near(22.0), Circular, "pcper 2018-04 p5"),
     (
         "samsung-970-evo-500",
         fill(60),
         "after the knee",
         Between(600.0, 700.0),
         Circular,
-        "drives.md 2.3 (techpowerup)",
+        "techpowerup 970_Evo p6",
     ),
     ("samsung-840-evo-250", CONSISTENCY, STEADY, Between(3000.0, 5000.0), Predicted, ANAND_STEADY),
     ("samsung-850-evo-250", CONSISTENCY, STEADY, Between(5000.0, 8000.0), Predicted, ANAND_STEADY),
     // How cleaning is charged was chosen with this in view.
-    ("samsung-850-pro-256", CONSISTENCY, STEADY, Between(6000.0, 10_000.0), Fitted, REVIEWS),
-    ("samsung-xp941-256", CONSISTENCY, STEADY, Near(3000.0), Fitted, REVIEWS),
-    ("samsung-xp941-512", CONSISTENCY, STEADY, Near(5000.0), Fitted, REVIEWS),
+    ("samsung-850-pro-256", CONSISTENCY, STEADY, Between(6000.0, 10_000.0), Fitted, FACEOFF),
+    ("samsung-xp941-256", CONSISTENCY, STEADY, Near(3000.0), Fitted, FACEOFF),
+    ("samsung-xp941-512", CONSISTENCY, STEADY, Near(5000.0), Fitted, FACEOFF),
     (
         "samsung-xp941-256",
         Test { spare_percent: 25, ..CONSISTENCY },
         STEADY,
         Least(20_000.0),
         Fitted,
-        REVIEWS,
+        FACEOFF,
     ),
     (
         "ocz-revodrive-350-480",
@@ -139,7 +136,7 @@ const LINES: &[Line] = &[
         "the first second below 80 % of the first minute",
         Near(1200.0),
         Fitted,
-        REVIEWS,
+        FACEOFF,
     ),
     (
         "ocz-revodrive-350-480",
@@ -147,7 +144,7 @@ const LINES: &[Line] = &[
         "from 1,400 s, 5th percentile of a second",
         Between(10_000.0, 100_000.0),
         Predicted,
-        REVIEWS,
+        FACEOFF,
     ),
     (
         "ocz-revodrive-350-480",
@@ -155,12 +152,12 @@ const LINES: &[Line] = &[
         "from 1,400 s, 95th percentile of a second",
         Between(10_000.0, 100_000.0),
         Predicted,
-        REVIEWS,
+        FACEOFF,
     ),
-    ("samsung-840-evo-msata-120", MSATA, CLEAN, Near(180.4), Predicted, REVIEWS),
-    ("samsung-840-evo-msata-120", MSATA, DIRTY, Near(69.3), Predicted, REVIEWS),
-    ("samsung-840-evo-msata-120", MSATA, TRIMMED, Near(126.2), Fitted, REVIEWS),
-    ("samsung-840-evo-msata-250", MSATA_HOUR, TRIMMED, Between(100.0, 150.0), Fitted, "reviews.md"),
+    ("samsung-840-evo-msata-120", MSATA, CLEAN, Near(180.4), Predicted, MSATA_REVIEW),
+    ("samsung-840-evo-msata-120", MSATA, DIRTY, Near(69.3), Predicted, MSATA_REVIEW),
+    ("samsung-840-evo-msata-120", MSATA, TRIMMED, Near(126.2), Fitted, MSATA_REVIEW),
+    ("samsung-840-evo-msata-250", MSATA_HOUR, TRIMMED, Between(100.0, 150.0), Fitted, MSATA_REVIEW),
     (
         "intel-dc-s3700-200",
         CONSISTENCY,
@@ -189,9 +186,9 @@ const LINES: &[Line] = &[
         Predicted,
         COMPUTERBASE,
     ),
-    ("ocz-revodrive-350-480", REVO, CLEAN, Near(447.1), Circular, REVIEWS),
-    ("ocz-revodrive-350-480", REVO, DIRTY, Near(157.1), Predicted, REVIEWS),
-    ("ocz-revodrive-350-480", REVO, TRIMMED, Near(306.4), Fitted, REVIEWS),
+    ("ocz-revodrive-350-480", REVO, CLEAN, Near(447.1), Circular, FACEOFF),
+    ("ocz-revodrive-350-480", REVO, DIRTY, Near(157.1), Predicted, FACEOFF),
+    ("ocz-revodrive-350-480", REVO, TRIMMED, Near(306.4), Fitted, FACEOFF),
     ("samsung-840-evo-250", whole(SERVER), CLEAN, Near(289.0), Predicted, HT4U),
     ("samsung-840-evo-250", whole(SERVER), DIRTY, Near(39.3), Predicted, HT4U),
     ("samsung-840-evo-250", whole(SERVER), TRIMMED, Near(290.3), Fitted, HT4U),
@@ -208,7 +205,7 @@ const LINES: &[Line] = &[
         QD3_WRITE,
         Near(40.8 * MIB),
         Circular,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "intel-x25-m-g1-80",
@@ -216,7 +213,7 @@ const LINES: &[Line] = &[
         QD3_WRITE,
         Near(26.3 * MIB),
         Fitted,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "intel-x25-m-g2-160",
@@ -224,7 +221,7 @@ const LINES: &[Line] = &[
         QD3_WRITE,
         Near(36.1 * MIB),
         Circular,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "intel-x25-m-g2-160",
@@ -232,7 +229,7 @@ const LINES: &[Line] = &[
         QD3_WRITE,
         Near(35.8 * MIB),
         Predicted,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "intel-x25-m-g2-160",
@@ -240,7 +237,7 @@ const LINES: &[Line] = &[
         QD3_READ,
         Near(60.0 * MIB),
         Predicted,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "ocz-vertex-120",
@@ -248,7 +245,7 @@ const LINES: &[Line] = &[
         QD3_WRITE,
         Near(13.0 * MIB),
         Circular,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "ocz-vertex-120",
@@ -256,7 +253,7 @@ const LINES: &[Line] = &[
         QD3_WRITE,
         Near(7.0 * MIB),
         Fitted,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "ocz-vertex-120",
@@ -264,7 +261,7 @@ const LINES: &[Line] = &[
         QD3_READ,
         Between(30.0 * MIB, 40.0 * MIB),
         Circular,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
     (
         "ocz-summit-120",
@@ -288,15 +285,15 @@ const LINES: &[Line] = &[
         QD3_READ,
         Near(0.7 * MIB),
         Predicted,
-        REVIEWS,
+        INTEL_REVIEWS,
     ),
 ];
 
 /// Latencies, as lines of their own.
 const LATENCIES: &[(&str, Test, Row3, Wanted, Worth, &str)] = &[
-    ("samsung-840-evo-250", QD1, Row3::Rate, Near(22_769.0), Circular, REVIEWS),
-    ("samsung-840-evo-250", QD1, Row3::MeanUs, Near(43.5), Circular, REVIEWS),
-    ("samsung-840-evo-250", QD1, Row3::MostUs, Near(751.2), Predicted, REVIEWS),
+    ("samsung-840-evo-250", QD1, Row3::Rate, Near(22_769.0), Circular, RAPID_REVIEW),
+    ("samsung-840-evo-250", QD1, Row3::MeanUs, Near(43.5), Circular, RAPID_REVIEW),
+    ("samsung-840-evo-250", QD1, Row3::MostUs, Near(751.2), Predicted, RAPID_REVIEW),
 ];
 
 /// Which of a row's three figures.
