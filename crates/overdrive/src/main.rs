@@ -20,6 +20,9 @@ use clap::{Parser, Subcommand};
 use stack::Failure;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: uring::HugeAllocator = uring::HugeAllocator;
+
 /// A DRAM cache for block storage, and the lab that proves when it helps.
 ///
 /// Exit status: 0 ok, 1 negative answer, 2 usage, 3 no daemon, 4 permission, 5 busy or locked,

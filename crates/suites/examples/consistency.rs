@@ -18,7 +18,11 @@ fn memory_mb() -> u64 {
     field.and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024 / 1_000_000
 }
 
+#[global_allocator]
+static ALLOCATOR: uring::HugeAllocator = uring::HugeAllocator;
+
 fn main() {
+    uring::want_huge_allocations();
     let words: Vec<String> = std::env::args().skip(1).collect();
     for name in Model::names().filter(|name| words.iter().any(|word| name.contains(word.as_str())))
     {

@@ -11,7 +11,11 @@ mod theory;
 use suites::published::{Figure, figures, kept_in, measure};
 use table::Table;
 
+#[global_allocator]
+static ALLOCATOR: uring::HugeAllocator = uring::HugeAllocator;
+
 fn main() {
+    uring::want_huge_allocations();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| words.iter().any(|word| word == flag);
     let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();

@@ -4,6 +4,7 @@
 //! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
 //! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
+//! - [`HugeAllocator`]: the system's allocator, with huge pages behind what is large where that is wanted.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client; [`device_users`]: what
 //!   uses one.
@@ -32,6 +33,7 @@ mod file;
 mod flight;
 mod groups;
 mod halt_poll;
+mod huge_allocator;
 mod identity;
 mod idle;
 mod image;
@@ -68,6 +70,7 @@ pub use cluster::ClusterFileSystem;
 pub use device_users::{device_number, device_users, mount_points};
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
+pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, detect, reason};
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use loop_device::{LoopDevice, LoopOptions};

@@ -291,6 +291,8 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    // A modelled drive's tables are looked up at random.
+    uring::want_huge_allocations();
     if let Some(after) = &arguments.after {
         return after.run();
     }

@@ -39,6 +39,8 @@ enum Command {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    // Some of them age a modelled drive.
+    uring::want_huge_allocations();
     match &arguments.command {
         Command::List(options) => list::run(options),
         Command::Health(options) => health::run(options),
