@@ -12,13 +12,13 @@ use std::collections::BinaryHeap;
 
 /// A device that says at once when a request will be answered.
 pub trait Foresees {
-    /// Takes a request at a time, not before the last one's; returns when it is answered. `ahead` is one
-    /// that comes some steps later, if that is known: what it needs may be brought nearer, and nothing
-    /// else may follow from it.
+    /// Takes a request at a time, not before the last one's; returns when it is answered. `ahead` are
+    /// some that come later, where they are known: what they need may be brought nearer, and nothing else
+    /// may follow from them.
     ///
     /// # Errors
     /// What the request is answered with instead.
-    fn submit(&mut self, now_ns: u64, step: &Step, ahead: Option<&Step>) -> block::Result<u64>;
+    fn submit(&mut self, now_ns: u64, step: &Step, ahead: &[Step]) -> block::Result<u64>;
 
     /// The same for a flush.
     ///

@@ -5,7 +5,6 @@ use crate::source::{Source, Step};
 use crate::zipf::{Scramble, Zipf};
 use block::{Extent, Limits};
 use lane::Random;
-use std::collections::VecDeque;
 use trace::Operation;
 
 /// A [`Load`], step by step. It has no end of its own.
@@ -16,12 +15,16 @@ pub(crate) struct Generator {
     /// Steps so far.
     steps: u64,
     order: Picked,
-    /// Steps that come next. Nothing that happens meanwhile changes them.
-    drawn: VecDeque<Step>,
+    /// Steps that come next, and how many of them were given. Nothing that happens meanwhile changes them.
+    drawn: Vec<Step>,
+    given: usize,
+    /// Steps that come after those.
+    later: Vec<Step>,
 }
 
-/// Steps that are drawn before they are asked for: as many as a device can do in the time of a look into
-/// memory.
+/// Steps that are drawn at a time, before those are asked for that were drawn the time before. A look into
+/// memory takes as long as some steps, and longer where the processor has to find the page first: but it
+/// finds several pages at once, if it is asked for many looks in a row.
 const DRAWN: usize = 16;
 
 enum Picked {
@@ -44,11 +47,19 @@ impl Generator {
                 scramble: Scramble::new(blocks, &mut random),
             },
         };
-        let drawn = VecDeque::with_capacity(DRAWN + 1);
+        let [drawn, later] = [Vec::with_capacity(DRAWN), Vec::with_capacity(DRAWN)];
+        let load = load.clone();
         let mut generator =
-            Generator { load: load.clone(), random, blocks, steps: 0, order, drawn };
-        (0..DRAWN).for_each(|_| generator.draw());
+            Generator { load, random, blocks, steps: 0, order, drawn, given: 0, later };
+        generator.draw_many();
         generator
+    }
+
+    fn draw_many(&mut self) {
+        std::mem::swap(&mut self.drawn, &mut self.later);
+        self.given = 0;
+        self.later.clear();
+        (0..DRAWN).for_each(|_| self.draw());
     }
 
     fn draw(&mut self) {
@@ -64,7 +75,7 @@ impl Generator {
             percent => self.random.below(100) < u64::from(percent),
         };
         let operation = if reads { Operation::Read } else { Operation::Write { fua: false } };
-        self.drawn.push_back(Step { due_ns, operation, at });
+        self.later.push(Step { due_ns, operation, at });
     }
 
     /// Where the next request goes.
@@ -114,12 +125,16 @@ impl Source for Generator {
 
     #[inline]
     fn next(&mut self) -> Option<Step> {
-        self.draw();
-        self.drawn.pop_front()
+        if self.given == self.drawn.len() {
+            self.draw_many();
+        }
+        self.given += 1;
+        self.drawn.get(self.given - 1).copied()
     }
 
-    fn ahead(&self) -> Option<&Step> {
-        self.drawn.back()
+    fn ahead(&self) -> &[Step] {
+        // Once, with the first of the steps before them.
+        if self.given == 1 { &self.later } else { &[] }
     }
 }
 

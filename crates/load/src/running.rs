@@ -227,7 +227,7 @@ impl State {
         std::mem::replace(&mut self.record, Record::new(0))
     }
 
-    pub(crate) fn ahead(&self) -> Option<&Step> {
+    pub(crate) fn ahead(&self) -> &[Step] {
         self.source.ahead()
     }
 

@@ -91,8 +91,9 @@ pub trait Source {
         false
     }
 
-    /// A step that comes some steps later, if that is known already: for devices that get ready for it.
-    fn ahead(&self) -> Option<&Step> {
-        None
+    /// Steps that come some steps later, where they are known already: for devices that get ready for them.
+    /// Each is given once, many at a time, and after most steps there are none.
+    fn ahead(&self) -> &[Step] {
+        &[]
     }
 }

@@ -232,10 +232,10 @@ impl Shared {
     ///
     /// # Panics
     /// If it keeps data, or the request reaches beyond its end.
-    pub fn foresee(&self, now_ns: u64, op: Op, ahead: Option<u64>) -> Result<u64> {
+    pub fn foresee(&self, now_ns: u64, op: Op, ahead: impl Iterator<Item = u64>) -> Result<u64> {
         self.device.with(|device| {
             // In the section of a request, so that no lock waits for the memory.
-            ahead.into_iter().for_each(|sector| device.prefetch(sector));
+            ahead.for_each(|sector| device.prefetch(sector));
             device.foresee(now_ns, op)
         })
     }

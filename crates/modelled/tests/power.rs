@@ -50,9 +50,11 @@ fn small(name: &str) -> Model {
              [nand]\ndies = [2, \"test\"]\nblocks = [40, \"test\"]\npages = [6, \"test\"]\n\
              [capacity]\nuser_bytes = [1048576, \"test\"]\n\
              [map]\nblocks = [\"{}\", \"test\"]\nlog_blocks = [3, \"test\"]\n\
+             kind = [\"{}\", \"test\"]\nbytes = [65536, \"test\"]\n\
              [slc]\nstatic_bytes = [{}, \"test\"]\n\
              [buffer]\nprotected = [{}, \"test\"]\n",
             if name == "hybrid" { "hybrid" } else { "pages" },
+            if name == "paged" { "cached" } else { "flat" },
             if name == "slc" { 131_072 } else { 0 },
             name == "protected",
         ),
@@ -284,7 +286,7 @@ fn run(name: &'static str, seed: u64) -> (u64, u64) {
 
 #[test]
 fn a_power_cut_shows_old_or_new_and_keeps_what_was_flushed() {
-    for name in ["plain", "slc", "hybrid", "disk"] {
+    for name in ["plain", "slc", "hybrid", "paged", "disk"] {
         let runs: Vec<_> = (0..16).map(|seed| run(name, seed)).collect();
         let lost: u64 = runs.iter().map(|(lost, _)| lost).sum();
         let done: u64 = runs.iter().map(|(_, done)| done).sum();

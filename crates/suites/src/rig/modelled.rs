@@ -80,7 +80,7 @@ impl Rig for Modelled {
 
 impl Foresees for Modelled {
     #[inline]
-    fn submit(&mut self, now_ns: u64, step: &Step, ahead: Option<&Step>) -> block::Result<u64> {
+    fn submit(&mut self, now_ns: u64, step: &Step, ahead: &[Step]) -> block::Result<u64> {
         let (first, count) = (step.at.first, step.at.count);
         let op = match step.operation {
             Operation::Read => Op::Read { first, count },
@@ -89,10 +89,10 @@ impl Foresees for Modelled {
             Operation::Discard => Op::Trim { first, count: count.into() },
             Operation::Advise => return Ok(now_ns),
         };
-        self.drive.foresee(now_ns, op, ahead.map(|step| step.at.first))
+        self.drive.foresee(now_ns, op, ahead.iter().map(|step| step.at.first))
     }
 
     fn flush(&mut self, now_ns: u64) -> block::Result<u64> {
-        self.drive.foresee(now_ns, Op::Flush, None)
+        self.drive.foresee(now_ns, Op::Flush, std::iter::empty())
     }
 }
