@@ -1,4 +1,4 @@
-//! An area with one bit a cell that is full: who folds it, and who pays for that.
+//! An area with one bit a cell that is full: when it is folded, and which requests pay for that.
 
 use drives::{
     Drive, Ftl, Model, Op, Options, Pacing, Settings, Shape, SlcFull, SlcSettings, Spread, Timed,

@@ -1,4 +1,4 @@
-//! A map that lies on the flash: what its pages cost, whom, and that no power cut loses what they say.
+//! A map that lies on the flash: what its pages cost, when, and that no power cut loses what they say.
 
 use drives::{
     Drive, Fast, Found, Ftl, MapKind, Model, Op, Options, Pacing, Random, Settings, Shape,

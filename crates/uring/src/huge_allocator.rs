@@ -2,7 +2,7 @@
 //!
 //! A modelled drive looks up two tables of hundreds of megabytes at random addresses: with pages of 4 KiB
 //! nearly each look misses the translation buffer, and waits for the page table besides. Transparent
-//! huge pages are a matter of advice on many machines, and only who allocates can give it.
+//! huge pages are a matter of advice on many machines, and only an allocator can give it.
 #![allow(unsafe_code)]
 
 use rustix::mm::Advice;

@@ -3,8 +3,9 @@
 //! The area has room for twice the map. So its emptiest superblock is at most half full, and moving what
 //! is left of that always fits into the one that was opened last.
 
-use super::state::{Frontier, NONE, NOWHERE, Victim};
+use super::frontier::{Frontier, NONE, Victim};
 use super::{Counters, Nand, Place, Purpose};
+use crate::shape::NOWHERE;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -9,8 +9,7 @@
 
 use super::map_area::{Books, MapArea};
 use super::page_cache::PageCache;
-use super::table::MapCost;
-use super::{Ftl, MapKind, Nand, Settings};
+use super::{MapKind, Nand, Settings};
 use crate::shape::{SLOT_BYTES, Shape};
 
 /// Slots whose entries, of 4 bytes, are in one page of the map.
@@ -54,6 +53,22 @@ impl MapPages {
         !waits && self.area.has(page)
     }
 
+    /// Programs what has left the memory, a few units of it.
+    pub(super) fn program<N: Nand>(&mut self, books: &mut Books<'_>, nand: &mut N) {
+        for _ in 0..UNITS_AT_ONCE {
+            if !self.area.is_due() {
+                return;
+            }
+            self.area.program(books, nand);
+        }
+    }
+
+    /// Nothing of the map is in memory any more; what had changed is programmed when the drive goes on.
+    pub(super) fn drop_cache(&mut self) {
+        let area = &mut self.area;
+        self.cache.clear(|page| area.stage(page));
+    }
+
     pub(super) fn audit(&self) {
         self.area.audit();
     }
@@ -81,44 +96,5 @@ impl Settings {
     /// Units of one of these superblocks.
     pub(super) fn map_superblock_units(&self, shape: &Shape) -> u32 {
         superblock(shape, self).1 / shape.unit_slots.max(1)
-    }
-}
-
-impl Ftl {
-    /// A slot's entry is looked up or changed; returns what has to be read for that.
-    #[inline]
-    pub(super) fn touch_entry(&mut self, slot: u32, changes: bool) -> MapCost {
-        let missed = self.pages.as_mut().is_some_and(|pages| pages.touch(slot, changes));
-        self.counters.map_reads += u64::from(missed);
-        MapCost { reads: u32::from(missed), programs: 0 }
-    }
-
-    /// A slot was moved.
-    pub(super) fn move_entry<N: Nand>(&mut self, slot: u32, nand: &mut N) {
-        if self.touch_entry(slot, true).reads > 0 {
-            nand.look_up();
-        }
-        self.program_map_pages(nand);
-    }
-
-    /// Programs what has left the memory, a few units of it.
-    #[inline]
-    pub(super) fn program_map_pages<N: Nand>(&mut self, nand: &mut N) {
-        let Some(pages) = &mut self.pages else { return };
-        let mut books = Books { erases: &mut self.erases, counters: &mut self.counters };
-        for _ in 0..UNITS_AT_ONCE {
-            if !pages.area.is_due() {
-                return;
-            }
-            pages.area.program(&mut books, nand);
-        }
-    }
-
-    /// Nothing of the map is in memory any more; what had changed is programmed when the drive goes on.
-    pub(super) fn drop_map_pages(&mut self) {
-        if let Some(pages) = &mut self.pages {
-            let area = &mut pages.area;
-            pages.cache.clear(|page| area.stage(page));
-        }
     }
 }

@@ -10,6 +10,8 @@
 mod audit;
 mod blocks;
 mod clean;
+mod entries;
+mod frontier;
 mod hybrid;
 mod map;
 mod map_area;

@@ -11,10 +11,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+pub(super) use super::frontier::{Frontier, NONE, Victim};
 pub(crate) use crate::shape::NOWHERE;
-
-/// No superblock.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// In the map, from here to `NOWHERE`: in the buffer.
 pub(super) const BUFFERED: u32 = ADDRESSES;
@@ -29,33 +27,6 @@ pub(super) struct Staged {
     pub(super) logical: u32,
     /// Where the version before it is; `NOWHERE` if there is none.
     pub(super) older: u32,
-}
-
-/// An open superblock.
-#[derive(Clone, Copy)]
-pub(super) struct Frontier {
-    pub(super) superblock: u32,
-    /// The next slot and the end, as positions in the superblock.
-    pub(super) next: u32,
-    pub(super) end: u32,
-}
-
-impl Frontier {
-    pub(super) const CLOSED: Frontier = Frontier { superblock: NONE, next: 0, end: 0 };
-
-    pub(super) fn left(&self) -> u32 {
-        self.end - self.next
-    }
-}
-
-/// A superblock being emptied.
-#[derive(Clone, Copy)]
-pub(super) struct Victim {
-    pub(super) superblock: u32,
-    /// The first position that was not looked at.
-    pub(super) next: u32,
-    /// Valid slots when it was chosen.
-    pub(super) valid: u32,
 }
 
 /// The flash translation layer of one drive. See the crate's first page.

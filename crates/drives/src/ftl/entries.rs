@@ -1,0 +1,38 @@
+//! What the drive's requests and its cleaning ask of a map that lies on the flash.
+
+use super::map_area::Books;
+use super::{Ftl, MapCost, Nand};
+
+impl Ftl {
+    /// A slot's entry is looked up or changed; returns what has to be read for that.
+    #[inline]
+    pub(super) fn touch_entry(&mut self, slot: u32, changes: bool) -> MapCost {
+        let missed = self.pages.as_mut().is_some_and(|pages| pages.touch(slot, changes));
+        self.counters.map_reads += u64::from(missed);
+        MapCost { reads: u32::from(missed), programs: 0 }
+    }
+
+    /// A slot was moved.
+    pub(super) fn move_entry<N: Nand>(&mut self, slot: u32, nand: &mut N) {
+        if self.touch_entry(slot, true).reads > 0 {
+            nand.look_up();
+        }
+        self.program_map_pages(nand);
+    }
+
+    /// Programs what has left the memory, a few units of it.
+    #[inline]
+    pub(super) fn program_map_pages<N: Nand>(&mut self, nand: &mut N) {
+        if let Some(pages) = &mut self.pages {
+            let mut books = Books { erases: &mut self.erases, counters: &mut self.counters };
+            pages.program(&mut books, nand);
+        }
+    }
+
+    /// The power failed: no page of the map is in memory any more.
+    pub(super) fn drop_map_pages(&mut self) {
+        if let Some(pages) = &mut self.pages {
+            pages.drop_cache();
+        }
+    }
+}
