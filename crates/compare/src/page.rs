@@ -112,15 +112,18 @@ fn series(comparison: &Comparison) -> Vec<String> {
             kinds.push(kind);
         }
     }
+    // A bare run has one where a cached one has two: it stands beside both, and not alone.
+    let all = kinds.clone();
+    kinds
+        .retain(|(name, ..)| !all.iter().any(|(other, ..)| other != name && plain(other) == *name));
     let mut latencies = 0;
     let mut figures = Vec::new();
     for (name, unit, along) in kinds {
-        let is_it = |series: &&Series| {
-            (series.name.as_str(), series.unit.as_str(), series.along.as_str())
-                == (name, unit, along)
-        };
+        let of_kind = |series: &&Series| series.unit == unit && series.along == along;
         let found = comparison.runs.iter().zip(&comparison.names).filter_map(|(run, of)| {
-            let series = run.series.iter().find(is_it)?;
+            let called =
+                |wanted: &str| run.series.iter().filter(of_kind).find(|it| it.name == wanted);
+            let series = called(name).or_else(|| called(&plain(name)))?;
             Some(Sequence { name: of, step: series.step, values: &series.values })
         });
         let found: Vec<Sequence<'_>> = found.collect();
@@ -138,6 +141,11 @@ fn series(comparison: &Comparison) -> Vec<String> {
         }
     }
     figures
+}
+
+/// A series' name without what it says of the cache.
+fn plain(name: &str) -> String {
+    name.replace(", cold: ", ": ").replace(", warm: ", ": ")
 }
 
 /// Distributions of the tests that more than one run has.
@@ -222,6 +230,7 @@ mod tests {
                 r#"{{"schema":"overdrive.bench/1","suite":"x","target":"<{place}>","rows":[
                 {{"test":"write, 4 KiB","unit":"MB/s","value":{value},"buckets":[[1000,5],[2000,{value}]]}},
                 {{"test":"write, 8 KiB","unit":"MB/s","value":{value}}},
+                {{"test":"write, 16 KiB","unit":"MB/s","value":{value}}},
                 {{"test":"all","unit":"MB/s","value":{value},"samples_of":"runs","samples":[1,2,{value}]}}],
                 "series":[{{"name":"writes","unit":"IOPS","along":"s","step":1,"values":[1,2,{value}]}},
                 {{"name":"fill","unit":"MB/s","along":"GB","step":1,"values":[1,2,{value}]}},
@@ -239,6 +248,28 @@ mod tests {
         );
         assert_eq!(page.matches("<script").count(), 1);
         assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+
+    #[test]
+    fn a_bare_series_stands_beside_the_cold_and_the_warm_one() {
+        let run = |names: &[&str]| {
+            let series = names.iter().map(|name| {
+                format!(r#"{{"name":"{name}: p99 latency","unit":"us","along":"s","step":1,"values":[1,2]}}"#)
+            });
+            let series = series.collect::<Vec<_>>().join(",");
+            let text = format!(
+                r#"{{"schema":"overdrive.bench/1","suite":"x","target":"t","series":[{series}],"rows":[
+                {{"test":"t","unit":"IOPS","value":1}}]}}"#
+            );
+            read("x", &text).expect("a sound result").remove(0)
+        };
+        let runs = vec![run(&["read"]), run(&["read, cold", "read, warm"])];
+        let figures = series(&Comparison::new(runs).expect("alike"));
+        assert_eq!(figures.len(), 2);
+        assert!(
+            figures.iter().all(|figure| figure.matches("<polyline").count() == 2),
+            "{figures:?}"
+        );
     }
 
     #[test]

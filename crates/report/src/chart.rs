@@ -82,9 +82,15 @@ pub fn consistency(
     figures
 }
 
+/// So many values can be joined and still be told apart.
+const FEW: usize = 120;
+
 /// Latencies in each second, in microseconds: the whole run, and from 1,400 s on if it lasts longer.
 pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String> {
     let end = end(sequences);
+    let longest = sequences.iter().map(|sequence| sequence.values.len()).max();
+    // Few dots would be lost.
+    let style = if longest <= Some(FEW) { Style::Marked } else { Style::Dots };
     let steady = Some((STEADY_SECONDS, "from 1,400 s".to_owned()));
     let figures = ranges(end, steady).map(|(from, range)| {
         let ns = |sequence: &Sequence<'_>| -> Vec<(f64, f64)> {
@@ -102,7 +108,7 @@ pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String>
             up: "latency".to_owned(),
             x: Axis::exact(from, end),
             y: Axis::times(seen),
-            style: Style::Dots,
+            style,
             names: Names::Above,
             curves,
             levels: Vec::new(),

@@ -65,9 +65,9 @@ pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usi
                 None => named.push((name, vec![number])),
             }
         }
-        // A single point is no curve.
+        // One or two points are no curve; as bars they show how sure they are.
         let (curves, points): (Vec<_>, Vec<_>) =
-            named.into_iter().partition(|(_, numbers)| numbers.len() > 1);
+            named.into_iter().partition(|(_, numbers)| numbers.len() > 2);
         left.extend(points.into_iter().flat_map(|(_, numbers)| numbers));
         let at = |number: &usize| places[*number].map_or(0.0, |place| place.at);
         let point = |number: &usize| (at(number), values[*number].2);
@@ -120,15 +120,22 @@ mod tests {
             ("", "read, 1 KiB", 4.0),
             ("", "random read, 512 B, QD1", 5.0),
             ("", "random read, 1 KiB, QD1", 6.0),
+            ("", "random read, 2 KiB, QD1", 6.5),
+            ("", "write, 2 KiB", 7.0),
         ];
         let (figures, left) = curves(&values, "MB/s");
         assert_eq!((figures.len(), left), (2, vec![1, 3]));
         assert!(figures[0].contains("<figcaption>MB/s by transfer size</figcaption>"));
         assert!(figures[1].contains("<figcaption>random read: MB/s by transfer size</"));
-        let two =
-            [("one", "write, QD1", 1.0), ("one", "write, QD2", 1.5), ("two", "write, QD1", 2.0)];
+        let two = [
+            ("one", "write, QD1", 1.0),
+            ("one", "write, QD2", 1.5),
+            ("one", "write, QD4", 1.6),
+            ("two", "write, QD1", 2.0),
+            ("two", "write, QD2", 2.5),
+        ];
         let (figures, left) = curves(&two, "IOPS");
-        assert_eq!((figures.len(), left), (1, vec![2]), "one curve has two points");
+        assert_eq!((figures.len(), left), (1, vec![3, 4]), "two points are no curve");
         assert!(curves(&[], "IOPS").0.is_empty());
     }
 }

@@ -11,7 +11,7 @@ const WIDTH_BESIDE: f64 = 760.0;
 const HEIGHT_BESIDE: f64 = 300.0;
 /// With so many names beside that they need room.
 const TALL: f64 = 440.0;
-const LEFT: f64 = 62.0;
+const LEFT: f64 = 72.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
