@@ -2,13 +2,12 @@
 //! drive does. What is asked for when, and what is noted, is what it is on a lane.
 
 use crate::generator::Generator;
+use crate::next::NextEvents;
 use crate::plan::{Load, LoadError};
 use crate::record::Record;
 use crate::running::{Errand, State};
 use crate::source::Step;
 use block::Limits;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A device that says at once when a request will be answered.
 pub trait Foresees {
@@ -27,24 +26,20 @@ pub trait Foresees {
     fn flush(&mut self, now_ns: u64) -> block::Result<u64>;
 }
 
-/// What happens next to a worker: its request is answered, or due.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Next {
-    Answer { started_ns: u64 },
-    Start,
+/// What a worker does.
+#[derive(Clone, Copy)]
+struct Worker {
+    errand: Errand,
+    /// When its request was started; None: it is not due yet.
+    started_ns: Option<u64>,
 }
-
-/// When, which of the events of one time, of which worker, and what.
-type Event = Reverse<(u64, u64, u32, Next)>;
 
 /// A load under way on a device that foresees.
 pub struct Alone {
     state: State,
-    events: BinaryHeap<Event>,
-    /// What each worker does.
-    errands: Vec<Option<Errand>>,
-    /// Counts events, so that those of one time keep their order.
-    count: u64,
+    events: NextEvents,
+    /// None: it has ended.
+    workers: Vec<Option<Worker>>,
     now_ns: u64,
 }
 
@@ -57,26 +52,26 @@ impl Alone {
         load.check(limits)?;
         let terms = load.terms();
         let state = State::new(Box::new(Generator::new(load)), terms, now_ns);
-        let workers = terms.depth_max as usize;
-        let events = BinaryHeap::with_capacity(workers);
-        let mut alone = Alone { state, events, errands: vec![None; workers], count: 0, now_ns };
-        (0..terms.depth_max).for_each(|worker| alone.ask(worker));
+        let (events, workers) =
+            (NextEvents::new(terms.depth_max), vec![None; terms.depth_max as usize]);
+        let mut alone = Alone { state, events, workers, now_ns };
+        (0..terms.depth_max).for_each(|number| alone.ask(number));
         Ok(alone)
     }
 
     /// Lets so many things happen. False: everything has been answered.
     pub fn go_on(&mut self, device: &mut dyn Foresees, steps: u32) -> bool {
         for _ in 0..steps {
-            let Some(Reverse((now, _, worker, next))) = self.events.pop() else {
+            let Some((now, number)) = self.events.take() else {
                 return false;
             };
             self.now_ns = now;
-            let errand = self.errands[worker as usize].expect("a worker has an errand");
-            match next {
-                Next::Start => self.submit(device, worker, &errand),
-                Next::Answer { started_ns } => {
-                    self.state.answered(now, started_ns, &errand, Ok(()));
-                    self.go_on_with(device, worker);
+            let worker = self.workers[number as usize].as_ref().expect("its event");
+            match worker.started_ns {
+                None => self.submit(device, number),
+                Some(started_ns) => {
+                    self.state.answered(now, started_ns, &worker.errand, Ok(()));
+                    self.go_on_with(device, number);
                 }
             }
         }
@@ -85,38 +80,38 @@ impl Alone {
 
     /// What an answered worker does next. If that is due and nothing else happens at this time before,
     /// it does not go through the queue.
-    fn go_on_with(&mut self, device: &mut dyn Foresees, worker: u32) {
-        self.errands[worker as usize] = self.state.next(self.now_ns);
-        let Some(errand) = self.errands[worker as usize] else { return };
+    fn go_on_with(&mut self, device: &mut dyn Foresees, number: u32) {
+        let Some(due_ns) = self.next(number) else { return };
         let now = self.now_ns;
-        let is_first = self.events.peek().is_none_or(|Reverse((at, ..))| *at > now);
-        if errand.due_ns <= now && is_first {
-            self.submit(device, worker, &errand);
+        if due_ns <= now && self.events.first_ns() > now {
+            self.submit(device, number);
         } else {
-            self.push(errand.due_ns.max(now), worker, Next::Start);
+            self.events.note(due_ns.max(now), number);
         }
     }
 
-    fn ask(&mut self, worker: u32) {
-        self.errands[worker as usize] = self.state.next(self.now_ns);
-        if let Some(errand) = self.errands[worker as usize] {
-            self.push(errand.due_ns.max(self.now_ns), worker, Next::Start);
+    fn ask(&mut self, number: u32) {
+        if let Some(due_ns) = self.next(number) {
+            self.events.note(due_ns.max(self.now_ns), number);
         }
     }
 
-    fn submit(&mut self, device: &mut dyn Foresees, worker: u32, errand: &Errand) {
-        let started_ns = self.now_ns;
-        match device.submit(started_ns, &errand.step, self.state.ahead()) {
-            Ok(end) => self.push(end, worker, Next::Answer { started_ns }),
+    /// Gives a worker its next errand; when that is due, if there is one.
+    fn next(&mut self, number: u32) -> Option<u64> {
+        let errand = self.state.next(self.now_ns);
+        self.workers[number as usize] = errand.map(|errand| Worker { errand, started_ns: None });
+        errand.map(|errand| errand.due_ns)
+    }
+
+    fn submit(&mut self, device: &mut dyn Foresees, number: u32) {
+        let worker = self.workers[number as usize].as_mut().expect("what is submitted");
+        worker.started_ns = Some(self.now_ns);
+        match device.submit(self.now_ns, &worker.errand.step, self.state.ahead()) {
+            Ok(end_ns) => self.events.note(end_ns, number),
             Err(error) => {
-                self.state.answered(started_ns, started_ns, errand, Err(error));
+                self.state.answered(self.now_ns, self.now_ns, &worker.errand, Err(error));
             }
         }
-    }
-
-    fn push(&mut self, at: u64, worker: u32, next: Next) {
-        self.count += 1;
-        self.events.push(Reverse((at, self.count, worker, next)));
     }
 
     /// The device's time.

@@ -25,6 +25,7 @@ mod dependent;
 mod generator;
 mod intervals;
 mod latency;
+mod next;
 mod plan;
 mod record;
 mod replay;
