@@ -208,11 +208,12 @@ fn estimate(row: &Row) -> Option<Estimate> {
     if row.partial || row.valid == Some(false) {
         return None;
     }
-    match row.samples_of.as_deref() {
+    let estimate = match row.samples_of.as_deref() {
         Some("runs") => Estimate::of_runs(&row.samples),
         Some("seconds") => Estimate::of_seconds(&row.samples),
         _ => None,
-    }
+    };
+    estimate?.in_proportion(row.value)
 }
 
 fn against(first: Option<&Cell>, other: Option<&Cell>) -> Against {
@@ -294,8 +295,13 @@ mod tests {
     }
 
     fn runs_of(test: &str, samples: &str) -> String {
+        let parts: Vec<f64> = serde_json::from_str(samples).expect("numbers");
+        figure_of(test, parts.iter().sum::<f64>() / parts.len() as f64, samples)
+    }
+
+    fn figure_of(test: &str, value: f64, samples: &str) -> String {
         format!(
-            r#"{{"test":"{test}","unit":"MB/s","value":1,"samples_of":"runs","samples":{samples}}}"#
+            r#"{{"test":"{test}","unit":"MB/s","value":{value},"samples_of":"runs","samples":{samples}}}"#
         )
     }
 
@@ -339,6 +345,21 @@ mod tests {
         }
         let older = row.replace(r#""samples_of":"runs","#, "");
         assert_eq!(of(&older, &row), Verdict::NoInterval, "it does not say what its samples are");
+    }
+
+    #[test]
+    fn what_is_judged_is_the_figure_that_is_shown() {
+        let parts = "[990,1000,1010]";
+        let of = |value: f64| {
+            let (one, other) = (figure_of("x", 1000.0, parts), figure_of("x", value, parts));
+            let runs = vec![run("a", "", &one), run("b", "", &other)];
+            Comparison::new(runs).expect("alike").lines[0].against[0]
+        };
+        // The same parts, but a final flush that takes a third of the time.
+        let slower = of(666.0);
+        assert_eq!((slower.verdict, slower.percent.map(f64::round)), (Verdict::Less, Some(-33.0)));
+        assert_eq!(of(1001.0).verdict, Verdict::Noise);
+        assert_eq!(of(400.0).verdict, Verdict::NoInterval, "its parts say nothing of it");
     }
 
     #[test]

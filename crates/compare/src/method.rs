@@ -8,7 +8,7 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
     let judged = comparison.judged();
     let mut told = vec![format!(
         "Intervals are of {LEVEL_PERCENT} %. That of a mean is Student's, that of a difference Welch's (1947). Runs and rounds \
-         count as independent. The seconds of a run do not: they are put together into 10 or 20 batches, whose means do \
+         count as independent. The seconds of a run do not: they are put together into 5 to 20 batches, whose means do \
          (batch means: Conway 1963, Schmeiser 1982)."
     )];
     told.push(format!(
@@ -22,8 +22,8 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
         ));
     }
     told.push(
-        "An interval is of the mean of a figure's parts. A suite's own figure may be their median, or count the final \
-         flush as well."
+        "An interval is that of the mean of a figure's parts, in proportion to the figure: a suite's own figure may be \
+         their median, or count the final flush as well. Where it is more than a factor of two from that mean it has none."
             .to_owned(),
     );
     let is_virtual = |run: &crate::Run| run.time == "virtual";

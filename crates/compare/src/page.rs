@@ -238,7 +238,7 @@ mod tests {
             );
             read(place, &text).expect("a sound result").remove(0)
         };
-        let page = page(&Comparison::new(vec![run("a", 3), run("b", 9)]).expect("alike"));
+        let page = page(&Comparison::new(vec![run("a", 3), run("b", 5)]).expect("alike"));
         // Curves, bars, three of consistency, one by position, one of latency, two of service times.
         assert_eq!(page.matches("<figure>").count(), 9);
         let both = "</svg>B: &lt;b&gt;";

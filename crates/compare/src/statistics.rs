@@ -7,8 +7,9 @@ pub const LEVEL_PERCENT: u32 = 95;
 
 /// Fewer seconds than that make no batches.
 pub const BATCHED_SECONDS_MIN: usize = 10;
-/// Batches of many seconds: 10 to 30 do, and more would be shorter and so less independent.
-const BATCHES_MAX: usize = 20;
+/// From so many seconds on, how many batches: of two seconds at least. 10 to 30 do, and more would be shorter and so less
+/// independent; of fewer seconds there are fewer.
+const BATCHES: [(usize, usize); 3] = [(40, 20), (20, 10), (BATCHED_SECONDS_MIN, 5)];
 
 /// A mean of independent values, and how sure it is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,16 +35,24 @@ impl Estimate {
     /// Of the seconds of one run, by the means of equally long batches of neighbours. Where they do not divide evenly, the
     /// first ones are left out. None: there are fewer than [`BATCHED_SECONDS_MIN`].
     pub fn of_seconds(values: &[f64]) -> Option<Estimate> {
-        if values.len() < BATCHED_SECONDS_MIN {
-            return None;
-        }
-        let batches =
-            if values.len() >= 2 * BATCHES_MAX { BATCHES_MAX } else { BATCHED_SECONDS_MIN };
+        let (_, batches) = *BATCHES.iter().find(|(seconds, _)| values.len() >= *seconds)?;
         let length = values.len() / batches;
         let whole = &values[values.len() - length * batches..];
         let mean = |batch: &[f64]| batch.iter().sum::<f64>() / length as f64;
         let means: Vec<f64> = whole.chunks_exact(length).map(mean).collect();
         Estimate::of_runs(&means)
+    }
+
+    /// The same in proportion to a figure that is not quite this mean: it counts what the values leave out, as the
+    /// final flush, or is the values' median. None: it is more than a factor of two away, so that the values say little
+    /// of it.
+    pub fn in_proportion(self, figure: f64) -> Option<Estimate> {
+        if figure == self.mean {
+            return Some(self);
+        }
+        let factor = figure / self.mean;
+        let variance = self.variance * factor.powi(2);
+        (0.5..=2.0).contains(&factor).then_some(Estimate { mean: figure, variance, ..self })
     }
 
     /// Half the width of its interval.
@@ -115,6 +124,21 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_lies_about_the_figure_itself() {
+        let mean = Estimate { mean: 20.0, variance: 4.0, count: 9 };
+        assert_eq!(mean.in_proportion(20.0), Some(mean));
+        assert_eq!(
+            mean.in_proportion(10.0),
+            Some(Estimate { mean: 10.0, variance: 1.0, count: 9 })
+        );
+        for far in [9.9, 40.1, 0.0, -20.0, f64::NAN] {
+            assert_eq!(mean.in_proportion(far), None, "{far}");
+        }
+        let nothing = Estimate { mean: 0.0, variance: 0.0, count: 9 };
+        assert_eq!((nothing.in_proportion(0.0), nothing.in_proportion(1.0)), (Some(nothing), None));
+    }
+
+    #[test]
     fn a_difference_has_welchs_interval() {
         // Two samples of unequal size and variance; worked out by hand from the published formula:
         // means 20 and 23, variances of the means 4 / 4 = 1 and 9 / 9 = 1, so that t stands at
@@ -136,8 +160,10 @@ mod tests {
         near(batched.mean, naive.mean);
         assert!(batched.half_width() > 2.5 * naive.half_width());
         assert_eq!(Estimate::of_seconds(&wave[..9]), None);
-        let ten = Estimate::of_seconds(&wave[..10]).expect("ten batches of one");
-        assert_eq!(ten.count, 10);
+        for (seconds, batches) in [(10, 5), (19, 5), (20, 10), (39, 10), (40, 20)] {
+            let estimate = Estimate::of_seconds(&wave[..seconds]).expect("enough");
+            assert_eq!(estimate.count, batches, "of {seconds}");
+        }
         // 45 seconds are 20 batches of two; the first five are left out.
         let mut uneven = vec![1e6; 5];
         uneven.extend([3.0; 40]);

@@ -118,21 +118,23 @@ mod tests {
 
     #[test]
     fn the_table_says_how_sure_each_figure_is() {
-        let run = |place: &str, samples: &str, time: &str| {
+        let run = |place: &str, value: u32, samples: &str, time: &str| {
             let text = format!(
                 r#"{{"schema":"overdrive.bench/1","suite":"cdm","target":"t","time":"{time}","rows":[
-                {{"test":"read","unit":"MB/s","value":11,"samples_of":"runs","samples":{samples}}},
+                {{"test":"read","unit":"MB/s","value":{value},"samples_of":"runs","samples":{samples}}},
                 {{"test":"score","unit":"points","value":7}}]}}"#
             );
             read(place, &text).expect("a sound result").remove(0)
         };
-        let runs =
-            vec![run("a.json", "[10,11,12]", "real"), run("b.json", "[20,21,22]", "virtual")];
+        let runs = vec![
+            run("a.json", 11, "[10,11,12]", "real"),
+            run("b.json", 21, "[20,21,22]", "virtual"),
+        ];
         let told = text(&Comparison::new(runs).expect("alike"));
         for part in [
             "A: a.json (a.json)\nB: b.json (b.json)\n",
             "  time            A  real\n                  B  virtual\n",
-            "read   MB/s    11.0 ± 2.48  11.0 ± 2.48  +90.9 % (+70.3 to +111.5)  more\n",
+            "read   MB/s    11.0 ± 2.48  21.0 ± 2.48  +90.9 % (+70.3 to +111.5)  more\n",
             "score  points         7.00         7.00                     +0.0 %  no interval\n",
             "Of 1 differences",
             "In virtual time",
