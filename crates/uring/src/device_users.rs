@@ -28,6 +28,15 @@ fn parts_of(device: u64, node: &Path) -> Vec<Part> {
     parts
 }
 
+/// The whole device, if this is a partition.
+fn whole_of(device: u64) -> Option<Part> {
+    let own = fs::canonicalize(directory(device)).ok()?;
+    fs::metadata(own.join("partition")).ok()?;
+    let whole = own.parent()?;
+    let device = number_in(&fs::read_to_string(whole.join("dev")).ok()?)?;
+    Some(Part { device, node: Path::new("/dev").join(whole.file_name()?) })
+}
+
 /// Where parts are mounted by the list of a process.
 fn places_in(mounts: &str, parts: &[Part]) -> Vec<String> {
     let places = |part: &Part| busy::mounted(mounts, &number(part.device), Some(&part.node));
@@ -74,25 +83,35 @@ fn mounted_elsewhere(parts: &[Part]) -> Vec<String> {
     users
 }
 
-/// Programs that have it open. The links' texts are read, not what they lead to: that might not answer.
-fn open_in(parts: &[Part]) -> Vec<String> {
+/// Programs that have one of these open, by whatever name below /dev, or by the name given. Links to elsewhere are
+/// not followed: what they lead to might not answer.
+fn open_in(parts: &[Part]) -> Vec<u32> {
+    let is_part = |link: PathBuf| {
+        let Ok(name) = fs::read_link(&link) else { return false };
+        let device = name.starts_with("/dev/").then(|| device_number(&link)).flatten();
+        parts.iter().any(|part| part.node == name || Some(part.device) == device)
+    };
     let has = |process: &u32| {
         let entries = fs::read_dir(format!("/proc/{process}/fd")).ok().into_iter().flatten();
-        let mut files = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-        files.any(|file| parts.iter().any(|part| part.node == file))
+        entries.flatten().any(|entry| is_part(entry.path()))
     };
     let own = std::process::id();
-    let users = processes().filter(|process| *process != own).filter(has);
-    users.map(|process| format!("is open in {}", name_of(process))).collect()
+    processes().filter(|process| *process != own).filter(has).collect()
 }
 
-/// What uses a block device or one of its partitions, as words that follow its name: "is mounted at /srv". Empty: nothing
+/// What uses a block device, one of its partitions, or the whole of which it is one, as words that follow its name: "is mounted at /srv". Empty: nothing
 /// that this process may see. `node` is its name in /dev.
 pub fn device_users(device: u64, node: &Path) -> Vec<String> {
     let parts = parts_of(device, node);
     let mut users: Vec<String> = busy::device_user(device, node).into_iter().collect();
     users.extend(mounted_elsewhere(&parts));
     // A mount's own hold is no open file, so nothing is told twice.
-    users.extend(open_in(&parts));
+    let told = |process: u32| format!("is open in {}", name_of(process));
+    users.extend(open_in(&parts).into_iter().map(told));
+    if let Some(whole) = whole_of(device) {
+        let told =
+            |process| format!("is part of {}, open in {}", whole.node.display(), name_of(process));
+        users.extend(open_in(std::slice::from_ref(&whole)).into_iter().map(told));
+    }
     users
 }

@@ -4,7 +4,11 @@ mod common;
 
 use block::{Buf, Discard, Extent, Kind, Request, Stack, Stretch};
 use common::{DEFAULT, filled, image, program, read, ring, run, said, stack, write, zero};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use uring::{Direct, FileBackend, FileVolume, OpenErrorKind, OpenOptions};
 
 /// A loop device that goes away with the test.
@@ -213,4 +217,74 @@ fn a_device_that_was_kept_is_a_volume_again_and_shrinking_is_noticed() {
         assert!(error.doing.contains("has shrunk"), "{request:?}: {error}");
     }
     assert_eq!(run(&ring, &stack, read(0, &filled(8, 0))), Ok(()));
+}
+
+/// A program that has a device open, until it is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn of(node: &Path) -> Holder {
+        let device = File::open(node).expect("it opens");
+        Holder(Command::new("sleep").arg("600").stdin(device).spawn().expect("sleep starts"))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it ends");
+    }
+}
+
+/// A node beside those of /dev, until it is dropped.
+struct Alias(PathBuf);
+
+impl Drop for Alias {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).expect("it is there");
+    }
+}
+
+#[test]
+fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    let number = uring::device_number(device.path()).expect("a device");
+    let alias = Alias(format!("/dev/overdrive-test-{}", std::process::id()).into());
+    let made = mknodat(CWD, &alias.0, FileType::BlockDevice, Mode::RUSR, number);
+    made.expect("a second node");
+    assert_eq!(uring::device_users(number, device.path()), Vec::<String>::new());
+    let holder = Holder::of(&alias.0);
+    let told = [format!("is open in process {} (sleep)", holder.0.id())];
+    assert_eq!(uring::device_users(number, device.path()), told);
+}
+
+#[test]
+fn a_partition_of_a_device_that_is_open_is_in_use() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let file = File::options().write(true).open(&path).expect("an image");
+    // A table with one partition of type 0x83, sectors 2048 to 4095 (the MBR's first entry).
+    let mut entry = [0u8; 16];
+    entry[4] = 0x83;
+    entry[8..12].copy_from_slice(&2048u32.to_le_bytes());
+    entry[12..].copy_from_slice(&2048u32.to_le_bytes());
+    file.write_all_at(&entry, 446)
+        .and_then(|()| file.write_all_at(&[0x55, 0xaa], 510))
+        .expect("room");
+    let Some(device) = Loop::over(&path, &["--partscan"]) else {
+        return;
+    };
+    let whole = device.path().display();
+    let part = PathBuf::from(format!("{whole}p1"));
+    let Some(number) = uring::device_number(&part) else {
+        println!("skipped: this kernel makes no partitions of a loop device, or nobody its nodes");
+        return;
+    };
+    assert_eq!(uring::device_users(number, &part), Vec::<String>::new());
+    let holder = Holder::of(device.path());
+    let told = [format!("is part of {whole}, open in process {} (sleep)", holder.0.id())];
+    assert_eq!(uring::device_users(number, &part), told);
 }
