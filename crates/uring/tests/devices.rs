@@ -4,9 +4,8 @@ mod common;
 
 use block::{Buf, Discard, Extent, Kind, Request, Stack, Stretch};
 use common::{DEFAULT, filled, image, program, read, ring, run, said, stack, write, zero};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use uring::{Direct, FileBackend, FileVolume, OpenErrorKind, OpenOptions};
@@ -244,6 +243,28 @@ impl Drop for Alias {
     }
 }
 
+/// A partition without a table, until it is dropped.
+struct Partition(String);
+
+impl Partition {
+    /// Of these sectors, the first and how many.
+    fn of(device: &Path, [first, count]: [&str; 2]) -> Option<Partition> {
+        let name = device.display().to_string();
+        let output = program("addpart", &[&name, "1", first, count])?;
+        if !output.status.success() {
+            println!("skipped: no partition: {}", said(&output));
+            return None;
+        }
+        Some(Partition(name))
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        program("delpart", &[&self.0, "1"]);
+    }
+}
+
 #[test]
 fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
     let directory = directory();
@@ -265,24 +286,22 @@ fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
 fn a_partition_of_a_device_that_is_open_is_in_use() {
     let directory = directory();
     let path = image(directory.path(), 8 << 20);
-    let file = File::options().write(true).open(&path).expect("an image");
-    // A table with one partition of type 0x83, sectors 2048 to 4095 (the MBR's first entry).
-    let mut entry = [0u8; 16];
-    entry[4] = 0x83;
-    entry[8..12].copy_from_slice(&2048u32.to_le_bytes());
-    entry[12..].copy_from_slice(&2048u32.to_le_bytes());
-    file.write_all_at(&entry, 446)
-        .and_then(|()| file.write_all_at(&[0x55, 0xaa], 510))
-        .expect("room");
-    let Some(device) = Loop::over(&path, &["--partscan"]) else {
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    let Some(_partition) = Partition::of(device.path(), ["2048", "2048"]) else {
         return;
     };
     let whole = device.path().display();
-    let part = PathBuf::from(format!("{whole}p1"));
-    let Some(number) = uring::device_number(&part) else {
-        println!("skipped: this kernel makes no partitions of a loop device, or nobody its nodes");
-        return;
-    };
+    let name = device.path().file_name().and_then(|name| name.to_str()).expect("loopN");
+    let number = std::fs::read_to_string(format!("/sys/block/{name}/{name}p1/dev"));
+    let number = number.expect("a partition's number");
+    let (major, minor) = number.trim().split_once(':').expect("MAJOR:MINOR");
+    let number = makedev(major.parse().expect("a number"), minor.parse().expect("a number"));
+    // Nobody may watch for devices here, and make their nodes.
+    let part = directory.path().join("partition");
+    let made = mknodat(CWD, &part, FileType::BlockDevice, Mode::RUSR, number);
+    made.expect("a node");
     assert_eq!(uring::device_users(number, &part), Vec::<String>::new());
     let holder = Holder::of(device.path());
     let told = [format!("is part of {whole}, open in process {} (sleep)", holder.0.id())];
