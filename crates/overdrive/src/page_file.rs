@@ -3,7 +3,7 @@
 use stack::{Exit, Failure};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -23,11 +23,18 @@ enum Into {
 }
 
 impl PageFile {
-    /// Makes sure that this file can be written.
+    /// Makes sure that this file can be written, and that it is none of those that are read.
     ///
     /// # Errors
-    /// It cannot.
-    pub(crate) fn open(path: &Path) -> Result<PageFile, Failure> {
+    /// It cannot, or it is.
+    pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<PageFile, Failure> {
+        let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+        let is_input =
+            identity(path).and_then(|own| inputs.iter().find(|input| identity(input) == Some(own)));
+        if is_input.is_some() {
+            let what = "this command reads it, or works on it; name another file";
+            return Err(Failure::new(Exit::Usage, format!("{}: {what}", path.display())));
+        }
         let into = into(path).map_err(|error| failure(path, &error))?;
         Ok(PageFile { path: path.to_owned(), into })
     }
@@ -115,13 +122,13 @@ mod tests {
     fn what_is_there_stays_until_the_page_is_whole() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("page.html");
-        drop(PageFile::open(&path).expect("it can be written"));
+        drop(PageFile::open(&path, &[]).expect("it can be written"));
         assert_eq!(names(home.path()), [""; 0], "nothing is left of one that was not written");
         fs::write(&path, "before").expect("written");
         fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("owned");
         let link = home.path().join("link");
         std::os::unix::fs::symlink("page.html", &link).expect("linked");
-        let file = PageFile::open(&link).expect("it can be written");
+        let file = PageFile::open(&link, &[]).expect("it can be written");
         assert_eq!(fs::read_to_string(&path).expect("there"), "before");
         file.write("after").expect("room");
         assert_eq!(fs::read_to_string(&path).expect("there"), "after");
@@ -133,9 +140,9 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_written_through_or_refused() {
-        PageFile::open(Path::new("/dev/null")).expect("a device").write("x").expect("gone");
+        PageFile::open(Path::new("/dev/null"), &[]).expect("a device").write("x").expect("gone");
         for bad in ["/", "/no/such/page.html", "/dev", ".", ""] {
-            let failure = PageFile::open(Path::new(bad)).err().expect("no file").to_string();
+            let failure = PageFile::open(Path::new(bad), &[]).err().expect("no file").to_string();
             let begin = format!("--report {bad}: ");
             assert!(failure.starts_with(&begin) && !failure.contains("partial"), "{failure}");
         }

@@ -352,6 +352,33 @@ fn pause_ms(ms: u64) {
 }
 
 #[test]
+fn no_page_takes_the_place_of_what_is_read() {
+    let home = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| home.path().join(name).to_str().expect("plain").to_owned();
+    let (job, model, kept, other) =
+        (place("job.toml"), place("my.toml"), place("kept.json"), place("other.json"));
+    std::fs::write(&job, "[[load]]\ntime = '10ms'\nspan = '64M'").expect("written");
+    std::fs::write(&model, "base = 'samsung-840-evo-250'").expect("written");
+    let result = run(home.path(), &["custom", "null:64M", "--job", &job, "--json"]);
+    for path in [&kept, &other] {
+        std::fs::write(path, &result.stdout).expect("written");
+    }
+    let drive = format!("model:{model}?seed=3");
+    for (read, arguments) in [
+        (&job, vec!["custom", "null:64M", "--job", &job]),
+        (&model, vec!["custom", &drive]),
+        (&kept, vec!["compare", &other, &kept]),
+    ] {
+        let before = std::fs::read(read).expect("there");
+        let output = run(home.path(), &[&arguments[..], &["--report", read]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("reads it, or works on it; name another file"), "{said}");
+        assert!(std::fs::read(read).expect("there") == before, "nothing is changed");
+    }
+}
+
+#[test]
 fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
     let home = tempfile::tempdir().expect("a directory");
     let image = home.path().join("disk.img");
@@ -365,7 +392,7 @@ fn neither_the_target_nor_what_took_the_place_of_a_made_file_is_lost() {
         let output = run(home.path(), arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("is the target; name another file"), "{said}");
+        assert!(said.contains("reads it, or works on it; name another"), "{said}");
         assert!(std::fs::read(image).expect("there") == precious, "nothing is changed");
     }
     let made = home.path().join("made.img");
@@ -504,6 +531,11 @@ fn a_job_that_cannot_be_run_is_refused_before_anything_is_written() {
         ("[[load]]\ndata = 1", vec!["custom", &model], "write model:NAME?data=PERCENT"),
         ("[[load]]", vec!["qd1", name, "--destroy"], "--job: qd1 has its own loads"),
         ("[[load]]", vec!["custom", name, "--destroy", "--only", "b"], "has no such test"),
+        (
+            "[[load]]\nidle_before = '18446744073709s'",
+            vec!["custom", name, "--destroy"],
+            "10000000 s",
+        ),
     ] {
         std::fs::write(&job, text).expect("written");
         let output = run(home.path(), &[&arguments[..], &["--job", path]].concat());
@@ -545,4 +577,8 @@ fn a_test_that_a_suite_has_not_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("--only nonsense: corners has no such test"), "{said}");
+    let output = run(home.path(), &["trim", &target(), "--only", "nonsense"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--only nonsense: trim runs as a whole"), "{said}");
 }

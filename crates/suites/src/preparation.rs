@@ -179,7 +179,10 @@ impl FromStr for Step {
                 Step::Torture { block_bytes: BLOCK_BYTES, depth: DEPTH, seconds }
             }
             ("torture", [bytes, depth, time]) => {
-                let block_bytes = size(text, bytes)? as u32;
+                let block_bytes = u32::try_from(size(text, bytes)?).ok();
+                let block_bytes = block_bytes.filter(|bytes| *bytes <= 1 << 30);
+                let wrong = || format!("'{text}': '{bytes}' must be at most 1 GiB");
+                let block_bytes = block_bytes.ok_or_else(wrong)?;
                 let depth = number(text, depth, "", 1, 1024)?;
                 Step::Torture { block_bytes, depth, seconds: seconds(time)? }
             }
@@ -237,6 +240,7 @@ mod tests {
             ("fill:120%", "0% to 100%"),
             ("torture:5000:4:1s", "multiple of 4 KiB"),
             ("torture:4K:0:1s", "1 to 1024"),
+            ("torture:4G:1:1s", "'4G' must be at most 1 GiB"),
             ("idle:x", "'x' must be"),
         ] {
             let told = Preparation::parse(wrong).expect_err(wrong);

@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The receive buffer: as much as a unix socket holds by default.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The longest silence of a server during the handshake.
+/// How long a server may take for the whole handshake.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// A connection in transmission. In stride it takes no memory.
@@ -51,11 +51,17 @@ impl<S: AsFd> Connection<S> {
     /// # Errors
     /// As [`Connection::open`].
     pub fn over(stream: S, wish: Wish) -> io::Result<Connection<S>> {
+        Connection::within(stream, wish, HANDSHAKE)
+    }
+
+    fn within(stream: S, wish: Wish, patience: Duration) -> io::Result<Connection<S>> {
         let mut negotiation = Negotiation::new(wish);
         let mut buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         let mut out = Vec::new();
+        let until = now() + patience;
         loop {
-            if !is_ready(&stream, PollFlags::IN, HANDSHAKE)? {
+            let left = until.saturating_duration_since(now());
+            if left.is_zero() || !is_ready(&stream, PollFlags::IN, left)? {
                 return Err(ErrorKind::TimedOut.into());
             }
             let Some(count) = receive(&stream, &mut buffer, RecvFlags::DONTWAIT)? else { continue };
@@ -322,6 +328,11 @@ impl<S: AsFd> Connection<S> {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "this client has no lane: it waits in the kernel")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 fn length_of(bytes: usize) -> io::Result<u32> {
     let text = "a request is shorter than 4 GiB: cut it";
     u32::try_from(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidInput, text))
@@ -370,5 +381,25 @@ fn receive(stream: &impl AsFd, into: &mut [u8], flags: RecvFlags) -> io::Result<
         Ok((count, _)) => Ok(Some(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_server_that_greets_a_byte_at_a_time_is_not_waited_for_without_end() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let server = std::thread::spawn(move || {
+            let (_ours, waiting) = UnixStream::pair().expect("a pair");
+            let greets = |_: &u32| theirs.write_all(b"N").is_ok();
+            let pause = Duration::from_millis(50);
+            (0..100).take_while(greets).all(|_| is_ready(&waiting, PollFlags::IN, pause).is_ok());
+        });
+        let result = Connection::within(ours, Wish::default(), Duration::from_millis(200));
+        assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
+        server.join().expect("it ends with its client");
     }
 }

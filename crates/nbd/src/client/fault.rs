@@ -22,6 +22,8 @@ impl fmt::Display for Fault {
         match self {
             Fault::Nonsense(what) => write!(out, "the NBD server breaks the protocol: {what}"),
             Fault::Refused { reply, text } => {
+                // A terminal would do what control characters say.
+                let text = text.replace(char::is_control, " ");
                 write!(out, "the NBD server refuses the export ({reply:#x}): {text}")
             }
         }
@@ -33,5 +35,16 @@ impl std::error::Error for Fault {}
 impl From<Fault> for io::Error {
     fn from(fault: Fault) -> io::Error {
         io::Error::new(io::ErrorKind::InvalidData, fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_does_nothing_to_a_terminal() {
+        let fault = Fault::Refused { reply: 3, text: "no\u{1b}[31m\nroot".to_owned() };
+        assert!(!fault.to_string().contains(char::is_control), "{fault:?}");
     }
 }

@@ -52,7 +52,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         runs.extend(read(place, &held).map_err(|what| Failure::new(Exit::Integrity, what))?);
     }
     let comparison = Comparison::new(runs).map_err(|what| Failure::new(Exit::Usage, what))?;
-    let report = options.report.as_deref().map(PageFile::open).transpose()?;
+    let report = options.report.as_deref();
+    let results: Vec<PathBuf> = options.results.iter().map(PathBuf::from).collect();
+    let report = report.map(|path| PageFile::open(path, &results)).transpose()?;
     match options.json {
         true => daemon::say!("{}", json(&comparison)),
         false => text(&comparison).lines().for_each(|line| daemon::say!("{line}")),

@@ -18,7 +18,6 @@ use crate::settings::Said;
 use block::{CacheSpec, Size};
 use daemon::units;
 use stack::{Exit, Failure};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
@@ -201,6 +200,16 @@ impl Arguments {
         Ok(plan)
     }
 
+    /// The files that it reads or works on.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let target = self.target();
+        let model = target.strip_prefix("model:");
+        let target = model.and_then(|model| model.split('?').next()).unwrap_or(target);
+        let others = [self.job.file(), self.prices.as_deref().map(Path::new)];
+        let others = others.into_iter().flatten();
+        others.chain([Path::new(target)]).map(Path::to_owned).collect()
+    }
+
     /// The suite's cache with what was asked for in place of the usual.
     fn cache_of(&self, mut spec: CacheSpec) -> CacheSpec {
         self.settings.apply(&mut spec);
@@ -242,19 +251,20 @@ fn check_only(plan: &Plan) -> Result<(), Failure> {
     let (rig, _) = Listed::new(plan.target.bytes());
     let plan = Plan { cache: None, preparation: Preparation::default(), ..plan.clone() };
     let (outcome, _) = suites::run_on(Box::new(rig), &plan, &mut ());
+    let usage = |what| {
+        let message = format!("--only {only}: {} {what}", plan.suite.name);
+        Err(Failure::new(Exit::Usage, message))
+    };
     if outcome.rows.is_empty() {
-        let message = format!("--only {only}: {} has no such test", plan.suite.name);
-        return Err(Failure::new(Exit::Usage, message));
+        return usage("has no such test");
     }
-    Ok(())
-}
-
-/// Refuses to write a page or a job over the target itself.
-fn check_output(target: &str, output: &Path) -> Result<(), Failure> {
-    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    let is_target = identity(Path::new(target)).is_some_and(|it| identity(output) == Some(it));
-    let message = || format!("{}: is the target; name another file", output.display());
-    if is_target { Err(Failure::new(Exit::Usage, message())) } else { Ok(()) }
+    let (rig, _) = Listed::new(plan.target.bytes());
+    let whole = Plan { only: None, ..plan.clone() };
+    let (whole, _) = suites::run_on(Box::new(rig), &whole, &mut ());
+    match whole.rows.len() > 1 && whole.rows.len() == outcome.rows.len() {
+        true => usage("runs as a whole; leave --only out"),
+        false => Ok(()),
+    }
 }
 
 /// Writes the loads of a suite as a job file of fio.
@@ -271,8 +281,7 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
     }
-    check_output(text, file)?;
-    let page = PageFile::open(file)?;
+    let page = PageFile::open(file, &arguments.inputs())?;
     let (target, place) = arguments.live.look(text)?;
     let plan = arguments.plan(target, spares::one(arguments)?)?;
     let (rig, listing) = Listed::new(plan.target.bytes());
@@ -300,10 +309,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return export(arguments, file);
     }
     // Before anything is opened or made: what is wrong changes nothing.
-    if let Some(report) = &arguments.report {
-        check_output(arguments.target(), report)?;
-    }
-    let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
+    let report = arguments.report.as_deref();
+    let report = report.map(|path| PageFile::open(path, &arguments.inputs())).transpose()?;
     let (outcomes, ended) = match tree::directory(arguments) {
         Some(directory) => tree::run(arguments, directory)?,
         None => spares::run(arguments)?,

@@ -157,7 +157,9 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let plan = arguments.plan();
-    let report = arguments.report.as_deref().map(PageFile::open).transpose()?;
+    let report = arguments.report.as_deref();
+    let trace = std::slice::from_ref(&arguments.trace);
+    let report = report.map(|path| PageFile::open(path, trace)).transpose()?;
     let mut watch = Watch::new(Stages::with_time_left())?;
     let ended = simulator::run(&plan, &mut watch);
     watch.finish();

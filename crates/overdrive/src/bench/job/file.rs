@@ -37,6 +37,8 @@ const KEYS: [&str; 12] = [
 ];
 /// The longest name: it stands in a table.
 const NAME_CHARACTERS_MAX: usize = 60;
+/// The longest time of a load and before one, as of a preparation's step: it is added to clocks.
+const TIME_US_MAX: u64 = 10_000_000_000_000;
 
 /// Reads the loads of a file. Each has a name.
 ///
@@ -72,7 +74,11 @@ fn job(section: &Section<'_>) -> Result<Job, Wrong> {
     let usual = Job::default();
     let percent = |key| section.text(key, number(PERCENT));
     let block = |text: &str| units::size(text).and_then(block_bytes);
-    let time_ns = |text: &str| Ok(units::time_us(text)?.saturating_mul(1000));
+    let time_ns = |text: &str| {
+        let us = units::time_us(text)?;
+        let bounded = us.checked_mul(1000).filter(|_| us <= TIME_US_MAX);
+        bounded.ok_or_else(|| format!("'{text}': write at most {} s", TIME_US_MAX / 1_000_000))
+    };
     Ok(Job {
         name: section.text("name", name)?,
         pattern: section.text("order", str::parse)?.unwrap_or(usual.pattern),

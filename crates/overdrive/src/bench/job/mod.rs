@@ -6,7 +6,7 @@ use block::Size;
 use daemon::units;
 use stack::{Exit, Failure};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use suites::{Job, Pattern};
 
 /// Requests under way.
@@ -49,6 +49,11 @@ pub(super) struct JobOptions {
 }
 
 impl JobOptions {
+    /// The file of jobs.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.job.as_deref()
+    }
+
     /// The jobs; options of another suite's are refused.
     pub(super) fn jobs(&self, suite: &str) -> Result<Vec<Job>, Failure> {
         let said = [
