@@ -1,6 +1,7 @@
 //! How figures were compared, in sentences.
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, letter};
+use crate::saved::printable;
 use crate::statistics::{BATCHED_SECONDS_MIN, LEVEL_PERCENT};
 
 /// The sentences that this comparison needs.
@@ -21,6 +22,12 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
             "Of {judged} differences that were judged, some {wrong:.1} would be called one by chance alone."
         ));
     }
+    let near = near_ceiling(comparison);
+    if !near.is_empty() {
+        told.push(format!(
+            "Near what the load itself can do, so that it says more of the machine: {near}."
+        ));
+    }
     told.push(
         "An interval is that of the mean of a figure's parts, in proportion to the figure: a suite's own figure may be \
          their median, or count the final flush as well. Where it is more than a factor of two from that mean it has none."
@@ -35,4 +42,14 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
         );
     }
     told
+}
+
+/// The rows that are marked so, by the letters of their runs.
+fn near_ceiling(comparison: &Comparison) -> String {
+    let runs = comparison.runs.iter().enumerate();
+    let tests = runs.flat_map(|(number, run)| {
+        let near = run.rows.iter().filter(|row| row.near_ceiling);
+        near.map(move |row| format!("{} of {}", printable(&row.test), letter(number)))
+    });
+    tests.collect::<Vec<_>>().join("; ")
 }

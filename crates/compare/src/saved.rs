@@ -90,6 +90,9 @@ pub(crate) struct Row {
     pub(crate) valid: Option<bool>,
     #[serde(default)]
     pub(crate) prepared: String,
+    /// The load itself, or the cache's own work, can do hardly more.
+    #[serde(default)]
+    pub(crate) near_ceiling: bool,
 }
 
 /// Values at equal distances.

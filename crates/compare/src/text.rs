@@ -119,10 +119,11 @@ mod tests {
     #[test]
     fn the_table_says_how_sure_each_figure_is() {
         let run = |place: &str, value: u32, samples: &str, time: &str| {
+            let near = time == "real";
             let text = format!(
                 r#"{{"schema":"overdrive.bench/1","suite":"cdm","target":"t","time":"{time}","rows":[
                 {{"test":"read","unit":"MB/s","value":{value},"samples_of":"runs","samples":{samples}}},
-                {{"test":"score","unit":"points","value":7}}]}}"#
+                {{"test":"score","unit":"points","value":7,"near_ceiling":{near}}}]}}"#
             );
             read(place, &text).expect("a sound result").remove(0)
         };
@@ -138,6 +139,7 @@ mod tests {
             "score  points         7.00         7.00                     +0.0 %  no interval\n",
             "Of 1 differences",
             "In virtual time",
+            "of the machine: score of A.\n",
         ] {
             assert!(told.contains(part), "{part}\nis not in\n{told}");
         }

@@ -230,17 +230,24 @@ fn told(run: &Run) -> Vec<String> {
     }
     for row in result["rows"].as_array().into_iter().flatten() {
         let value = row["value"].as_f64().unwrap_or(0.0);
-        let marks = [("shortened", " (shortened)"), ("partial", " (partial)")];
-        let marks: String =
-            marks.iter().filter(|(key, _)| !row[*key].is_null()).map(|(_, words)| *words).collect();
-        lines.push(format!(
-            "{:<40} {value:>12.1} {}{marks}",
-            text(&row["test"]),
-            text(&row["unit"])
-        ));
+        let (test, unit, marks) = (text(&row["test"]), text(&row["unit"]), marks(row));
+        lines.push(format!("{test:<40} {value:>12.1} {unit}{marks}"));
     }
     // What another program may have put into the file is not trusted with a terminal.
     lines.iter().map(|line| line.chars().filter(|letter| !letter.is_control()).collect()).collect()
+}
+
+/// What a reader has to know of a row beside its figure.
+fn marks(row: &Value) -> String {
+    let marks = [
+        (row["valid"] == false, " (INVALID)"),
+        (row["near_ceiling"] == true, " (near the ceiling)"),
+        (row["cold"] == true, " (cold)"),
+        (row["cold"] == false, " (warm)"),
+        (!row["shortened"].is_null(), " (shortened)"),
+        (row["partial"] == true, " (partial)"),
+    ];
+    marks.iter().filter(|(is_so, _)| *is_so).map(|(_, words)| *words).collect()
 }
 
 fn plain(value: &Value) -> String {
