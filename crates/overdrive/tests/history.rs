@@ -41,7 +41,7 @@ fn a_result_is_kept_and_comes_back_as_it_was_printed() {
         "bench custom null:1G",
         "machine: kernel",
         "memory_bytes",
-        "IOPS (shortened)",
+        "(shortened)",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

@@ -298,7 +298,7 @@ fn a_partition_of_a_device_that_is_open_is_in_use() {
     let number = number.expect("a partition's number");
     let (major, minor) = number.trim().split_once(':').expect("MAJOR:MINOR");
     let number = makedev(major.parse().expect("a number"), minor.parse().expect("a number"));
-    // Nobody may watch for devices here, and make their nodes.
+    // Where no udev runs there is no node of it yet.
     let part = directory.path().join("partition");
     let made = mknodat(CWD, &part, FileType::BlockDevice, Mode::RUSR, number);
     made.expect("a node");
