@@ -11,6 +11,7 @@ use crate::plan::{Plan, Profile};
 use crate::report::plots;
 use crate::suite::Suite;
 use block::Size;
+use report::words::figure;
 
 const READS: [u32; 7] = [100, 95, 65, 50, 35, 5, 0];
 const SIZES: [u32; 8] = [1 << 20, 128 << 10, 64 << 10, 32 << 10, 16 << 10, 8 << 10, 4096, 512];
@@ -43,7 +44,7 @@ impl Suite for Iops {
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
         let row = outcome.row(&name(0, 4096))?;
-        Some(format!("Random 4 KiB writes: {:.0} a second.", row.value))
+        Some(format!("Random 4 KiB writes: {} a second.", figure(row.value)))
     }
 
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
