@@ -66,9 +66,22 @@ pub fn text(outcome: &Outcome) -> String {
     _ = writeln!(text, ", in {} time", outcome.time);
     outcome.method.iter().for_each(|sentence| _ = writeln!(text, "{}", wrapped(sentence)));
     text.push('\n');
+    match outcome.rows.is_empty() {
+        true => text.push_str("Nothing was measured.\n"),
+        false => text.push_str(&table(&outcome.rows)),
+    }
+    let suite = suite::find(plan.suite.name);
+    if let Some(block) = suite.and_then(|suite| suite.block(outcome)) {
+        _ = write!(text, "\n{block}");
+    }
+    text
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
     let heads = ["test", "", "", "mean", "p50", "p99", "p99.99", "max", ""];
     let mut lines = vec![heads.map(str::to_owned)];
-    lines.extend(outcome.rows.iter().map(|row| {
+    lines.extend(rows.iter().map(|row| {
         let [mean, p50, p99, p9999, max] = latencies(row);
         let (test, unit) = (row.test.clone(), row.unit.to_owned());
         [test, figure(row.value), unit, mean, p50, p99, p9999, max, notes(row)]
@@ -86,10 +99,6 @@ pub fn text(outcome: &Outcome) -> String {
             };
         }
         _ = writeln!(text, "{}", told.trim_end());
-    }
-    let suite = suite::find(plan.suite.name);
-    if let Some(block) = suite.and_then(|suite| suite.block(outcome)) {
-        _ = write!(text, "\n{block}");
     }
     text
 }
