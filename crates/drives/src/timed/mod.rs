@@ -173,6 +173,8 @@ impl Timed {
         self.idle(now_ns);
         self.commands += 1;
         self.flash.command = self.commands;
+        // Nothing before it decides it, so the processor may work it out beside what follows.
+        let wait_ns = self.timing.spread.wait_ns(self.ftl.settings().seed, self.commands);
         let end = match op {
             Op::Read { first, count } => self.read(now_ns, first, u64::from(count)),
             Op::Write { first, count } => self.write(now_ns, first, u64::from(count)),
@@ -184,7 +186,7 @@ impl Timed {
         {
             self.pay_trim_debt(u64::from(count).div_ceil(SECTORS));
         }
-        let end = end + self.timing.spread.wait_ns(self.ftl.settings().seed, self.commands);
+        let end = end + wait_ns;
         self.quiet = self.quiet.max(end);
         end
     }
