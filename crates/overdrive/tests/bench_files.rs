@@ -179,6 +179,25 @@ fn a_disk_that_runs_full_ends_it_with_a_sentence() {
 }
 
 #[test]
+fn random_writes_are_told_as_they_were_done() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(mounted) = Mounted::new(128) else { return };
+    let only = ["filebench", text(&mounted.point), "--only", "TR, used", "--share", "0.2"];
+    let asked = ["--time", "1ms", "--json", "--no-history"];
+    let (status, object, errors) = run(home.path(), &[&only[..], &asked].concat());
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!(object["test_time_ns"], 1_000_000_000_u64);
+    let row = |test: &str| {
+        let mut rows = object["rows"].as_array().expect("rows").iter();
+        let row = rows.find(|row| row["test"] == test).expect("a row");
+        (row["shortened"].as_str().expect("text").to_owned(), row["value"].as_f64().expect("IOPS"))
+    };
+    let (writes, per_second) = row("random writes before the used state");
+    assert_eq!(writes, "random writes for 1 of 1800 s");
+    assert!(per_second > 0.0);
+}
+
+#[test]
 fn a_load_reads_everything_twice_and_changes_nothing() {
     let home = tempfile::tempdir().expect("a directory");
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
@@ -233,6 +252,8 @@ fn what_makes_no_sense_on_files_is_refused_with_a_mend() {
         (vec!["filebench", here, "--only", "Film, fresh"], 2, "Movie, fresh"),
         (vec!["filebench", here, "--state", "used"], 2, "--state"),
         (vec!["filebench", here, "--depth", "4"], 2, "--depth"),
+        (vec!["filebench", here, "--time", "0"], 2, "nothing would be measured"),
+        (vec!["filebench", here, "--time", "4294967296s"], 2, "at most 10000000s"),
         (vec!["filebench", here, "--export-fio", "/tmp/none.fio"], 2, "a job of fio"),
         (vec!["filebench", "/no/such/place"], 1, "cannot look at it"),
         (vec!["filebench", "model:samsung-840-evo-250", "--share", "4"], 2, "replayed as it is"),

@@ -84,7 +84,7 @@ fn plan(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
     let plan = Plan {
         only: arguments.only.clone(),
         span_bytes: None,
-        time_ns: arguments.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
+        time_ns: arguments.time_ns(usual.time_ns),
         ..usual
     };
     plan.check().map_err(usage)?;

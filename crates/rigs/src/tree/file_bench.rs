@@ -193,8 +193,7 @@ impl FileBench {
             }
             _ => Halt::Plan(failure.message),
         })?;
-        let seconds = self.plan.time_ns.div_ceil(1_000_000_000) as u32;
-        let torture = Step::Torture { block_bytes: 4096, depth: 32, seconds };
+        let torture = Step::torture(self.plan.time_ns);
         let steps = Preparation(vec![Step::Fill { data_percent: 100 }, torture]);
         let target = Target::of_rig(&text, bytes, self.plan.target.options.seed);
         let plan = Plan { target, cache: None, ..self.plan.clone() };
