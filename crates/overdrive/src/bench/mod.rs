@@ -39,8 +39,9 @@ use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 /// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has
 /// its own: all of the memory may be dirty, as long as it likes, and there is no flush target.
 ///
-/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 6 if the target failed,
-/// and 7 if --verify found something else than what was written.
+/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 5 if filebench has left
+/// behind what it could not remove, 6 if the target failed, and 7 if --verify found something else
+/// than what was written.
 ///
 /// Examples:
 ///   overdrive bench consistency model:samsung-840-evo-250 --report consistency.html

@@ -1,10 +1,9 @@
 //! Dropping files from the page cache, and the proof that they have gone.
 
 use super::look::{Look, failed};
-use super::quiet::open;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
-use std::path::Path;
+use std::io;
 use suites::Halt;
 use uring::resident_bytes;
 
@@ -63,18 +62,19 @@ fn drop_file(file: &File) -> Result<(), Halt> {
 }
 
 /// Looks how much of these files is in the page cache; with `drops` it drops them before that.
-pub(super) fn look_at<P: AsRef<Path>>(
-    files: &[(P, u64)],
+pub(super) fn look_at<F>(
+    files: &[(F, u64)],
+    open: impl Fn(&F) -> io::Result<File>,
     drops: bool,
     look: &mut Look<'_>,
 ) -> Result<Coldness, Halt> {
     let stage =
         if drops { "dropping files from the page cache" } else { "looking at the page cache" };
     let mut coldness = Coldness::default();
-    for (number, (path, bytes)) in files.iter().enumerate() {
+    for (number, (file, bytes)) in files.iter().enumerate() {
         look.goes_on(stage, number as u64, files.len() as u64)?;
-        match open(path.as_ref()) {
-            Ok((file, _)) => {
+        match open(file) {
+            Ok(file) => {
                 if drops {
                     drop_file(&file)?;
                 }

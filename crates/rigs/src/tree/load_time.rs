@@ -133,7 +133,7 @@ impl LoadTime {
             ));
         }
         for (pass, drops) in [("first load", true), ("second load", false)] {
-            let coldness = look_at(&found.files, drops, look)?;
+            let coldness = look_at(&found.files, |path| Ok(open(path)?.0), drops, look)?;
             let (loaded, result) = load(&found.files, pass, look);
             add(outcome, pass, &loaded, coldness, result.is_err());
             result?;
