@@ -266,6 +266,35 @@ fn what_takes_the_place_of_the_folder_is_left_as_it_is() {
 }
 
 #[test]
+fn the_folder_of_a_killed_run_is_named_and_that_of_a_running_one_is_not() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let here = text(directory.path());
+    let again = || run(home.path(), &["filebench", here, "--only", "TR, fresh", "--share", "0.1"]);
+    let mut child = bench(home.path(), &["filebench", here, "--share", "20", "--no-history"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    wait_for(directory.path(), "Movie-from", &mut child);
+    let (status, _, errors) = again();
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    child.kill().expect("it is there");
+    child.wait().expect("it ends");
+    let left = directory.path().join(format!("overdrive-filebench-{}-0", child.id()));
+    fs::create_dir(directory.path().join("overdrive-filebench-mine")).expect("made");
+    let (status, _, errors) = again();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(
+        errors
+            .contains(&format!("overdrive: {}: an earlier run has left it behind", left.display())),
+        "{errors}"
+    );
+    assert!(errors.contains("rm -r --one-file-system -- '"), "{errors}");
+    assert_eq!(errors.matches("rm -r").count(), 1, "{errors}");
+    assert!(left.join("Movie-from").exists());
+}
+
+#[test]
 fn random_writes_are_told_as_they_were_done() {
     let home = tempfile::tempdir().expect("a directory");
     let Some(mounted) = Mounted::new(128) else { return };

@@ -119,9 +119,21 @@ fn copy(
         worn_bytes: arguments.span.map(|span| span.0),
     };
     let mut bench = FileBench::open(directory, plan, wanted)?;
+    for folder in bench.left_before() {
+        let (name, quoted) = (folder.display(), quoted(folder));
+        daemon::tell!(
+            "overdrive: {name}: an earlier run has left it behind; if nothing in it is needed: rm -r \
+             --one-file-system -- {quoted}"
+        );
+    }
     let (outcome, ended) = bench.run(watch);
     let ended = ended.map_err(|halt| failure(plan, &halt));
     Ok((outcome, both(ended, bench.remove())))
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// What went wrong first, and also what did after it.

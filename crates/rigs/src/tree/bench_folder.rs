@@ -1,8 +1,11 @@
 //! The folder that a suite makes in a directory: the only thing there that it touches.
 
 use super::folder::Folder;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stack::{Exit, Failure};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -57,6 +60,8 @@ impl BenchFolder {
         for number in 0..NAMES {
             match directory.make_apart(&format!("{PREFIX}{process}-{number}")) {
                 Ok(own) => {
+                    // It says that a run uses the folder. Not every file system has such locks.
+                    let _ = flock(&own, FlockOperation::NonBlockingLockExclusive);
                     return Ok(BenchFolder { path: path.to_owned(), directory, own });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -90,4 +95,32 @@ impl Drop for BenchFolder {
         // Where it matters that something stays, `remove` was called before, and has told it.
         let _ = self.remove();
     }
+}
+
+/// Whether runs call their folders so.
+fn is_name(name: &str) -> bool {
+    let numbers = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+/// Folders in this directory that earlier runs have left, as those do that are killed.
+pub(super) fn left_before(directory: &Path) -> Vec<PathBuf> {
+    let Ok(parent) = Folder::open(directory) else { return Vec::new() };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_unused = |name: &String| {
+        let unlocked = parent
+            .look_up(name)
+            .map(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive));
+        match unlocked {
+            Ok(locked) => locked != Err(Errno::WOULDBLOCK),
+            // It may be another user's. What is no folder is none of ours.
+            Err(error) => error.kind() == ErrorKind::PermissionDenied,
+        }
+    };
+    let unused = names.filter(|name| is_name(name)).filter(is_unused);
+    let mut unused: Vec<_> = unused.map(|name| directory.join(name)).collect();
+    unused.sort_unstable();
+    unused
 }

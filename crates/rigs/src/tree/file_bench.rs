@@ -1,6 +1,6 @@
 //! FileBench on a mounted file system: copies of file sets, fresh and used.
 
-use super::bench_folder::BenchFolder;
+use super::bench_folder::{BenchFolder, left_before};
 use super::look::{Look, failed};
 use super::set::Set;
 use super::site::Site;
@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 use stack::{Exit, Failure};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use suites::{Bed, FILE_SETS, FileSet, Halt, Outcome, Plan, Preparation, Row, Step, Target, Watch};
 
 /// Of what is free, the part that random writes fill for the used state, where none is asked for.
@@ -34,6 +34,7 @@ pub struct Wanted {
 pub struct FileBench {
     site: Site,
     folder: BenchFolder,
+    left_before: Vec<PathBuf>,
     plan: Plan,
     wanted: Wanted,
 }
@@ -92,8 +93,14 @@ impl FileBench {
         };
         let what = format!("the set {} and its copy", largest.name);
         site.check_room(2 * largest.files, 2 * largest.bytes, &what)?;
+        let left_before = left_before(directory);
         let folder = BenchFolder::new(directory)?;
-        Ok(FileBench { site, folder, plan: plan.clone(), wanted })
+        Ok(FileBench { site, folder, left_before, plan: plan.clone(), wanted })
+    }
+
+    /// Folders that earlier runs have left, as those do that are killed. They stay as they are.
+    pub fn left_before(&self) -> &[PathBuf] {
+        &self.left_before
     }
 
     /// Removes the folder with what was made in it, and nothing else. Where this is not called, it goes without a word.
