@@ -178,6 +178,145 @@ fn a_disk_that_runs_full_ends_it_with_a_sentence() {
     assert!(!names(&mounted.point).iter().any(|name| name.starts_with("overdrive-")));
 }
 
+/// A short run, of which `attack` gets the folder while random writes go on.
+fn attacked(directory: &Path, attack: impl FnOnce(&Path)) -> (Option<i32>, Value, String) {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut command = bench(home.path(), &["filebench", text(directory), "--only", "TR, used"]);
+    command.args(["--share", "1", "--span", "4M", "--time", "2s", "--json", "--no-history"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    wait_for(directory, "random-writes", &mut child);
+    let own = names(directory).into_iter().find(|name| name.starts_with("overdrive-"));
+    attack(&directory.join(own.expect("it has come")));
+    told(&child.wait_with_output().expect("it ends"))
+}
+
+#[test]
+fn what_is_mounted_in_the_folder_is_left_as_it_is() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let victim = tempfile::tempdir().expect("a directory");
+    fs::write(victim.path().join("mine"), "kept").expect("written");
+    let (mut inner, mut is_mounted) = (PathBuf::new(), false);
+    let (status, object, errors) = attacked(directory.path(), |own| {
+        inner = own.join("inner");
+        fs::create_dir(&inner).expect("made");
+        is_mounted = well("mount", &["--bind", text(victim.path()), text(&inner)]);
+    });
+    let left = names(inner.parent().expect("a folder"));
+    if is_mounted {
+        assert!(well("umount", &[text(&inner)]));
+    } else {
+        println!("skipped in part: a bind mount needs root");
+    }
+    assert_eq!(names(victim.path()), ["mine"]);
+    assert_eq!(left, ["inner"], "what it has made is gone");
+    assert_eq!((status, &object["complete"]), (Some(5), &true.into()), "{errors}");
+    assert!(
+        errors.contains("-0: was left behind: it holds what this run has not made"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn what_is_mounted_over_the_folder_is_left_as_it_is() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let victim = tempfile::tempdir().expect("a directory");
+    fs::write(victim.path().join("random-writes"), "kept").expect("written");
+    let mut place = None;
+    let (status, _, errors) = attacked(directory.path(), |own| {
+        let is_mounted = well("mount", &["--bind", text(victim.path()), text(own)]);
+        place = is_mounted.then(|| own.to_owned());
+    });
+    let Some(place) = place else {
+        println!("skipped: a bind mount needs root");
+        return;
+    };
+    assert!(well("umount", &[text(&place)]));
+    assert_eq!(names(victim.path()), ["random-writes"]);
+    assert_eq!(names(&place), [""; 0], "what it has made is gone");
+    assert_eq!(status, Some(5), "{errors}");
+    assert!(errors.contains("-0: was left behind: a file system is mounted on it"), "{errors}");
+}
+
+#[test]
+fn what_takes_the_place_of_the_folder_is_left_as_it_is() {
+    for is_link in [false, true] {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        let inner = Path::new("TR-from/folder-0");
+        fs::create_dir_all(path("mine").join(inner)).expect("made");
+        fs::write(path("mine").join(inner).join("file-0"), "kept").expect("written");
+        let mut place = PathBuf::new();
+        let (status, object, errors) = attacked(directory.path(), |own| {
+            place = own.to_owned();
+            fs::rename(own, path("moved")).expect("moved");
+            if is_link {
+                std::os::unix::fs::symlink("mine", own).expect("made");
+            } else {
+                fs::rename(path("mine"), own).expect("moved");
+            }
+        });
+        let mine = fs::read(place.join(inner).join("file-0")).expect("it is there");
+        assert_eq!(mine, b"kept");
+        assert_eq!(names(&place.join(inner)), ["file-0"]);
+        assert_eq!(names(&path("moved")), [""; 0], "what it has made is gone");
+        assert_eq!((status, &object["complete"]), (Some(5), &true.into()), "{errors}");
+        assert!(errors.contains("is not what this run has made any more"), "{errors}");
+        assert!(errors.contains("/moved"), "{errors}");
+    }
+}
+
+#[test]
+fn the_folder_of_a_killed_run_is_named_and_that_of_a_running_one_is_not() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let here = text(directory.path());
+    let again = || run(home.path(), &["filebench", here, "--only", "TR, fresh", "--share", "0.1"]);
+    let mut child = bench(home.path(), &["filebench", here, "--share", "20", "--no-history"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    wait_for(directory.path(), "Movie-from", &mut child);
+    let (status, _, errors) = again();
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    child.kill().expect("it is there");
+    child.wait().expect("it ends");
+    let left = directory.path().join(format!("overdrive-filebench-{}-0", child.id()));
+    fs::create_dir(directory.path().join("overdrive-filebench-mine")).expect("made");
+    let (status, _, errors) = again();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(
+        errors
+            .contains(&format!("overdrive: {}: an earlier run has left it behind", left.display())),
+        "{errors}"
+    );
+    assert!(errors.contains("rm -r --one-file-system -- '"), "{errors}");
+    assert_eq!(errors.matches("rm -r").count(), 1, "{errors}");
+    assert!(left.join("Movie-from").exists());
+}
+
+#[test]
+fn random_writes_are_told_as_they_were_done() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(mounted) = Mounted::new(128) else { return };
+    let only = ["filebench", text(&mounted.point), "--only", "TR, used", "--share", "0.2"];
+    let asked = ["--time", "1ms", "--span", "900G", "--json", "--no-history"];
+    let (status, object, errors) = run(home.path(), &[&only[..], &asked].concat());
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!(object["test_time_ns"], 1_000_000_000_u64);
+    let row = |test: &str| {
+        let mut rows = object["rows"].as_array().expect("rows").iter();
+        let row = rows.find(|row| row["test"] == test).expect("a row");
+        (row["shortened"].as_str().expect("text").to_owned(), row["value"].as_f64().expect("IOPS"))
+    };
+    let (writes, per_second) = row("random writes before the used state");
+    assert_eq!(writes, "random writes for 1 of 1800 s");
+    assert!(per_second > 0.0);
+    let (copy, _) = row("TR, used");
+    let (_, over) = copy.split_once("random writes over ").expect("how much");
+    let mib = over.strip_suffix(" MiB only").and_then(|mib| mib.parse::<u64>().ok());
+    assert!(mib.is_some_and(|mib| (32..128).contains(&mib)), "{copy}");
+}
+
 #[test]
 fn a_load_reads_everything_twice_and_changes_nothing() {
     let home = tempfile::tempdir().expect("a directory");
@@ -233,6 +372,10 @@ fn what_makes_no_sense_on_files_is_refused_with_a_mend() {
         (vec!["filebench", here, "--only", "Film, fresh"], 2, "Movie, fresh"),
         (vec!["filebench", here, "--state", "used"], 2, "--state"),
         (vec!["filebench", here, "--depth", "4"], 2, "--depth"),
+        (vec!["filebench", here, "--span", "0"], 2, "a file of 1M at least"),
+        (vec!["filebench", here, "--span", "1000K"], 2, "a file of 1M at least"),
+        (vec!["filebench", here, "--time", "0"], 2, "nothing would be measured"),
+        (vec!["filebench", here, "--time", "4294967296s"], 2, "at most 10000000s"),
         (vec!["filebench", here, "--export-fio", "/tmp/none.fio"], 2, "a job of fio"),
         (vec!["filebench", "/no/such/place"], 1, "cannot look at it"),
         (vec!["filebench", "model:samsung-840-evo-250", "--share", "4"], 2, "replayed as it is"),

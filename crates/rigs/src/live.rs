@@ -8,10 +8,11 @@ use lane::Lane;
 use load::{Arrival, Data, Limit, Load, Order, Running};
 use stack::{Exit, Failure};
 use std::cell::Cell;
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use suites::Rig;
-use uring::{FileBackend, Polling, Ring};
+use uring::{FileBackend, FileVolume, OpenOptions, Polling, Ring};
 
 /// Rounds of the live loop between two looks at the watch.
 const ROUNDS: u32 = 256;
@@ -71,6 +72,15 @@ pub fn size_of(text: &str) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
+/// A lane on a ring of its own.
+fn start() -> Result<(Lane, Ring), Failure> {
+    let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
+    let lane = Lane::new();
+    let ring = Ring::new(&lane).map_err(broken)?;
+    ring.set_punctual(SPIN_NS).map_err(broken)?;
+    Ok((lane, ring))
+}
+
 impl Live {
     /// What a target names: a path, `nbd+unix:///NAME?socket=PATH`, `null:SIZE` or `ram:SIZE`.
     ///
@@ -78,10 +88,7 @@ impl Live {
     /// With the exit status for it: it is missing, busy, mounted, of an image format; what it holds would be lost; no
     /// server answers; io_uring is not to be had.
     pub fn open(text: &str, wishes: &Wishes) -> Result<Live, Failure> {
-        let broken = |error| Failure::new(Exit::Io, format!("io_uring: {error}"));
-        let lane = Lane::new();
-        let ring = Ring::new(&lane).map_err(broken)?;
-        ring.set_punctual(SPIN_NS).map_err(broken)?;
+        let (lane, ring) = start()?;
         let mut facts = facts::machine();
         let mut made = None;
         let is_memory = text.starts_with("null:") || text.starts_with("ram:");
@@ -125,6 +132,32 @@ impl Live {
             let message = format!("{text}: can only be read; a suite writes");
             return Err(Failure::new(Exit::Permission, message));
         }
+        Ok(Live::of(ring, device, wishes, facts, made))
+    }
+
+    /// A file that this run has made itself, and has open for reading and writing. Its name is not looked up.
+    ///
+    /// # Errors
+    /// It cannot be locked or examined; io_uring is not to be had.
+    pub(crate) fn over(file: OwnedFd, wishes: &Wishes) -> Result<Live, Failure> {
+        let (lane, ring) = start()?;
+        // By this path it is what it is, whatever becomes of its name.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let volume = FileVolume::from_file(&path, file, OpenOptions::default())?;
+        let facts = facts::machine().into_iter().chain(facts::of(&volume)).collect();
+        ring.set_prompt();
+        let device = Stack::new(&lane, FileBackend::attach(&volume, &ring));
+        Ok(Live::of(ring, device, wishes, facts, None))
+    }
+
+    fn of(
+        ring: Ring,
+        device: Stack,
+        wishes: &Wishes,
+        facts: Vec<(&'static str, String)>,
+        made: Option<Made>,
+    ) -> Live {
+        let lane = ring.lane().clone();
         let null = Stack::new(&lane, Null::new(device.limits().sectors, SECTOR as u32));
         let data = Data::new(wishes.content, wishes.verify);
         let ticking = lane.clone();
@@ -134,7 +167,7 @@ impl Live {
             }
         };
         lane.spawn(tick).expect("a new lane has room");
-        Ok(Live { ring, device, null, data, calibrated: Vec::new(), facts, _made: made })
+        Live { ring, device, null, data, calibrated: Vec::new(), facts, _made: made }
     }
 
     /// The device's size in bytes.

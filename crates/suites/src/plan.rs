@@ -1,7 +1,7 @@
 //! What is to be done, as plain data.
 
 use crate::job::Job;
-use crate::preparation::Preparation;
+use crate::preparation::{Preparation, SECONDS_MAX};
 use crate::target::Target;
 use block::{CacheSpec, Size};
 use lane::Prices;
@@ -99,6 +99,11 @@ impl Plan {
         }
         if self.suite.time_ns > 0 && self.time_ns == 0 {
             return Err("--time 0: nothing would be measured".to_owned());
+        }
+        let most_ns = u64::from(SECONDS_MAX) * 1_000_000_000;
+        if self.time_ns > most_ns {
+            let seconds = self.time_ns / 1_000_000_000;
+            return Err(format!("--time {seconds}s: at most {SECONDS_MAX}s"));
         }
         if let Some(cache) = &self.cache
             && cache.memory.0 < 1 << 20

@@ -40,6 +40,14 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The usual random writes, for so long, in whole seconds.
+    pub fn torture(time_ns: u64) -> Step {
+        let seconds = u32::try_from(time_ns.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+        Step::Torture { block_bytes: BLOCK_BYTES, depth: DEPTH, seconds }
+    }
+}
+
 /// Bytes of a TRIM command where none are given: 65,535 sectors in each of 64 ranges do not make more, and
 /// hosts send about a gigabyte.
 pub const TRIM_BYTES: u64 = 1 << 30;
@@ -138,6 +146,8 @@ impl fmt::Display for Preparation {
     }
 }
 
+/// The longest that a step takes.
+pub(crate) const SECONDS_MAX: u32 = 10_000_000;
 /// Of a write where none is given.
 const BLOCK_BYTES: u32 = 4096;
 const DEPTH: u32 = 32;
@@ -169,7 +179,7 @@ impl FromStr for Step {
         let word = parts.next().unwrap_or_default();
         let parts: Vec<&str> = parts.collect();
         let percent = |part: &str, most: u32| number(text, part, "%", 0, most);
-        let seconds = |part: &str| number(text, part, "s", 0, 10_000_000);
+        let seconds = |part: &str| number(text, part, "s", 0, SECONDS_MAX);
         Ok(match (word, parts.as_slice()) {
             ("fill", []) => Step::Fill { data_percent: 100 },
             ("fill", [data]) => Step::Fill { data_percent: percent(data, 100)? },

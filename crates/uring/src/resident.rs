@@ -7,6 +7,7 @@
 use rustix::fs::{Access, AtFlags};
 use std::ffi::c_void;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
@@ -50,19 +51,19 @@ impl Window {
     }
 }
 
-/// Bytes of the file's first `bytes` that are in the page cache, in whole pages. None: the kernel does not tell this
-/// user.
+/// How many of these bytes of a file are in the page cache, in whole pages; the first must begin one. None: the kernel
+/// does not tell this user.
 ///
 /// # Errors
-/// It cannot be mapped.
-pub fn resident_bytes(file: impl AsFd, bytes: u64) -> io::Result<Option<u64>> {
+/// It cannot be mapped, or the first byte begins no page.
+pub fn resident_bytes(file: impl AsFd, bytes: Range<u64>) -> io::Result<Option<u64>> {
     if !may_be_told(file.as_fd()) {
         return Ok(None);
     }
     let page = rustix::param::page_size();
-    let (mut resident, mut at) = (0, 0);
-    while at < bytes {
-        let count = (bytes - at).min(WINDOW_BYTES);
+    let (mut resident, mut at) = (0, bytes.start);
+    while at < bytes.end {
+        let count = (bytes.end - at).min(WINDOW_BYTES);
         resident += Window::over(file.as_fd(), at, count as usize)?.resident(page)?;
         at += count;
     }
@@ -95,8 +96,10 @@ mod tests {
         written.write_all(&vec![1; bytes]).expect("written");
         written.sync_all().expect("durable");
         let mut file = File::open(&path).expect("there");
-        let resident = || resident_bytes(&file, bytes as u64).expect("it can be mapped");
+        let resident = || resident_bytes(&file, 0..bytes as u64).expect("it can be mapped");
         assert_eq!(resident(), Some(301 * 4096), "just written");
+        let end = resident_bytes(&file, 256 * 4096..bytes as u64);
+        assert_eq!(end.expect("it can be mapped"), Some(45 * 4096));
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
         if resident() != Some(0) {
             eprintln!("this file system keeps its files in memory; nothing more to see");
@@ -105,8 +108,8 @@ mod tests {
         // One page and what is read ahead of it, but not all.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).expect("advice");
         file.read_exact(&mut [0; 10]).expect("read");
-        let one = resident_bytes(&file, bytes as u64).expect("it can be mapped");
+        let one = resident_bytes(&file, 0..bytes as u64).expect("it can be mapped");
         assert!((4096..=16 * 4096).contains(&one.expect("told")), "{one:?}");
-        assert_eq!(resident_bytes(&file, 0).expect("nothing is mapped"), Some(0));
+        assert_eq!(resident_bytes(&file, 0..0).expect("nothing is mapped"), Some(0));
     }
 }

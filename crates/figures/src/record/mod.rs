@@ -14,7 +14,7 @@ use crate::mounted::{Mounted, can_mount, well};
 use crate::overdrive::Overdrive;
 use crate::program::Site;
 use anyhow::{Context, Result, ensure};
-use rigs::tree::{Look, Set, found, load};
+use rigs::tree::{Folder, Look, Set, found, load};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -120,8 +120,9 @@ fn copy(overdrive: &Overdrive, whole: FileSet, share: f64) -> Result<(About, Vec
     let (stage, set) = (Stage::new(overdrive)?, whole.scaled(share));
     let mut watch = ();
     let look = &mut Look::new(&mut watch);
-    let made = Set::make(set, SEED, stage.point(), look).map_err(halted)?;
-    let events = stage.record(|| made.copy(look).1.map_err(halted))?;
+    let (made, point) = (Set::new(set, SEED), stage.point().to_owned());
+    made.make(&mut Folder::open(&point)?, look).map_err(halted)?;
+    let events = stage.record(|| made.copy(&mut Folder::open(&point)?, look).1.map_err(halted))?;
     Ok((about(&format!("copy of the file set {}", whole.name), &[(set, whole)]), events))
 }
 
@@ -132,7 +133,8 @@ fn loading(overdrive: &Overdrive, share: f64) -> Result<(About, Vec<Event>)> {
     let sets = FILE_SETS.iter().filter(|set| LOADED.contains(&set.name));
     let sets: Vec<_> = sets.map(|set| (set.scaled(share * LOADED_SHARE), *set)).collect();
     for (set, _) in &sets {
-        Set::make(*set, SEED, stage.point(), look).map_err(halted)?;
+        let mut folder = Folder::open(stage.point())?;
+        Set::new(*set, SEED).make(&mut folder, look).map_err(halted)?;
     }
     let point = stage.point().to_owned();
     let events = stage.record(|| {

@@ -38,8 +38,9 @@ use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
 /// The settings of the cache are those of 'overdrive serve', but --dirty-age 0 is no limit. qd1 has
 /// its own: all of the memory may be dirty, as long as it likes, and there is no flush target.
 ///
-/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 6 if the target failed,
-/// and 7 if --verify found something else than what was written.
+/// Ctrl-C ends a suite with what it has; the exit status is then 1. It is 5 if filebench has left
+/// behind what it could not remove, 6 if the target failed, and 7 if --verify found something else
+/// than what was written.
 ///
 /// Examples:
 ///   overdrive bench consistency model:samsung-840-evo-250 --report consistency.html
@@ -174,6 +175,15 @@ impl Arguments {
         self.target.as_deref().expect("it is required")
     }
 
+    /// How long the timed parts take. Those of filebench are steps of a preparation, which take whole seconds.
+    fn time_ns(&self, usual_ns: u64) -> u64 {
+        let asked_ns = self.time.map_or(usual_ns, |us| us.saturating_mul(1000));
+        match self.suite().is_of_files() {
+            true => asked_ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000),
+            false => asked_ns,
+        }
+    }
+
     fn plan(&self, target: Target, spare_percent: u32) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let usual = suites::plan_of(self.suite(), self.era, target).map_err(usage)?;
@@ -183,7 +193,7 @@ impl Arguments {
             preparation: self.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
             only: self.only.clone(),
             spare_percent,
-            time_ns: self.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
+            time_ns: self.time_ns(usual.time_ns),
             ..usual
         };
         let plan = plan.with_jobs(self.job.jobs(self.suite().profile().name)?);

@@ -8,7 +8,7 @@ use crate::watch::Watch;
 use rigs::tree::{FileBench, LoadTime, Wanted, size_of_file_system};
 use stack::{Exit, Failure};
 use std::path::Path;
-use suites::{Plan, SPAN_MIN, Target};
+use suites::{Outcome, Plan, SPAN_MIN, Target};
 
 /// Options of suites that work on files.
 #[derive(clap::Args, Debug)]
@@ -84,7 +84,7 @@ fn plan(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
     let plan = Plan {
         only: arguments.only.clone(),
         span_bytes: None,
-        time_ns: arguments.time.map_or(usual.time_ns, |us| us.saturating_mul(1000)),
+        time_ns: arguments.time_ns(usual.time_ns),
         ..usual
     };
     plan.check().map_err(usage)?;
@@ -98,14 +98,50 @@ pub(super) fn run(arguments: &Arguments, directory: &Path) -> Result<Measured, F
     // Before the folder is made: a signal that comes then removes it.
     let mut watch = Watch::new(Stages::with_time_left())?;
     let (outcome, ended) = if plan.suite.time_ns > 0 {
-        let wanted = Wanted {
-            share_percent: arguments.tree.share.unwrap_or(100.0),
-            worn_bytes: arguments.span.map(|span| span.0),
-        };
-        FileBench::open(directory, &plan, wanted)?.run(&mut watch)
+        copy(arguments, directory, &plan, &mut watch)?
     } else {
-        LoadTime::open(directory, &plan)?.run(&mut watch)
+        let (outcome, ended) = LoadTime::open(directory, &plan)?.run(&mut watch);
+        (outcome, ended.map_err(|halt| failure(&plan, &halt)))
     };
     watch.finish();
-    Ok((vec![with_origin(outcome)], ended.map_err(|halt| failure(&plan, &halt))))
+    Ok((vec![with_origin(outcome)], ended))
+}
+
+/// Copies file sets, and removes what was made for that.
+fn copy(
+    arguments: &Arguments,
+    directory: &Path,
+    plan: &Plan,
+    watch: &mut Watch,
+) -> Result<(Outcome, Result<(), Failure>), Failure> {
+    let wanted = Wanted {
+        share_percent: arguments.tree.share.unwrap_or(100.0),
+        worn_bytes: arguments.span.map(|span| span.0),
+    };
+    let mut bench = FileBench::open(directory, plan, wanted)?;
+    for folder in bench.left_before() {
+        let (name, quoted) = (folder.display(), quoted(folder));
+        daemon::tell!(
+            "overdrive: {name}: an earlier run has left it behind; if nothing in it is needed: rm -r \
+             --one-file-system -- {quoted}"
+        );
+    }
+    let (outcome, ended) = bench.run(watch);
+    let ended = ended.map_err(|halt| failure(plan, &halt));
+    Ok((outcome, both(ended, bench.remove())))
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// What went wrong first, and also what did after it.
+fn both(first: Result<(), Failure>, then: Result<(), Failure>) -> Result<(), Failure> {
+    match (first, then) {
+        (Err(first), Err(then)) => {
+            Err(Failure::new(first.exit, format!("{}; {}", first.message, then.message)))
+        }
+        (first, then) => first.and(then),
+    }
 }

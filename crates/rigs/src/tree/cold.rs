@@ -1,15 +1,18 @@
 //! Dropping files from the page cache, and the proof that they have gone.
 
 use super::look::{Look, failed};
-use super::quiet::open;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
-use std::path::Path;
+use std::io;
+use std::num::NonZeroU64;
 use suites::Halt;
 use uring::resident_bytes;
 
 /// Less than this share of the bytes may stay where all is called cold.
 const COLD_SHARE_MAX: f64 = 0.01;
+
+/// Bytes of a file between two looks at the watch: they take some hundredths of a second.
+const PIECE_BYTES: usize = 1 << 30;
 
 /// How much of what was to be dropped has stayed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -47,39 +50,50 @@ impl Coldness {
         self.unknown_bytes += bytes;
     }
 
-    fn add(&mut self, file: &File, bytes: u64) {
-        self.bytes += bytes;
-        match resident_bytes(file, bytes) {
-            Ok(Some(resident)) => self.resident_bytes += resident.min(bytes),
-            Ok(None) | Err(_) => self.unknown_bytes += bytes,
+    /// A file, which is dropped before that with `drops`. What of it is dirty or mapped stays.
+    fn add(
+        &mut self,
+        file: &File,
+        bytes: u64,
+        drops: bool,
+        mut goes_on: impl FnMut() -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        for from in (0..bytes).step_by(PIECE_BYTES) {
+            goes_on()?;
+            let piece = from..bytes.min(from + PIECE_BYTES as u64);
+            if drops {
+                // The last piece is what there is: the file may have grown.
+                let count = NonZeroU64::new(PIECE_BYTES as u64).filter(|_| piece.end < bytes);
+                let dropped = fadvise(file, from, count, Advice::DontNeed);
+                let failed = failed("drop a file from the page cache");
+                dropped.map_err(|errno| failed(errno.into()))?;
+            }
+            let count = piece.end - from;
+            self.bytes += count;
+            match resident_bytes(file, piece) {
+                Ok(Some(resident)) => self.resident_bytes += resident.min(count),
+                Ok(None) | Err(_) => self.unknown_bytes += count,
+            }
         }
+        Ok(())
     }
 }
 
-/// Drops a file from the page cache. What is dirty or mapped stays.
-fn drop_file(file: &File) -> Result<(), Halt> {
-    let dropped = fadvise(file, 0, None, Advice::DontNeed);
-    dropped.map_err(|errno| failed("drop a file from the page cache")(errno.into()))
-}
-
 /// Looks how much of these files is in the page cache; with `drops` it drops them before that.
-pub(super) fn look_at<P: AsRef<Path>>(
-    files: &[(P, u64)],
+pub(super) fn look_at<F>(
+    files: &[(F, u64)],
+    open: impl Fn(&F) -> io::Result<File>,
     drops: bool,
     look: &mut Look<'_>,
 ) -> Result<Coldness, Halt> {
     let stage =
         if drops { "dropping files from the page cache" } else { "looking at the page cache" };
     let mut coldness = Coldness::default();
-    for (number, (path, bytes)) in files.iter().enumerate() {
-        look.goes_on(stage, number as u64, files.len() as u64)?;
-        match open(path.as_ref()) {
-            Ok((file, _)) => {
-                if drops {
-                    drop_file(&file)?;
-                }
-                coldness.add(&file, *bytes);
-            }
+    for (number, (file, bytes)) in files.iter().enumerate() {
+        let mut goes_on = || look.goes_on(stage, number as u64, files.len() as u64);
+        goes_on()?;
+        match open(file) {
+            Ok(file) => coldness.add(&file, *bytes, drops, goes_on)?,
             // It may have gone since it was found, or not be this user's to read.
             Err(_) => coldness.skip(*bytes),
         }
@@ -103,5 +117,24 @@ mod tests {
             of(250, 500).told(),
             "25.0 % stayed in the page cache, of 50.0 % it cannot be told"
         );
+    }
+
+    /// Ends at the third look.
+    struct Impatient(u32);
+
+    impl suites::Watch for Impatient {
+        fn look(&mut self, _: &str, _: f64) -> bool {
+            self.0 += 1;
+            self.0 < 3
+        }
+    }
+
+    #[test]
+    fn it_is_interrupted_within_a_file() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        file.as_file().set_len(1 << 40).expect("it grows");
+        let open = |_: &()| file.reopen();
+        let looked = look_at(&[((), 1 << 40)], open, true, &mut Look::new(&mut Impatient(0)));
+        assert_eq!(looked, Err(Halt::Interrupted));
     }
 }

@@ -1,18 +1,25 @@
 //! FileBench on a mounted file system: copies of file sets, fresh and used.
 
-use super::folder::Folder;
-use super::look::Look;
+use super::bench_folder::{BenchFolder, left_before};
+use super::look::{Look, failed};
 use super::set::Set;
 use super::site::Site;
 use crate::{Live, Wishes, machine};
 use block::{Error, Kind, Size};
 use load::Content;
+use rustix::fs::{FallocateFlags, OFlags, fallocate, ftruncate};
+use rustix::io::Errno;
 use stack::{Exit, Failure};
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use suites::{Bed, FILE_SETS, FileSet, Halt, Outcome, Plan, Preparation, Row, Step, Target, Watch};
 
 /// Of what is free, the part that random writes fill for the used state, where none is asked for.
 const USED_PERCENT: u64 = 90;
+
+/// The file of random writes, of which the least size is one of these.
+const WORN_FILE: &str = "random-writes";
+const WORN_UNIT: u64 = 1 << 20;
 
 /// What of the suite is wanted.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,9 +33,31 @@ pub struct Wanted {
 /// A run that can begin.
 pub struct FileBench {
     site: Site,
-    folder: Folder,
+    folder: BenchFolder,
+    left_before: Vec<PathBuf>,
     plan: Plan,
     wanted: Wanted,
+}
+
+/// The used state, as it was brought about.
+struct Worn {
+    /// By which steps.
+    told: String,
+    /// The size of the file that was written to.
+    bytes: u64,
+}
+
+/// What fails where the file of random writes cannot be made.
+const MAKING_WORN: &str = "make the file of the random writes";
+
+/// Gives a new file this size, with its space.
+fn extend(file: &File, bytes: u64) -> Result<(), Halt> {
+    let space = || fallocate(file, FallocateFlags::empty(), 0, bytes);
+    match ftruncate(file, bytes).and_then(|()| space()) {
+        // A file system that cannot takes the space as it is written.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(failed(MAKING_WORN)(errno.into())),
+    }
 }
 
 /// The states, in their order.
@@ -46,6 +75,11 @@ impl FileBench {
     /// only a test that there is not.
     pub fn open(directory: &Path, plan: &Plan, wanted: Wanted) -> Result<FileBench, Failure> {
         let site = Site::find(directory)?;
+        if let Some(bytes) = wanted.worn_bytes.filter(|bytes| *bytes < WORN_UNIT) {
+            let message =
+                format!("--span {}: random writes need a file of 1M at least", Size(bytes));
+            return Err(Failure::new(Exit::Usage, message));
+        }
         let of_plan = |set: &&FileSet| STATES.iter().any(|state| plan.wants(&test(set, state)));
         let sets = FILE_SETS.iter().filter(of_plan).map(|set| set.scaled(wanted.share_percent));
         let Some(largest) = sets.max_by_key(|set| set.bytes + 4096 * set.files) else {
@@ -59,15 +93,29 @@ impl FileBench {
         };
         let what = format!("the set {} and its copy", largest.name);
         site.check_room(2 * largest.files, 2 * largest.bytes, &what)?;
-        let folder = Folder::new(directory)?;
-        Ok(FileBench { site, folder, plan: plan.clone(), wanted })
+        let left_before = left_before(directory);
+        let folder = BenchFolder::new(directory)?;
+        Ok(FileBench { site, folder, left_before, plan: plan.clone(), wanted })
     }
 
-    /// Copies the sets. Whatever happens, the outcome holds what was measured until then, and the folder is removed.
+    /// Folders that earlier runs have left, as those do that are killed. They stay as they are.
+    pub fn left_before(&self) -> &[PathBuf] {
+        &self.left_before
+    }
+
+    /// Removes the folder with what was made in it, and nothing else. Where this is not called, it goes without a word.
+    ///
+    /// # Errors
+    /// What is left behind, and why.
+    pub fn remove(mut self) -> Result<(), Failure> {
+        self.folder.remove()
+    }
+
+    /// Copies the sets. Whatever happens, the outcome holds what was measured until then.
     ///
     /// # Errors
     /// Beside the outcome: why it is not complete.
-    pub fn run(self, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
+    pub fn run(&mut self, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
         let mut outcome = Outcome::new(&self.plan);
         outcome.time = "real";
         outcome.facts = machine();
@@ -88,7 +136,7 @@ impl FileBench {
         };
         vec![
             format!(
-                "Copies of generated files within {}, {share}, in a folder of their own, which was removed. Before each \
+                "Copies of generated files within {}, {share}, in a folder of their own. Before each \
                  copy its sources were made durable and dropped from the page cache (posix_fadvise); their names and \
                  inodes stay cached.",
                 self.plan.target.text
@@ -103,49 +151,58 @@ impl FileBench {
     }
 
     /// All copies of a state.
-    fn state(&self, state: &str, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<(), Halt> {
+    fn state(
+        &mut self,
+        state: &str,
+        look: &mut Look<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Halt> {
         let wanted = |set: &&FileSet| self.plan.wants(&test(set, state));
         let sets: Vec<&FileSet> = FILE_SETS.iter().filter(wanted).collect();
         if sets.is_empty() {
             return Ok(());
         }
-        let mut prepared = "as it was found".to_owned();
-        if state == "used" {
-            prepared = self.wear(look, outcome)?;
-        }
-        sets.into_iter().try_for_each(|set| self.copy(set, state, &prepared, look, outcome))
+        let worn = match state {
+            "used" => Some(self.wear(look, outcome)?),
+            _ => None,
+        };
+        sets.into_iter().try_for_each(|set| self.copy(set, state, worn.as_ref(), look, outcome))
     }
 
     fn copy(
-        &self,
+        &mut self,
         whole: &FileSet,
         state: &str,
-        prepared: &str,
+        worn: Option<&Worn>,
         look: &mut Look<'_>,
         outcome: &mut Outcome,
     ) -> Result<(), Halt> {
-        let set = whole.scaled(self.wanted.share_percent);
-        let made = Set::make(set, self.plan.target.options.seed, self.folder.path(), look)?;
-        let coldness = made.drop_from_page_cache(look)?;
-        let (copied, result) = made.copy(look);
+        let scaled = whole.scaled(self.wanted.share_percent);
+        let shortened = self.shortened(whole, &scaled, worn);
+        let set = Set::new(scaled, self.plan.target.options.seed);
+        let folder = self.folder.own();
+        set.make(folder, look)?;
+        let coldness = set.drop_from_page_cache(folder, look)?;
+        let (copied, result) = set.copy(folder, look);
         let mb_per_second = copied.bytes as f64 * 1e3 / copied.took_ns.max(1) as f64;
         let row = Row::plain(test(whole, state), "MB/s", mb_per_second);
+        let prepared = worn.map_or("as it was found", |worn| &worn.told);
         if copied.bytes > 0 {
             outcome.rows.push(Row {
                 cold: coldness.is_cold(),
                 flush_ns: (copied.sync_ns > 0).then_some(copied.sync_ns),
                 prepared: format!("{prepared}, sources dropped: {}", coldness.told()),
-                shortened: self.shortened(whole, &set, state),
+                shortened,
                 partial: result.is_err(),
                 ..row
             });
         }
         result?;
-        made.remove()
+        set.remove(folder)
     }
 
     /// How a row is shorter than the review's own test.
-    fn shortened(&self, whole: &FileSet, set: &FileSet, state: &str) -> Option<String> {
+    fn shortened(&self, whole: &FileSet, set: &FileSet, worn: Option<&Worn>) -> Option<String> {
         let mut how = Vec::new();
         if set != whole {
             how.push(format!("{} of {} files", set.files, whole.files));
@@ -155,13 +212,10 @@ impl FileBench {
                 whole.bytes as f64 / 1e6
             ));
         }
-        if state == "used" {
+        if let Some(worn) = worn {
             how.extend(self.time_shortened());
-            how.extend(
-                self.wanted
-                    .worn_bytes
-                    .map(|bytes| format!("random writes over {} only", Size(bytes))),
-            );
+            let is_asked = self.wanted.worn_bytes.is_some();
+            how.extend(is_asked.then(|| format!("random writes over {} only", Size(worn.bytes))));
         }
         (!how.is_empty()).then(|| how.join(", "))
     }
@@ -174,32 +228,41 @@ impl FileBench {
             .then(|| format!("random writes for {} of {} s", seconds(time_ns), seconds(usual_ns)))
     }
 
-    /// Brings the file system into the used state; says by which steps.
-    fn wear(&self, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<String, Halt> {
+    /// Brings the file system into the used state.
+    fn wear(&mut self, look: &mut Look<'_>, outcome: &mut Outcome) -> Result<Worn, Halt> {
         let free = self.site.room().map_err(|failure| Halt::Plan(failure.message))?.bytes;
         let usual = free / 100 * USED_PERCENT;
-        let bytes = self.wanted.worn_bytes.unwrap_or(usual).min(usual) >> 20 << 20;
-        let file = self.folder.path().join("random-writes");
-        let text = file.display().to_string();
-        let wishes = Wishes {
-            size: Some(Size(bytes)),
-            destroy: false,
-            verify: false,
-            content: Content::random(self.plan.target.options.seed),
-        };
-        let rig = Live::open(&text, &wishes).map_err(|failure| match failure.exit {
-            Exit::Io | Exit::Usage => {
-                Halt::Failed(Error::new(Kind::NoSpace, "make the file of the random writes"))
-            }
-            _ => Halt::Plan(failure.message),
-        })?;
-        let seconds = self.plan.time_ns.div_ceil(1_000_000_000) as u32;
-        let torture = Step::Torture { block_bytes: 4096, depth: 32, seconds };
+        let bytes = self.wanted.worn_bytes.unwrap_or(usual).min(usual) / WORN_UNIT * WORN_UNIT;
+        if bytes == 0 {
+            return Err(Halt::Failed(Error::new(Kind::NoSpace, MAKING_WORN)));
+        }
+        let file =
+            self.folder.own().make_file(WORN_FILE, OFlags::RDWR).map_err(failed(MAKING_WORN))?;
+        let worn =
+            extend(&file, bytes).and_then(|()| self.write_at_random(file, bytes, look, outcome));
+        // What cannot be removed is told at the end.
+        let _ = self.folder.own().remove_file(WORN_FILE);
+        worn
+    }
+
+    fn write_at_random(
+        &self,
+        file: File,
+        bytes: u64,
+        look: &mut Look<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<Worn, Halt> {
+        let seed = self.plan.target.options.seed;
+        let content = Content::random(seed);
+        let wishes = Wishes { size: None, destroy: false, verify: false, content };
+        let rig = Live::over(file.into(), &wishes);
+        let rig = rig.map_err(|failure| Halt::Plan(failure.message))?;
+        let torture = Step::torture(self.plan.time_ns);
         let steps = Preparation(vec![Step::Fill { data_percent: 100 }, torture]);
-        let target = Target::of_rig(&text, bytes, self.plan.target.options.seed);
+        let target = Target::of_rig(&self.plan.target.text, bytes, seed);
         let plan = Plan { target, cache: None, ..self.plan.clone() };
         let mut bed = Bed::over(Box::new(rig), &plan, look.watch())?;
-        let prepared = bed.prepare(&steps, bytes, self.plan.target.options.seed);
+        let prepared = bed.prepare(&steps, bytes, seed);
         let told = format!("{steps} on a file of {}", Size(bytes));
         for record in prepared.iter().flatten() {
             let row = Row::rate("random writes before the used state", record);
@@ -207,6 +270,25 @@ impl FileBench {
             outcome.rows.push(Row { prepared: told.clone(), shortened, ..row });
         }
         bed.halt().cloned().map_or(Ok(()), Err)?;
-        prepared.map(|_| told)
+        prepared.map(|_| Worn { told, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_full_is_called_so() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let kind = |file: &File, bytes| match extend(file, bytes) {
+            Err(Halt::Failed(error)) => Some(error.kind),
+            _ => None,
+        };
+        assert_eq!(kind(file.as_file(), 1 << 20), None);
+        // Larger than a file can be.
+        assert_eq!(kind(file.as_file(), 1 << 62), Some(Kind::NoSpace));
+        let read_only = File::open(file.path()).expect("it is there");
+        assert_eq!(kind(&read_only, 1 << 20), Some(Kind::Invalid));
     }
 }

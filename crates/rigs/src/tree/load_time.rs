@@ -42,8 +42,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a file: its head, and when that has come the rest, 128 KiB at a time.
-    fn read(&mut self, path: &Path, buffer: &mut [u8]) -> Result<(), Halt> {
+    /// Reads a file: its head, and when that has come the rest, 128 KiB at a time. Before each read it asks with the
+    /// bytes so far whether it goes on.
+    fn read(
+        &mut self,
+        path: &Path,
+        buffer: &mut [u8],
+        mut goes_on: impl FnMut(u64) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         let start_ns = now_ns();
         let Ok((mut file, is_untouched)) = open(path) else {
             self.left_out += 1;
@@ -51,6 +57,7 @@ impl Loaded {
         };
         let (mut before_ns, mut size) = (start_ns, HEAD_BYTES);
         loop {
+            goes_on(self.bytes)?;
             let count = file.read(&mut buffer[..size]).map_err(failed("read a file"))?;
             let now = now_ns();
             if count == 0 {
@@ -79,9 +86,10 @@ pub fn load(
     let (mut loaded, mut buffer) = (Loaded::default(), vec![0; TRANSFER_BYTES]);
     let all: u64 = files.iter().map(|(_, bytes)| bytes).sum();
     let start_ns = now_ns();
+    let mut goes_on = |bytes| look.goes_on(stage, bytes, all);
     let result = files.iter().try_for_each(|(path, _)| {
-        look.goes_on(stage, loaded.bytes, all)?;
-        loaded.read(path, &mut buffer)
+        goes_on(loaded.bytes)?;
+        loaded.read(path, &mut buffer, &mut goes_on)
     });
     loaded.took_ns = now_ns() - start_ns;
     (loaded, result)
@@ -133,7 +141,7 @@ impl LoadTime {
             ));
         }
         for (pass, drops) in [("first load", true), ("second load", false)] {
-            let coldness = look_at(&found.files, drops, look)?;
+            let coldness = look_at(&found.files, |path| Ok(open(path)?.0), drops, look)?;
             let (loaded, result) = load(&found.files, pass, look);
             add(outcome, pass, &loaded, coldness, result.is_err());
             result?;
@@ -144,7 +152,7 @@ impl LoadTime {
 
 /// The rows of a pass, and what is to be known of it.
 fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, partial: bool) {
-    if loaded.files == 0 {
+    if loaded.bytes == 0 {
         return;
     }
     let seconds = loaded.took_ns.max(1) as f64 / 1e9;
@@ -158,8 +166,10 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
         partial,
         ..Row::plain(format!("{pass}{what}"), unit, value)
     };
+    // Of a first file that was not read to its end there are reads only.
+    let of_files = (loaded.files > 0).then_some(&loaded.of_files);
     let rows = [
-        of("", "s", seconds, Some(&loaded.of_files)),
+        of("", "s", seconds, of_files),
         of(", data", "MB/s", loaded.bytes as f64 / 1e6 / seconds, Some(&loaded.of_reads)),
         of(", files", "files/s", loaded.files as f64 / seconds, None),
     ];
@@ -175,5 +185,33 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
             "In the {pass}, access times of {} files may have changed: they are not this user's.",
             loaded.touched
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// Ends at the third look.
+    struct Impatient(u32);
+
+    impl Watch for Impatient {
+        fn look(&mut self, _: &str, _: f64) -> bool {
+            self.0 += 1;
+            self.0 < 3
+        }
+    }
+
+    #[test]
+    fn a_load_is_interrupted_within_a_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, bytes) = (directory.path().join("large"), 64 << 30);
+        File::create(&path).and_then(|file| file.set_len(bytes)).expect("it grows");
+        let mut watch = Impatient(0);
+        let (loaded, ended) = load(&[(path, bytes)], "load", &mut Look::new(&mut watch));
+        assert_eq!(ended, Err(Halt::Interrupted));
+        assert!((1..bytes).contains(&loaded.bytes), "{loaded:?}");
+        assert_eq!(loaded.files, 0);
     }
 }

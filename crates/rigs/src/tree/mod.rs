@@ -5,9 +5,11 @@
 //!   LoadTime    the directory's files, only read: dropped from the page cache, read, and read again
 //! ```
 
+mod bench_folder;
 mod cold;
 mod file_bench;
 mod folder;
+mod left;
 mod load_time;
 mod look;
 mod quiet;
@@ -17,6 +19,7 @@ mod walk;
 
 pub use cold::Coldness;
 pub use file_bench::{FileBench, Wanted};
+pub use folder::Folder;
 pub use load_time::{LoadTime, Loaded, load};
 pub use look::Look;
 pub use set::{Copied, Set};

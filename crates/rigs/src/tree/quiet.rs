@@ -1,17 +1,23 @@
 //! Files opened so that nothing of them changes, not even when they were last read.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Opens a file so that reading or mapping it does not change its access time, where this user may. Also: whether it does not.
 pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
+    open_at(CWD, path)
+}
+
+/// The same for a path from a folder that is open.
+pub(super) fn open_at(folder: impl AsFd, path: &Path) -> io::Result<(File, bool)> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+    match openat(&folder, path, flags | OFlags::NOATIME, Mode::empty()) {
         Ok(file) => Ok((file.into(), true)),
-        Err(Errno::PERM) => Ok((rustix::fs::open(path, flags, Mode::empty())?.into(), false)),
+        Err(Errno::PERM) => Ok((openat(&folder, path, flags, Mode::empty())?.into(), false)),
         Err(errno) => Err(errno.into()),
     }
 }

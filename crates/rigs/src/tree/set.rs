@@ -1,11 +1,14 @@
 //! A file set on a file system: made, copied, removed.
 
 use super::cold::{Coldness, look_at};
+use super::folder::Folder;
 use super::look::{Look, failed, now_ns};
+use super::quiet::open_at;
 use load::Content;
-use std::fs::{self, File};
+use rustix::fs::OFlags;
+use std::fs::File;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use suites::{FileSet, Halt};
 
 /// Bytes of a read and of a write: what cp uses.
@@ -16,12 +19,20 @@ const FILES_IN_ONE: usize = 100;
 const SLOT_BYTES: usize = 4096;
 const SLOT_SECTORS: u64 = 8;
 
-/// A set that was made.
+/// A set as it is made from a seed: contents, names and sizes follow from it.
 pub struct Set {
     set: FileSet,
-    /// Where its files lie.
-    from: PathBuf,
-    files: Vec<(PathBuf, u64)>,
+    seed: u64,
+    /// Each by its number, and its size.
+    files: Vec<(usize, u64)>,
+}
+
+fn folder_name(number: usize) -> String {
+    format!("folder-{}", number / FILES_IN_ONE)
+}
+
+fn file_name(number: usize) -> String {
+    format!("file-{number}")
 }
 
 /// What a copy took.
@@ -57,68 +68,81 @@ impl Filling {
     }
 }
 
-/// Writes a whole file.
-fn write(path: &Path, bytes: u64, filling: &mut Filling, buffer: &mut [u8]) -> Result<(), Halt> {
-    let mut file = File::create_new(path).map_err(failed("make a file"))?;
-    let mut left = bytes;
-    while left > 0 {
+/// Writes a whole file. Before each write it asks with the bytes so far whether it goes on.
+fn write(
+    file: &mut File,
+    bytes: u64,
+    filling: &mut Filling,
+    buffer: &mut [u8],
+    mut goes_on: impl FnMut(u64) -> Result<(), Halt>,
+) -> Result<(), Halt> {
+    let mut done = 0;
+    while done < bytes {
+        goes_on(done)?;
         // Whole slots are filled: of the last one the file has a part.
-        let count = left.min(buffer.len() as u64) as usize;
+        let count = (bytes - done).min(buffer.len() as u64) as usize;
         filling.fill(&mut buffer[..count.next_multiple_of(SLOT_BYTES)]);
         file.write_all(&buffer[..count]).map_err(failed("write a file"))?;
-        left -= count as u64;
+        done += count as u64;
     }
     Ok(())
 }
 
-/// Makes all that is written in a file system durable.
-pub(super) fn sync(directory: &Path) -> Result<(), Halt> {
-    let directory = File::open(directory).map_err(failed("open a folder"))?;
-    rustix::fs::syncfs(directory).map_err(|errno| failed("sync the file system")(errno.into()))
-}
-
 impl Set {
-    /// Makes the files in a folder of this directory, and makes them durable. Contents and sizes follow from the seed.
+    /// Nothing is made yet.
+    pub fn new(set: FileSet, seed: u64) -> Set {
+        Set { set, seed, files: set.sizes(seed).into_iter().enumerate().collect() }
+    }
+
+    fn from(&self) -> String {
+        format!("{}-from", self.set.name)
+    }
+
+    fn to(&self) -> String {
+        format!("{}-to", self.set.name)
+    }
+
+    /// Makes the files in a folder of this one, and makes them durable.
     ///
     /// # Errors
     /// The file system fails or is full, or the watch wants the end.
-    pub fn make(
-        set: FileSet,
-        seed: u64,
-        directory: &Path,
-        look: &mut Look<'_>,
-    ) -> Result<Set, Halt> {
-        let from = directory.join(format!("{}-from", set.name));
+    pub fn make(&self, folder: &mut Folder, look: &mut Look<'_>) -> Result<(), Halt> {
         let mut filling = Filling {
-            content: Content::random(load::content_seed(seed)),
-            data_percent: set.data_percent(),
+            content: Content::random(load::content_seed(self.seed)),
+            data_percent: self.set.data_percent(),
             owed: 0.0,
             sector: 0,
         };
         let mut buffer = vec![0; TRANSFER_BYTES];
-        let (stage, mut done) = (format!("making the files of {}", set.name), 0);
-        let mut made = Set { set, from, files: Vec::new() };
-        for (number, bytes) in set.sizes(seed).into_iter().enumerate() {
-            look.goes_on(&stage, done, set.bytes)?;
-            let folder = made.from.join(format!("folder-{}", number / FILES_IN_ONE));
-            if number % FILES_IN_ONE == 0 {
-                fs::create_dir_all(&folder).map_err(failed("make a folder"))?;
-            }
-            let path = folder.join(format!("file-{number}"));
-            write(&path, bytes, &mut filling, &mut buffer)?;
-            made.files.push((path, bytes));
+        let (stage, mut done) = (format!("making the files of {}", self.set.name), 0);
+        let from = folder.make_folder(&self.from()).map_err(failed("make a folder"))?;
+        for (number, bytes) in &self.files {
+            let mut goes_on = |of_file| look.goes_on(&stage, done + of_file, self.set.bytes);
+            goes_on(0)?;
+            let inner = from.make_folder(&folder_name(*number)).map_err(failed("make a folder"))?;
+            let file = inner.make_file(&file_name(*number), OFlags::WRONLY);
+            let mut file = file.map_err(failed("make a file"))?;
+            write(&mut file, *bytes, &mut filling, &mut buffer, goes_on)?;
             done += bytes;
         }
-        sync(directory)?;
-        Ok(made)
+        from.sync().map_err(failed("sync the file system"))
     }
 
     /// Drops the files from the page cache. Names and sizes stay there.
     ///
     /// # Errors
     /// The file system fails, or the watch wants the end.
-    pub fn drop_from_page_cache(&self, look: &mut Look<'_>) -> Result<Coldness, Halt> {
-        look_at(&self.files, true, look)
+    pub fn drop_from_page_cache(
+        &self,
+        folder: &Folder,
+        look: &mut Look<'_>,
+    ) -> Result<Coldness, Halt> {
+        let from = folder.look_up(&self.from()).map_err(failed("open a folder"))?;
+        let open = |number: &usize| {
+            let path = Path::new(&folder_name(*number)).join(file_name(*number));
+            Ok(open_at(&from, &path)?.0)
+        };
+        look_at(&self.files, open, true, look)
     }
 
     /// Copies all files to a folder beside, one after the other, and makes the copy durable by one sync of the file
@@ -126,11 +150,11 @@ impl Set {
     ///
     /// # Errors
     /// The file system fails or is full, or the watch wants the end.
-    pub fn copy(&self, look: &mut Look<'_>) -> (Copied, Result<(), Halt>) {
+    pub fn copy(&self, folder: &mut Folder, look: &mut Look<'_>) -> (Copied, Result<(), Halt>) {
         let (start_ns, mut copied) = (now_ns(), Copied::default());
-        let result = self.copy_files(look, &mut copied.bytes).and_then(|()| {
+        let result = self.copy_files(folder, look, &mut copied.bytes).and_then(|to| {
             let before_ns = now_ns();
-            sync(&self.from)?;
+            to.sync().map_err(failed("sync the file system"))?;
             copied.sync_ns = now_ns() - before_ns;
             Ok(())
         });
@@ -138,71 +162,78 @@ impl Set {
         (copied, result)
     }
 
-    fn to(&self) -> PathBuf {
-        self.from.with_file_name(format!("{}-to", self.set.name))
-    }
-
-    fn copy_files(&self, look: &mut Look<'_>, done: &mut u64) -> Result<(), Halt> {
-        let (stage, to) = (format!("copying {}", self.set.name), self.to());
+    /// Gives the folder with the copy.
+    fn copy_files<'a>(
+        &self,
+        folder: &'a mut Folder,
+        look: &mut Look<'_>,
+        done: &mut u64,
+    ) -> Result<&'a Folder, Halt> {
+        let stage = format!("copying {}", self.set.name);
         let mut buffer = vec![0; TRANSFER_BYTES];
-        for (number, (path, _)) in self.files.iter().enumerate() {
-            let inner = path.strip_prefix(&self.from).unwrap_or(path);
-            let copy = to.join(inner);
-            if number % FILES_IN_ONE == 0
-                && let Some(folder) = copy.parent()
-            {
-                fs::create_dir_all(folder).map_err(failed("make a folder"))?;
-            }
-            let mut from = File::open(path).map_err(failed("open a file"))?;
-            let mut into = File::create_new(&copy).map_err(failed("make a file"))?;
-            loop {
-                look.goes_on(&stage, *done, self.set.bytes)?;
-                let count = from.read(&mut buffer).map_err(failed("read a file"))?;
-                if count == 0 {
-                    break;
+        let from = folder.look_up(&self.from()).map_err(failed("open a folder"))?;
+        let to = folder.make_folder(&self.to()).map_err(failed("make a folder"))?;
+        for files in self.files.chunks(FILES_IN_ONE) {
+            let inner = folder_name(files[0].0);
+            let from = from.look_up(&inner).map_err(failed("open a folder"))?;
+            let to = to.make_folder(&inner).map_err(failed("make a folder"))?;
+            for (number, _) in files {
+                let name = file_name(*number);
+                let mut from = from.open_file(&name).map_err(failed("open a file"))?;
+                let into = to.make_file(&name, OFlags::WRONLY);
+                let mut into = into.map_err(failed("make a file"))?;
+                loop {
+                    look.goes_on(&stage, *done, self.set.bytes)?;
+                    let count = from.read(&mut buffer).map_err(failed("read a file"))?;
+                    if count == 0 {
+                        break;
+                    }
+                    into.write_all(&buffer[..count]).map_err(failed("write a file"))?;
+                    *done += count as u64;
                 }
-                into.write_all(&buffer[..count]).map_err(failed("write a file"))?;
-                *done += count as u64;
             }
         }
-        Ok(())
+        Ok(to)
     }
 
-    /// Removes the files and their copy, and makes that durable: the next set finds the space.
+    /// Removes the files and their copy, and makes that durable: the next set finds the space. What cannot be removed
+    /// is left for the end, where it is told.
     ///
     /// # Errors
     /// The file system fails.
-    pub fn remove(self) -> Result<(), Halt> {
-        for folder in [self.to(), self.from.clone()] {
-            if folder.exists() {
-                fs::remove_dir_all(&folder).map_err(failed("remove a folder"))?;
-            }
+    pub fn remove(&self, folder: &mut Folder) -> Result<(), Halt> {
+        for name in [self.to(), self.from()] {
+            let _ = folder.remove_folder(&name);
         }
-        self.from.parent().map_or(Ok(()), sync)
+        folder.sync().map_err(failed("sync the file system"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use suites::FILE_SETS;
 
     #[test]
     fn a_set_is_as_large_and_as_compressible_as_it_says_and_its_copy_is_the_same() {
         let directory = tempfile::tempdir().expect("a directory");
+        let mut above = Folder::open(directory.path()).expect("a folder");
         for set in FILE_SETS {
             let set = set.scaled(0.4);
             let mut watch = ();
             let look = &mut Look::new(&mut watch);
-            let made = Set::make(set, 3, directory.path(), look).expect("made");
-            let (copied, ended) = made.copy(look);
+            let (made, folder) = (Set::new(set, 3), above.make_folder("own").expect("made"));
+            made.make(folder, look).expect("made");
+            let (copied, ended) = made.copy(folder, look);
             assert_eq!((copied.bytes, ended), (set.bytes, Ok(())));
             assert!(copied.took_ns > copied.sync_ns);
             let (mut bytes, mut zeros) = (0, 0);
-            for (path, size) in &made.files {
-                let from = fs::read(path).expect("there");
-                let inner = path.strip_prefix(&made.from).expect("within");
-                assert!(from == fs::read(made.to().join(inner)).expect("copied"), "{inner:?}");
+            for (number, size) in &made.files {
+                let inner = Path::new(&folder_name(*number)).join(file_name(*number));
+                let path = |set: String| directory.path().join("own").join(set).join(&inner);
+                let from = fs::read(path(made.from())).expect("there");
+                assert!(from == fs::read(path(made.to())).expect("copied"), "{inner:?}");
                 assert_eq!(from.len() as u64, *size);
                 bytes += from.len();
                 zeros += from.iter().filter(|byte| **byte == 0).count();
@@ -211,8 +242,8 @@ mod tests {
             let compressible = (100.0 * zeros as f64 / bytes as f64 - 0.39) / 0.9961;
             let off = (compressible - set.compressible_percent).abs();
             assert!(off < 0.5, "{}: {compressible} % are zeros", set.name);
-            made.remove().expect("removed");
-            let left = fs::read_dir(directory.path()).expect("there").count();
+            made.remove(folder).expect("removed");
+            let left = fs::read_dir(directory.path().join("own")).expect("there").count();
             assert_eq!(left, 0);
         }
     }
@@ -231,10 +262,24 @@ mod tests {
     fn an_interrupted_copy_tells_what_it_has_done() {
         let directory = tempfile::tempdir().expect("a directory");
         let set = FILE_SETS[0].scaled(1.0);
-        let made = Set::make(set, 3, directory.path(), &mut Look::new(&mut ())).expect("made");
+        let folder = &mut Folder::open(directory.path()).expect("a folder");
+        let made = Set::new(set, 3);
+        made.make(folder, &mut Look::new(&mut ())).expect("made");
         let mut watch = Impatient(2);
-        let (copied, ended) = made.copy(&mut Look::new(&mut watch));
+        let (copied, ended) = made.copy(folder, &mut Look::new(&mut watch));
         assert_eq!(ended, Err(Halt::Interrupted));
         assert!(copied.bytes < set.bytes, "{copied:?}");
+    }
+
+    #[test]
+    fn it_is_interrupted_within_a_file_that_it_makes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = &mut Folder::open(directory.path()).expect("a folder");
+        // One file, of some seconds in a build for tests.
+        let set = FileSet { bytes: 1 << 30, files: 1, ..FILE_SETS[0] };
+        let made = Set::new(set, 3).make(folder, &mut Look::new(&mut Impatient(0)));
+        assert_eq!(made, Err(Halt::Interrupted));
+        let file = fs::metadata(directory.path().join("Movie-from/folder-0/file-0"));
+        assert!(file.expect("there").len() < set.bytes);
     }
 }

@@ -34,6 +34,7 @@ pub fn found(directory: &Path, look: &mut Look<'_>) -> Result<Found, Halt> {
         };
         let mut inner = Vec::new();
         for entry in entries {
+            look.goes_on("looking for files", 0, 1)?;
             let known = entry.and_then(|entry| Ok((entry.metadata()?, entry.path())));
             match known {
                 Ok((data, path)) if data.is_dir() && data.dev() == device => inner.push(path),

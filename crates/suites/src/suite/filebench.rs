@@ -70,9 +70,7 @@ impl Suite for FileBench {
 
 /// Random writes over all of the drive, after which it is used.
 fn wear(bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    let seconds = plan.time_ns.div_ceil(SECOND) as u32;
-    let torture = Step::Torture { block_bytes: 4096, depth: 32, seconds };
-    let steps = Preparation(vec![Step::Fill { data_percent: 100 }, torture]);
+    let steps = Preparation(vec![Step::Fill { data_percent: 100 }, Step::torture(plan.time_ns)]);
     let bytes = plan.target.bytes() / 100 * u64::from(100 - plan.spare_percent) / 4096 * 4096;
     for record in bed.prepare(&steps, bytes, super::seed(plan, 1000))? {
         outcome.add(bed, Row::rate("random writes before the used state", &record));
