@@ -44,6 +44,8 @@ const DEPTH: u64 = 32;
 const CACHE_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // As the suites do.
+    uring::want_huge_allocations();
     let name = &arguments.drive;
     let model = Model::preset(name).with_context(|| format!("{name}: there is no such model"))?;
     let options = Options { user_bytes: Some(arguments.gib << 30), ..Options::default() };

@@ -41,6 +41,8 @@ enum Part {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // As `overdrive bench` does.
+    uring::want_huge_allocations();
     let target = Target::parse(&arguments.target)?;
     let prices = match &arguments.prices {
         Some(path) => {

@@ -30,6 +30,13 @@ pub fn machine() -> Vec<(&'static str, String)> {
     facts
 }
 
+/// How long so far this thread was ready to run, and waited for a processor; 0 where the kernel does not count it.
+/// proc(5) calls the file `schedstat`: time run, time waited, turns. What a hypervisor takes is not in it.
+pub(crate) fn kept_waiting_ns() -> u64 {
+    let counted = read("/proc/thread-self/schedstat").unwrap_or_default();
+    counted.split_whitespace().nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
+}
+
 /// Of a file or device.
 pub(crate) fn of(volume: &FileVolume) -> Vec<(&'static str, String)> {
     let direct = match volume.direct() {

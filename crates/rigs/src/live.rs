@@ -225,6 +225,10 @@ impl Rig for Live {
         Some(per_second)
     }
 
+    fn kept_waiting_ns(&self) -> u64 {
+        facts::kept_waiting_ns()
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         self.facts.clone()
     }

@@ -3,12 +3,15 @@
 use block::Size;
 use load::{Content, Limit, Load, Order};
 use rigs::{Live, Wishes};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use stack::{Exit, Failure};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use suites::{Bed, Halt, Plan, Target, find};
 
 const BYTES: u64 = 64 << 20;
@@ -55,6 +58,33 @@ fn a_file_is_made_for_the_test_and_removed_with_it() {
     assert_eq!(fs::metadata(&path).expect("made").len(), BYTES);
     drop(bed);
     assert!(!path.exists());
+}
+
+#[test]
+fn a_load_that_shares_its_processor_tells_how_long_it_was_kept_waiting() {
+    if !Path::new("/proc/thread-self/schedstat").exists() {
+        println!("skipped: this kernel does not count waits for a processor");
+        return;
+    }
+    let mut processor = CpuSet::new();
+    processor.set(sched_getcpu());
+    // What is started from here on has this one processor.
+    sched_setaffinity(None, &processor).expect("its own processor");
+    let ended = Arc::new(AtomicBool::new(false));
+    let seen = ended.clone();
+    let other = std::thread::spawn(move || {
+        while !seen.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    let rig = Live::open("ram:64M", &wishes()).expect("memory");
+    let (plan, mut watch) = (plan(Path::new("ram:64M")), ());
+    let mut bed = Bed::over(Box::new(rig), &plan, &mut watch).expect("bare");
+    bed.load("reads", load(100)).expect("it runs");
+    let kept_waiting = bed.kept_waiting();
+    ended.store(true, Ordering::Relaxed);
+    other.join().expect("it ends");
+    assert!((0.1..1.0).contains(&kept_waiting), "{kept_waiting}");
 }
 
 #[test]

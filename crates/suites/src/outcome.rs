@@ -20,6 +20,8 @@ pub struct Row {
     /// With a cache: what its own work would have allowed at most, had the drive taken no time, in the
     /// unit of the value.
     pub ceiling: Option<f64>,
+    /// In real time: the share of the last load's time in which it was ready to run, and the machine ran something else.
+    pub kept_waiting: f64,
     /// What of the measured time the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
     /// The runs or rounds that the value is made of, in its unit. Nothing where it is of one run.
@@ -98,6 +100,7 @@ impl Row {
             latency: None,
             cold: None,
             ceiling: None,
+            kept_waiting: 0.0,
             flush_ns: None,
             samples: Vec::new(),
             seconds: Vec::new(),
@@ -189,6 +192,11 @@ impl Row {
     /// tenths of the ceiling.
     pub fn is_near_ceiling(&self) -> bool {
         self.ceiling.is_some_and(|ceiling| self.value > 0.7 * ceiling)
+    }
+
+    /// Whether latencies say something of the machine, too: it kept the load waiting for a hundredth of its time.
+    pub fn is_disturbed(&self) -> bool {
+        self.kept_waiting >= 0.01
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Bed<'a> {
     done: Preparation,
     /// Of the last load's time, the share in which the cache's own work, or the load's, kept the processor busy.
     busy: f64,
+    /// Of the last load's time, the share in which it was ready to run, and the machine ran something else.
+    kept_waiting: f64,
     data: Option<Data>,
     /// The first bytes of the device that are known to be written.
     written: u64,
@@ -80,6 +82,7 @@ impl<'a> Bed<'a> {
             interrupted_ns: None,
             done: Preparation::default(),
             busy: 0.0,
+            kept_waiting: 0.0,
         };
         bed.empty_cache()?;
         Ok(bed)
@@ -254,7 +257,7 @@ impl<'a> Bed<'a> {
         running: &Running,
         most: Option<f64>,
     ) -> Result<Record, Halt> {
-        let charged = self.lane.charged();
+        let (charged, waited) = (self.lane.charged(), self.rig.kept_waiting_ns());
         let is_done = self.drive_until(
             stage,
             || running.is_done(),
@@ -266,6 +269,8 @@ impl<'a> Bed<'a> {
         }
         let record = running.clone().record();
         let charged = self.lane.charged() - charged;
+        let waited = self.rig.kept_waiting_ns().saturating_sub(waited);
+        self.kept_waiting = waited as f64 / record.elapsed_ns().max(1) as f64;
         self.busy = match most {
             Some(most) => record.per_second() / most,
             None => charged as f64 / record.elapsed_ns().max(1) as f64,
@@ -285,7 +290,7 @@ impl<'a> Bed<'a> {
 
     /// The same where nothing stands between the load and a device that foresees its answers.
     fn load_alone(&mut self, stage: &str, load: &Load) -> Result<Record, Halt> {
-        self.busy = 0.0;
+        (self.busy, self.kept_waiting) = (0.0, 0.0);
         let mut alone = Alone::start(self.below.limits(), load, self.lane.now())?;
         loop {
             let device = self.rig.foresees().expect("it was asked before");
@@ -312,6 +317,11 @@ impl<'a> Bed<'a> {
     /// in virtual time without a cache: the load itself takes none.
     pub fn ceiling(&self, reached: f64) -> Option<f64> {
         (self.busy > 0.0).then(|| reached / self.busy)
+    }
+
+    /// Of the last load's time, the share in which it was ready to run, and the machine ran something else.
+    pub fn kept_waiting(&self) -> f64 {
+        self.kept_waiting
     }
 
     /// Why the suite is not complete: it was interrupted, or the device failed.

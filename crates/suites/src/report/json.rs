@@ -118,6 +118,9 @@ fn row(row: &Row) -> Value {
         set("ceiling", number(ceiling));
         set("near_ceiling", row.is_near_ceiling().into());
     }
+    if row.kept_waiting > 0.0 {
+        set("kept_waiting", number(row.kept_waiting));
+    }
     if let Some(flush_ns) = row.flush_ns {
         set("flush_ns", flush_ns.into());
     }

@@ -19,6 +19,10 @@ pub(super) fn notes(row: &Row) -> String {
     if row.is_near_ceiling() {
         notes.push("near the ceiling".to_owned());
     }
+    if row.is_disturbed() {
+        let percent = 100.0 * row.kept_waiting;
+        notes.push(format!("kept waiting by this machine for {percent:.0} % of the time"));
+    }
     if row.partial {
         notes.push("not complete".to_owned());
     }

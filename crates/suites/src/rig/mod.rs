@@ -48,6 +48,12 @@ pub trait Rig {
         None
     }
 
+    /// How long so far the load was ready to run and the machine ran something else, in nanoseconds. That is told of a
+    /// row: its latencies have it in them.
+    fn kept_waiting_ns(&self) -> u64 {
+        0
+    }
+
     /// Notes a load instead of running it. False: it is to be run.
     fn notes(&mut self, _stage: &str, _load: &Load) -> bool {
         false

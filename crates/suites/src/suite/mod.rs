@@ -254,7 +254,7 @@ fn throughput(
     Ok(())
 }
 
-/// Sets the ceiling of the last load's row.
+/// Sets the ceiling of the last load's row, and how long the machine kept that load waiting.
 fn with_ceiling(bed: &Bed, row: Row) -> Row {
-    Row { ceiling: bed.ceiling(row.value), ..row }
+    Row { ceiling: bed.ceiling(row.value), kept_waiting: bed.kept_waiting(), ..row }
 }
