@@ -43,10 +43,6 @@ mod zipf;
 
 use clap::{Parser, Subcommand};
 
-/// Inert, but for benchmarks of modelled drives, which want it as the suites do.
-#[global_allocator]
-static ALLOCATOR: uring::HugeAllocator = uring::HugeAllocator;
-
 /// The figures of Overdrive, each measured against its own baseline in one run.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", arg_required_else_help = true)]

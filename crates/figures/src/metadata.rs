@@ -6,33 +6,35 @@ use anyhow::Result;
 use block::{Limits, Memory, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use simulator::DEFAULT;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use uring::HugeAllocator;
 
 /// Counts what is held.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: hands everything to the system's allocator and only counts.
+// SAFETY: hands everything to the allocator of the suites, and only counts. That one is the system's, but where a
+// benchmark of modelled drives wants huge pages.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's contract is the same.
-        unsafe { System.alloc(layout) }
+        unsafe { HugeAllocator.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's contract is the same.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { HugeAllocator.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's contract is the same.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { HugeAllocator.dealloc(pointer, layout) }
     }
 }
 
