@@ -20,11 +20,13 @@ const ROUNDS: u32 = 256;
 const TICK_NS: u64 = 50_000_000;
 /// How long before its time a start is waited for awake.
 const SPIN_NS: u64 = 100_000;
-/// How long an answer is waited for awake where few requests are under way: a load that sleeps then adds its own
-/// wake-up to each. Where many are, some answer comes soon, and what looks for it takes time from the others.
+/// How long answers of many requests are waited for awake where they come by few operations, as they do through a
+/// socket: a sleeper there is the limit of them all. A load of few requests sleeps, as programs do: its latencies are
+/// those that they would see, and fio tells. Of a file or a device many requests are as many operations, of which one
+/// ends soon.
 const POLL: Duration = Duration::from_micros(50);
-/// Operations of the ring that are few: a request of an export is two, the tick is none.
-const FEW: usize = 4;
+/// Requests, and operations of the ring, that are few.
+const FEW: u32 = 4;
 /// How long the load runs on a device that takes no time.
 const CALIBRATION_NS: u64 = 100_000_000;
 
@@ -42,6 +44,8 @@ pub struct Live {
     null: Stack,
     data: Data,
     calibrated: Vec<Calibrated>,
+    /// The load has many requests under way.
+    is_deep: bool,
     facts: Vec<(&'static str, String)>,
     /// Removed when the rig has gone.
     _made: Option<Made>,
@@ -167,7 +171,16 @@ impl Live {
             }
         };
         lane.spawn(tick).expect("a new lane has room");
-        Live { ring, device, null, data, calibrated: Vec::new(), facts, _made: made }
+        Live {
+            ring,
+            device,
+            null,
+            data,
+            calibrated: Vec::new(),
+            is_deep: false,
+            facts,
+            _made: made,
+        }
     }
 
     /// The device's size in bytes.
@@ -188,10 +201,8 @@ impl Rig for Live {
     fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
         let (rounds, until) = (Cell::new(0), self.ring.lane().now() + TICK_NS);
         let lane = self.ring.lane().clone();
-        self.ring.set_polling(match self.ring.in_flight() {
-            0..=FEW => Polling::Fixed(POLL),
-            _ => Polling::Off,
-        });
+        let polls = self.is_deep && self.ring.in_flight() <= FEW as usize;
+        self.ring.set_polling(if polls { Polling::Fixed(POLL) } else { Polling::Off });
         let enough = || {
             rounds.set(rounds.get() + 1);
             done() || rounds.get() > ROUNDS || lane.now() > until
@@ -205,6 +216,7 @@ impl Rig for Live {
     }
 
     fn calibrate(&mut self, load: &Load) -> Option<f64> {
+        self.is_deep = load.depth_max() > FEW;
         let arrival = Arrival::Closed { depth: load.depth_max() };
         let order = match load.order {
             Order::Zipf { .. } => Order::Random,
