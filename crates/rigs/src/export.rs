@@ -43,10 +43,12 @@ fn place(uri: &str) -> Option<Place> {
 }
 
 fn failure(uri: &str, error: &io::Error) -> Failure {
+    let fault = error.get_ref().and_then(|inner| inner.downcast_ref());
     let exit = match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Exit::NoDaemon,
         ErrorKind::PermissionDenied => Exit::Permission,
-        _ if error.get_ref().is_some_and(|inner| inner.is::<Fault>()) => Exit::Negative,
+        // The server has answered, and said no.
+        _ if matches!(fault, Some(Fault::Refused { .. })) => Exit::Negative,
         _ => Exit::Io,
     };
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}"))
@@ -70,6 +72,13 @@ pub(crate) fn open(uri: &str, ring: &Ring) -> Result<Stack, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_breaks_the_protocol_is_no_server_that_says_no() {
+        let exit = |fault: Fault| failure("nbd+unix:///a?socket=b", &fault.into()).exit;
+        let refused = Fault::Refused { reply: 0x8000_0006, text: "no such export".to_owned() };
+        assert_eq!((exit(refused), exit(Fault::Nonsense("magic"))), (Exit::Negative, Exit::Io));
+    }
 
     #[test]
     fn uris_are_understood() {
