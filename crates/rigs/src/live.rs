@@ -20,12 +20,11 @@ const ROUNDS: u32 = 256;
 const TICK_NS: u64 = 50_000_000;
 /// How long before its time a start is waited for awake.
 const SPIN_NS: u64 = 100_000;
-/// How long answers of many requests are waited for awake where they come by few operations, as they do through a
-/// socket: a sleeper there is the limit of them all. A load of few requests sleeps, as programs do: its latencies are
-/// those that they would see, and fio tells. Of a file or a device many requests are as many operations, of which one
-/// ends soon.
+/// How long answers of many requests are waited for awake that share a socket: a sleeper there is the limit of them all.
+/// A load of few requests sleeps, as programs do: its latencies are those that they would see, and fio tells. Of a file
+/// or a device many requests are as many operations, of which one ends soon.
 const POLL: Duration = Duration::from_micros(50);
-/// Requests, and operations of the ring, that are few.
+/// Requests that are few.
 const FEW: u32 = 4;
 /// How long the load runs on a device that takes no time.
 const CALIBRATION_NS: u64 = 100_000_000;
@@ -44,8 +43,8 @@ pub struct Live {
     null: Stack,
     data: Data,
     calibrated: Vec<Calibrated>,
-    /// The load has many requests under way.
-    is_deep: bool,
+    /// The device is at the other end of a socket.
+    is_export: bool,
     facts: Vec<(&'static str, String)>,
     /// Removed when the rig has gone.
     _made: Option<Made>,
@@ -82,6 +81,7 @@ fn start() -> Result<(Lane, Ring), Failure> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(broken)?;
     ring.set_punctual(SPIN_NS).map_err(broken)?;
+    ring.set_polling(Polling::Off);
     Ok((lane, ring))
 }
 
@@ -136,7 +136,9 @@ impl Live {
             let message = format!("{text}: can only be read; a suite writes");
             return Err(Failure::new(Exit::Permission, message));
         }
-        Ok(Live::of(ring, device, wishes, facts, made))
+        let mut live = Live::of(ring, device, wishes, facts);
+        (live.is_export, live._made) = (is_export, made);
+        Ok(live)
     }
 
     /// A file that this run has made itself, and has open for reading and writing. Its name is not looked up.
@@ -151,16 +153,10 @@ impl Live {
         let facts = facts::machine().into_iter().chain(facts::of(&volume)).collect();
         ring.set_prompt();
         let device = Stack::new(&lane, FileBackend::attach(&volume, &ring));
-        Ok(Live::of(ring, device, wishes, facts, None))
+        Ok(Live::of(ring, device, wishes, facts))
     }
 
-    fn of(
-        ring: Ring,
-        device: Stack,
-        wishes: &Wishes,
-        facts: Vec<(&'static str, String)>,
-        made: Option<Made>,
-    ) -> Live {
+    fn of(ring: Ring, device: Stack, wishes: &Wishes, facts: Vec<(&'static str, String)>) -> Live {
         let lane = ring.lane().clone();
         let null = Stack::new(&lane, Null::new(device.limits().sectors, SECTOR as u32));
         let data = Data::new(wishes.content, wishes.verify);
@@ -177,9 +173,9 @@ impl Live {
             null,
             data,
             calibrated: Vec::new(),
-            is_deep: false,
+            is_export: false,
             facts,
-            _made: made,
+            _made: None,
         }
     }
 
@@ -201,8 +197,6 @@ impl Rig for Live {
     fn go_on(&mut self, done: &dyn Fn() -> bool) -> bool {
         let (rounds, until) = (Cell::new(0), self.ring.lane().now() + TICK_NS);
         let lane = self.ring.lane().clone();
-        let polls = self.is_deep && self.ring.in_flight() <= FEW as usize;
-        self.ring.set_polling(if polls { Polling::Fixed(POLL) } else { Polling::Off });
         let enough = || {
             rounds.set(rounds.get() + 1);
             done() || rounds.get() > ROUNDS || lane.now() > until
@@ -215,8 +209,12 @@ impl Rig for Live {
         Some(self.data.clone())
     }
 
+    fn begins(&mut self, depth_max: u32) {
+        let polls = self.is_export && depth_max > FEW;
+        self.ring.set_polling(if polls { Polling::Fixed(POLL) } else { Polling::Off });
+    }
+
     fn calibrate(&mut self, load: &Load) -> Option<f64> {
-        self.is_deep = load.depth_max() > FEW;
         let arrival = Arrival::Closed { depth: load.depth_max() };
         let order = match load.order {
             Order::Zipf { .. } => Order::Random,

@@ -224,6 +224,7 @@ impl<'a> Bed<'a> {
         if self.rig.notes(stage, &load) {
             return Ok(Record::new(self.lane.now()));
         }
+        self.rig.begins(load.depth_max());
         let running = match data {
             Some(data) => Running::start_with(stack, load, data)?,
             None => Running::start(stack, load)?,
@@ -246,6 +247,8 @@ impl<'a> Bed<'a> {
         let unit = u64::from(limits.block_logical_bytes).max(SLOT_BYTES);
         self.write_first((end.unwrap_or(0) * SECTOR).next_multiple_of(unit))?;
         let terms = Terms { limit: Limit::requests(source.steps()), ..Terms::depth(REPLAY_DEPTH) };
+        // It waits as the program did that was recorded, mostly for one answer.
+        self.rig.begins(1);
         let running = Running::with(&self.top, source, terms, self.data.as_ref())?;
         self.follow(stage, &running, None)
     }

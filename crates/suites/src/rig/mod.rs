@@ -42,6 +42,9 @@ pub trait Rig {
         None
     }
 
+    /// A load of at most so many requests at a time begins.
+    fn begins(&mut self, _depth_max: u32) {}
+
     /// Requests a second that this load reaches here where the device takes no time, found by a short run; None: the load
     /// itself takes none.
     fn calibrate(&mut self, _load: &Load) -> Option<f64> {
