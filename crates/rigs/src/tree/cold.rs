@@ -103,6 +103,7 @@ pub(super) fn look_at<F>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::look::Impatient;
     use super::*;
 
     #[test]
@@ -117,16 +118,6 @@ mod tests {
             of(250, 500).told(),
             "25.0 % stayed in the page cache, of 50.0 % it cannot be told"
         );
-    }
-
-    /// Ends at the third look.
-    struct Impatient(u32);
-
-    impl suites::Watch for Impatient {
-        fn look(&mut self, _: &str, _: f64) -> bool {
-            self.0 += 1;
-            self.0 < 3
-        }
     }
 
     #[test]

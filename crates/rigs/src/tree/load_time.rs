@@ -42,7 +42,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a file: its head, and when that has come the rest, 128 KiB at a time. Before each read it asks with the
+    /// Reads a file: its head, and when that has come the rest, 128 KiB at a time. After each read it asks with the
     /// bytes so far whether it goes on.
     fn read(
         &mut self,
@@ -57,7 +57,6 @@ impl Loaded {
         };
         let (mut before_ns, mut size) = (start_ns, HEAD_BYTES);
         loop {
-            goes_on(self.bytes)?;
             let count = file.read(&mut buffer[..size]).map_err(failed("read a file"))?;
             let now = now_ns();
             if count == 0 {
@@ -65,7 +64,9 @@ impl Loaded {
             }
             self.of_reads.record(now - before_ns);
             self.bytes += count as u64;
-            (before_ns, size) = (now, buffer.len());
+            goes_on(self.bytes)?;
+            // What the look took is no part of a read.
+            (before_ns, size) = (now_ns(), buffer.len());
         }
         self.of_files.record(now_ns() - start_ns);
         self.files += 1;
@@ -190,18 +191,9 @@ fn add(outcome: &mut Outcome, pass: &str, loaded: &Loaded, coldness: Coldness, p
 
 #[cfg(test)]
 mod tests {
+    use super::super::look::Impatient;
     use super::*;
     use std::fs::File;
-
-    /// Ends at the third look.
-    struct Impatient(u32);
-
-    impl Watch for Impatient {
-        fn look(&mut self, _: &str, _: f64) -> bool {
-            self.0 += 1;
-            self.0 < 3
-        }
-    }
 
     #[test]
     fn a_load_is_interrupted_within_a_file() {

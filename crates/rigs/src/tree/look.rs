@@ -50,3 +50,15 @@ impl<'a> Look<'a> {
         self.watch
     }
 }
+
+/// For tests: a watch that wants the end at the third look.
+#[cfg(test)]
+pub(super) struct Impatient(pub(super) u32);
+
+#[cfg(test)]
+impl Watch for Impatient {
+    fn look(&mut self, _: &str, _: f64) -> bool {
+        self.0 += 1;
+        self.0 < 3
+    }
+}

@@ -211,6 +211,7 @@ impl Set {
 
 #[cfg(test)]
 mod tests {
+    use super::super::look::Impatient;
     use super::*;
     use std::fs;
     use suites::FILE_SETS;
@@ -245,16 +246,6 @@ mod tests {
             made.remove(folder).expect("removed");
             let left = fs::read_dir(directory.path().join("own")).expect("there").count();
             assert_eq!(left, 0);
-        }
-    }
-
-    /// Ends at the third look.
-    struct Impatient(u32);
-
-    impl suites::Watch for Impatient {
-        fn look(&mut self, _: &str, _: f64) -> bool {
-            self.0 += 1;
-            self.0 < 3
         }
     }
 
