@@ -38,7 +38,7 @@ pub use job::{Job, Pattern};
 pub use knee::{Knee, knee};
 pub use outcome::{Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile, SPAN_MIN};
-pub use preparation::{PRESETS, Preparation, Step, TRIM_BYTES};
+pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
 pub use rig::{Listed, Listing, Modelled, Rig};
 pub use suite::{ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, find, plan_of, run, run_on};

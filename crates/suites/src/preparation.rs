@@ -146,8 +146,8 @@ impl fmt::Display for Preparation {
     }
 }
 
-/// The longest that a step takes.
-pub(crate) const SECONDS_MAX: u32 = 10_000_000;
+/// The longest that a step or a load takes: it is added to clocks.
+pub const SECONDS_MAX: u32 = 10_000_000;
 /// Of a write where none is given.
 const BLOCK_BYTES: u32 = 4096;
 const DEPTH: u32 = 32;

@@ -19,7 +19,7 @@ use stack::Failure;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use suites::Job;
+use suites::{Job, SECONDS_MAX};
 
 const KEYS: [&str; 12] = [
     "name",
@@ -37,8 +37,6 @@ const KEYS: [&str; 12] = [
 ];
 /// The longest name: it stands in a table.
 const NAME_CHARACTERS_MAX: usize = 60;
-/// The longest time of a load and before one, as of a preparation's step: it is added to clocks.
-const TIME_US_MAX: u64 = 10_000_000_000_000;
 
 /// Reads the loads of a file. Each has a name.
 ///
@@ -76,8 +74,10 @@ fn job(section: &Section<'_>) -> Result<Job, Wrong> {
     let block = |text: &str| units::size(text).and_then(block_bytes);
     let time_ns = |text: &str| {
         let us = units::time_us(text)?;
-        let bounded = us.checked_mul(1000).filter(|_| us <= TIME_US_MAX);
-        bounded.ok_or_else(|| format!("'{text}': write at most {} s", TIME_US_MAX / 1_000_000))
+        match us <= u64::from(SECONDS_MAX) * 1_000_000 {
+            true => Ok(us * 1000),
+            false => Err(format!("'{text}': write at most {SECONDS_MAX} s")),
+        }
     };
     Ok(Job {
         name: section.text("name", name)?,
