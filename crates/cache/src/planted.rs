@@ -8,6 +8,13 @@
 pub enum Bug {
     /// C1: a flush is answered before the backing was flushed.
     AckBeforeFlush,
+    /// C1: that a flush has been sent to the backing is not noted: a successor of a process that is killed meanwhile
+    /// believes its own.
+    ForgetSentFlush,
+    /// C1: after a kill during a flush, the held copies of what went past the cache are not written again.
+    ForgetHeldCopies,
+    /// C1: a copy that is given up before it is durable is taken for held.
+    ForgetLostCopy,
     /// C2: a write replaces the version of its block that a closing epoch still has to write.
     CoalesceAcrossEpochs,
     /// C2: a flush that arrives during a write-out joins it instead of the next one.
@@ -133,8 +140,11 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 61] = [
+    pub const ALL: [Bug; 64] = [
         Bug::AckBeforeFlush,
+        Bug::ForgetSentFlush,
+        Bug::ForgetHeldCopies,
+        Bug::ForgetLostCopy,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
         Bug::AnswerBeforeClose,

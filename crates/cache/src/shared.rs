@@ -6,6 +6,7 @@
 use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
+use crate::backing::health::IN_DOUBT;
 use crate::bypass::balance::Pressure;
 use crate::bypass::guard::Standing;
 use crate::bypass::{Bypass, Costs};
@@ -159,9 +160,25 @@ impl Shared {
         tasks_a_lane(self.settings.workers, self.settings.readers)
     }
 
-    /// A client of the volume, for C11.
-    pub fn client(self: &Arc<Self>) -> Client {
-        Client { shared: self.clone(), proven: AtomicBool::new(false) }
+    /// A client of the volume that comes at `now_ns`, for C1 and C11.
+    pub fn client(self: &Arc<Self>, now_ns: u64) -> Client {
+        let is_in_doubt = self.backing.health.doubts_client(now_ns);
+        Client {
+            shared: self.clone(),
+            proven: AtomicBool::new(false),
+            in_doubt: AtomicBool::new(is_in_doubt),
+        }
+    }
+
+    /// Whether an earlier process was killed while a flush of the backing was under way that covered changes of which
+    /// no copy is held: the first flush of every client fails.
+    pub fn is_in_doubt(&self) -> bool {
+        self.arena.is_in_doubt()
+    }
+
+    /// The same is so of this volume because it was of another memory, which was settled before.
+    pub fn begin_doubt(&self) {
+        self.arena.note_doubt(true);
     }
 
     /// Whether a client has sent a flush, so that writes may be absorbed (C11).
@@ -397,6 +414,8 @@ impl Shared {
 pub struct Client {
     shared: Arc<Shared>,
     proven: AtomicBool,
+    /// Its first flush fails.
+    in_doubt: AtomicBool,
 }
 
 impl Client {
@@ -405,6 +424,18 @@ impl Client {
         if !self.proven.swap(true, Ordering::Relaxed) {
             self.shared.proven.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// What the answer of a flush of this client must report, whatever the backing has answered.
+    ///
+    /// # Errors
+    /// Once, if an earlier process may have lost what it had answered (C1).
+    pub fn take_doubt(&self) -> block::Result {
+        if !self.in_doubt.load(Ordering::Relaxed) || !self.in_doubt.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.shared.backing.health.count_doubted();
+        Err(IN_DOUBT)
     }
 }
 

@@ -181,7 +181,7 @@ fn stride(durability: Durability) {
     };
     // Pools and lists reach their sizes: also with all of the workers at work, which the window allows only
     // after a while, and with as many writers as there are at one of the places where they wait.
-    for next in [PHASES; 4].into_iter().flatten() {
+    for next in [PHASES; 8].into_iter().flatten() {
         run(next, 10_000);
     }
     for next in PHASES {

@@ -131,7 +131,7 @@ fn reads_return_what_was_written_last_and_a_drained_volume_is_the_same_without_t
         let limits = Limits { flush_needed: true, ..ram.limits().clone() };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
         let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("a fresh arena");
-        let client_of = shared.client();
+        let client_of = shared.client(0);
         if random.one_in(2) {
             client_of.flushed();
         }

@@ -14,6 +14,21 @@ use crate::trace;
 use block::{Discard, Result, Stretch, WriteMode};
 use cache::Changes;
 
+/// What a process owes to a kill of the one before it (C1). If a flush was under way, it may let the first flush of every
+/// client fail, of all or of none.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Doubt {
+    /// One was killed: held copies of what went past the buffer are dirty now.
+    follows_kill: bool,
+    /// A flush was under way.
+    pub(crate) may: bool,
+    /// And an order was promised, so that the volume may have failed.
+    pub(crate) may_fail: bool,
+    /// First flushes of connections that have failed for that, and that have not.
+    failed: u32,
+    good: u32,
+}
+
 /// What has happened so far.
 pub(crate) struct Book {
     pub(crate) oracle: Oracle,
@@ -42,6 +57,9 @@ pub(crate) struct Book {
     pub(crate) answers: u64,
     /// Clients that have more to do.
     pub(crate) clients: u32,
+    pub(crate) doubt: Doubt,
+    /// The flush that is about to be answered with doubt.
+    doubted: Operation,
     /// The first promise that was broken.
     pub(crate) finding: Option<Finding>,
 }
@@ -73,6 +91,8 @@ impl Book {
             open: Vec::new(),
             answers: 0,
             clients: 0,
+            doubt: Doubt::default(),
+            doubted: 0,
             finding: None,
         }
     }
@@ -88,7 +108,9 @@ impl Book {
     }
 
     /// A process takes over from one that was killed: its clients have sent nothing yet.
-    pub(crate) fn taken_over(&mut self, engine: &EngineSetup) {
+    /// `in_flush`: that had asked the disk for a flush.
+    pub(crate) fn taken_over(&mut self, engine: &EngineSetup, in_flush: bool) {
+        self.doubt = self.doubt_after(in_flush);
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
         self.oracle.begins(engine.durability);
         self.operator = Operator::new(engine);
@@ -96,6 +118,13 @@ impl Book {
         (self.mode, self.mode_since) = (engine.mode, now);
         (self.proven, self.unproven_since) = (0, now);
         self.open.clear();
+    }
+
+    /// What the process that follows a kill may doubt. `in_flush`: the killed one had asked the disk for a flush.
+    pub(crate) fn doubt_after(&self, in_flush: bool) -> Doubt {
+        let may = self.doubt.may || in_flush;
+        let may_fail = may && (self.doubt.may_fail || self.oracle.has_promised_order);
+        Doubt { follows_kill: true, may, may_fail, ..Doubt::default() }
     }
 
     /// A process begins with so many dirty blocks.
@@ -293,6 +322,10 @@ impl Book {
 
     /// C8: an error has a cause below.
     fn check_error(&mut self, pending: &Pending, result: Result) {
+        let is_excused = self.doubt.may_fail && pending.kind != Kind::Read;
+        if pending.operation == self.doubted || is_excused {
+            return;
+        }
         let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
         let excused = match pending.kind {
             // What others have read in vain, or what was read ahead of it, is no business of its client.
@@ -364,20 +397,44 @@ impl Book {
     }
 
     /// Whether the blocks of a range may hold buffered data other than what was sent at `sent`.
-    /// (Pending zeros are not counted as dirty blocks.)
+    /// (Pending zeros are not counted as dirty blocks. After a kill, held copies of what went past the buffer count as
+    /// dirty.)
     fn may_be_dirty(&self, sent: u32, (first, count): Range, any_dirty: bool) -> bool {
         let block = 8 * self.stamps;
         let start = first / block * block;
         let end = (first + count).next_multiple_of(block).min(self.oracle.sectors.len() as u32);
         let versions = self.oracle.sectors[start as usize..end as usize].iter().flatten();
         let mut alive = versions
-            .filter(|version| version.buffered && version.dead == NEVER && version.sent != sent);
+            .filter(|version| version.buffered || self.doubt.follows_kill)
+            .filter(|version| version.dead == NEVER && version.sent != sent);
         alive.any(|version| any_dirty || version.content != Content::Stamp)
     }
 
     /// A client sends a flush, on a connection that has sent one before or not.
     pub(crate) fn proves(&mut self, was_proven: bool) {
         self.proven += u32::from(!was_proven);
+    }
+
+    /// A flush is about to be answered, the first one of its connection or not, and the process doubts it or not.
+    pub(crate) fn doubts(&mut self, pending: &Pending, is_first: bool, doubts: bool) {
+        match (is_first, doubts) {
+            (true, true) => self.doubt.failed += 1,
+            (true, false) => self.doubt.good += 1,
+            _ => {}
+        }
+        if doubts && !self.doubt.may {
+            let text = "a flush fails as if one had been under way at a kill, and none was";
+            self.found(Finding::new("C8", text));
+        }
+        if doubts && !is_first || self.doubt.failed > 0 && self.doubt.good > 0 {
+            let text =
+                "after a kill during a flush, some clients' first flush fails, and some do not";
+            self.found(Finding::new("C1", text));
+        }
+        if doubts {
+            self.doubted = pending.operation;
+            self.oracle.error_cleared();
+        }
     }
 
     /// A connection has ended.

@@ -182,7 +182,9 @@ impl Process for Running {
     }
 
     fn connect(&self) -> Box<dyn Connection> {
-        Box::new(Client(self.shared.client()))
+        let lanes = self.lanes.borrow();
+        let now_ns = lanes.first().map_or(0, |(_, cache)| cache.lane().now());
+        Box::new(Client(self.shared.client(now_ns)))
     }
 
     fn set_mode(&self, mode: WriteMode) {
@@ -255,5 +257,9 @@ struct Client(cache::Client);
 impl Connection for Client {
     fn flushed(&self) {
         self.0.flushed();
+    }
+
+    fn take_doubt(&self) -> block::Result {
+        self.0.take_doubt()
     }
 }

@@ -38,6 +38,14 @@ impl Scratch {
     }
 }
 
+/// A flush that a client is about to send.
+struct Flushing {
+    /// It is the first one of its connection.
+    is_first: bool,
+    /// The answer that it gets in place of success.
+    doubt: Result,
+}
+
 /// One client.
 pub(crate) struct Client {
     pub(crate) lane: Lane,
@@ -83,12 +91,16 @@ impl Client {
                         connection = Some(self.process.connect());
                         self.lane.turn().await;
                     }
+                    let mut flush = None;
                     if step.act.kind() == Some(Kind::Flush) {
-                        self.book.borrow_mut().proves(std::mem::replace(&mut proven, true));
-                        connection.as_ref().expect("just connected").flushed();
+                        let is_first = !std::mem::replace(&mut proven, true);
+                        self.book.borrow_mut().proves(!is_first);
+                        let connection = connection.as_ref().expect("just connected");
+                        connection.flushed();
                         self.lane.turn().await;
+                        flush = Some(Flushing { is_first, doubt: connection.take_doubt() });
                     }
-                    self.operate(step.act).await;
+                    self.operate(step.act, flush).await;
                 }
             }
         }
@@ -156,7 +168,7 @@ impl Client {
         self.stack.limits().around(offset, length).expect("inside the disk")
     }
 
-    async fn operate(&self, act: Act) {
+    async fn operate(&self, act: Act, flush: Option<Flushing>) {
         let (kind, first, count) = match act {
             Act::Again(Pending { kind, range: (first, count), .. })
             | Act::Operate { kind, first, count } => (kind, first, count),
@@ -188,7 +200,7 @@ impl Client {
             stamp::fill(&mut bytes[meant.clone()], pending.operation, first);
         }
         buffer.write(&bytes);
-        let result = match padding {
+        let mut result = match padding {
             Padding::NONE => self.submit(&pending, at, &buffer).await,
             padding => self.part(&pending, at, buffer.clone(), padding).await,
         };
@@ -198,6 +210,12 @@ impl Client {
         self.served().await;
         if kind == Kind::Read {
             buffer.read(&mut bytes);
+        }
+        if let Some(Flushing { is_first, doubt }) = flush
+            && result.is_ok()
+        {
+            self.book.borrow_mut().doubts(&pending, is_first, doubt.is_err());
+            result = doubt;
         }
         self.book.borrow_mut().answered(&pending, result, &bytes[meant]);
     }

@@ -80,7 +80,6 @@ impl Block for DiskLane {
             state.serve_read(request, flight.fails, None);
             state.apply(flight, request, true);
             state.complete(flight, request);
-            state.heard(flight, request);
             Some(answer(request, flight.fails))
         })
     }
@@ -92,6 +91,8 @@ impl Block for DiskLane {
         }
         // Between a decision and the moment its request leaves, anything can happen; and a kill in the
         // middle of that decision (`midway.rs`) finds nothing sent.
+        let asks = u32::from(matches!(request, Request::Flush));
+        self.disk.with(|state| state.flushes_asked += asks);
         self.lane.rest().await;
         let now = self.lane.now();
         let flight = self.disk.with(|state| state.send(&request, self.ring, now));
@@ -105,7 +106,7 @@ impl Block for DiskLane {
         self.lane.sleep_until(flight.instants[2]).await;
         self.disk.with(|state| state.complete(flight, &request));
         self.lane.turn().await;
-        self.disk.with(|state| state.heard(flight, &request));
+        self.disk.with(|state| state.flushes_asked -= asks);
         answer(&request, flight.fails)
     }
 

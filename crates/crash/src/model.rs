@@ -39,6 +39,8 @@ pub struct Faults {
     pub write: Fault,
     /// Flushes: some pending versions will never be durable, though reads still show them.
     pub flush: Fault,
+    /// Flushes may also fail, and lose as much, that are under way when their process is killed.
+    pub late_flush: bool,
     /// Reads, changes and flushes that hang for [`Faults::hang_ns`], and then go on.
     pub hang: [Fault; 3],
     /// How long; [`HANGS_FOR_EVER`]: until the end of the history.

@@ -20,6 +20,8 @@ pub(crate) struct Oracle {
     pub(crate) clock: u32,
     /// What a flush promises, at least, from these ticks on.
     promises: Vec<(u32, Durability)>,
+    /// Flushes have promised an order, in this life or in one before.
+    pub(crate) has_promised_order: bool,
     /// When the last flush was sent that has been answered (`ordered`).
     pub(crate) flushed: u32,
     /// The operator is giving up what is dirty.
@@ -51,6 +53,7 @@ impl Oracle {
             unit_sectors,
             clock: 1,
             promises: vec![(0, Durability::Flush)],
+            has_promised_order: false,
             flushed: 0,
             discarding: false,
             discarded: 0,
@@ -67,6 +70,7 @@ impl Oracle {
     pub(crate) fn begins(&mut self, durability: Durability) {
         self.promises.clear();
         self.promises.push((0, durability));
+        self.has_promised_order |= durability == Durability::Ordered;
     }
 
     /// What a flush promises now.
@@ -76,6 +80,7 @@ impl Oracle {
 
     /// From now on flushes promise what they did, or this.
     pub(crate) fn may_promise(&mut self, durability: Durability) {
+        self.has_promised_order |= durability == Durability::Ordered;
         if strength(durability) < strength(self.durability()) {
             self.promises(durability);
         }
@@ -84,6 +89,7 @@ impl Oracle {
     /// From now on flushes promise this.
     pub(crate) fn promises(&mut self, durability: Durability) {
         self.promises.push((self.clock, durability));
+        self.has_promised_order |= durability == Durability::Ordered;
     }
 
     /// What was promised from the tick `sent` until now: the least of it, and whether that is all of it.

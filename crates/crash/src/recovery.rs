@@ -32,6 +32,15 @@ struct Progress {
     flushed: Option<Result>,
 }
 
+/// What a recovered process is asked for, and may answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    /// It is asked for a flush.
+    pub(crate) flushes: bool,
+    /// The flush may fail: see [`crate::book::Doubt`].
+    pub(crate) may_fail: bool,
+}
+
 /// A world with one lane, used again and again.
 struct Place {
     world: World,
@@ -101,7 +110,7 @@ impl Recovery {
         subject: &dyn Subject,
         setup: &Setup,
         seed: u64,
-        flushes: bool,
+        expected: Expected,
     ) -> std::result::Result<(), Finding> {
         let setup = &flushing(setup);
         let chosen = seed.is_multiple_of(CHOSEN_ONE_IN);
@@ -119,7 +128,7 @@ impl Recovery {
         let below = Stack::new(&lane, self.disk.on(&lane));
         let stack = process.attach(&lane, below);
         self.progress.set(Progress::default());
-        self.spawn_reader(&lane, stack, process.as_ref(), flushes || chosen);
+        self.spawn_reader(&lane, stack, process.as_ref(), expected.flushes || chosen);
         let world = if chosen { &mut self.chosen.world } else { &mut self.plain.world };
         let steps = world.steps();
         while !self.progress.get().ended {
@@ -131,7 +140,7 @@ impl Recovery {
         if chosen {
             process.check();
         }
-        self.judge_answers(self.progress.get())?;
+        self.judge_answers(self.progress.get(), expected.may_fail)?;
         self.buffer.read(&mut self.stamps);
         Ok(())
     }
@@ -172,7 +181,11 @@ impl Recovery {
     }
 
     /// C8: a recovered process answers well, unless the disk had failed before the crash.
-    fn judge_answers(&self, progress: Progress) -> std::result::Result<(), Finding> {
+    fn judge_answers(
+        &self,
+        progress: Progress,
+        may_fail: bool,
+    ) -> std::result::Result<(), Finding> {
         let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
         if let Some(Err(error)) = progress.read
             && reads + writes + flushes == 0
@@ -182,6 +195,7 @@ impl Recovery {
         }
         if let Some(Err(error)) = progress.flushed
             && writes + flushes == 0
+            && !may_fail
         {
             let text = format!("a recovered process answers a flush with: {error}");
             return Err(Finding::new("C8", text));

@@ -1,7 +1,7 @@
 //! One run of a history: clients, subject and disk in a world of their own, step by step. Where it
 //! crashes, `laboratory/` decides.
 
-use crate::book::Book;
+use crate::book::{Book, Doubt};
 use crate::client::{Client, Scratch};
 use crate::device::Disk;
 use crate::disk::State;
@@ -30,6 +30,8 @@ pub(crate) struct Beginning {
     pub(crate) again: Vec<Pending>,
     /// Crashes before this run.
     pub(crate) depth: usize,
+    /// Of a flush that was under way at the crash.
+    pub(crate) doubt: Doubt,
 }
 
 /// A run under way.
@@ -69,6 +71,7 @@ impl Run {
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
         let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
+        book.doubt = from.doubt;
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {
             book.expect_buffer();

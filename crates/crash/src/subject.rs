@@ -188,6 +188,14 @@ pub trait Process {
 pub trait Connection {
     /// It has sent a flush.
     fn flushed(&self);
+
+    /// Asked once for every flush.
+    ///
+    /// # Errors
+    /// The flush is answered with this, if with nothing worse: an earlier process may have lost what it had answered.
+    fn take_doubt(&self) -> block::Result {
+        Ok(())
+    }
 }
 
 struct Unnoticed;

@@ -286,4 +286,5 @@ pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fen
             into.late.push(moving.clone());
         }
     }
+    into.end_flushes(from.faults.late_flush);
 }

@@ -29,6 +29,7 @@ impl Run {
             format_args!("--- killed, {} operations are not answered", again.len()),
         );
         self.life.alive.set(false);
+        let in_flush = self.disk.with(|disk| disk.flushes_asked > 0);
         if subject.waits_for_owner() {
             self.life.end();
             self.disk.with(State::orphan);
@@ -39,7 +40,7 @@ impl Run {
             self.world.step();
         }
         self.setup.restarted(&mut self.random);
-        self.book.borrow_mut().taken_over(&self.setup.engine);
+        self.book.borrow_mut().taken_over(&self.setup.engine, in_flush);
         let one_of = self.setup.limits.midway_one_of;
         let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;

@@ -134,7 +134,9 @@ impl Client {
     /// # Errors
     /// What the stack answers.
     pub fn run(&self, operation: Operation) -> Running {
-        Running::new(&self.counting, operation)
+        let is_flush = matches!(operation.request, Request::Flush);
+        let doubt = if is_flush { self.session.take_doubt() } else { Ok(()) };
+        Running::new(&self.counting, operation, doubt)
     }
 
     /// What is known of the contents, for a request that was let in.

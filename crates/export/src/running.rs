@@ -12,16 +12,19 @@ pub struct Running {
     asked: Unless,
     /// Where a flush follows.
     then_flush: Option<Stack>,
+    /// Answered in place of success.
+    doubt: Result,
 }
 
 impl Running {
-    pub(crate) fn new(stack: &Stack, operation: Operation) -> Running {
+    /// `doubt`: see [`crate::Session::take_doubt`].
+    pub(crate) fn new(stack: &Stack, operation: Operation, doubt: Result) -> Running {
         let Operation { request, padding, then_flush, .. } = operation;
         let asked = match padding {
             Padding::NONE => stack.run_unless_stalled(request),
             padding => stack.run_padded_unless_stalled(request, padding),
         };
-        Running { asked, then_flush: then_flush.then(|| stack.clone()) }
+        Running { asked, then_flush: then_flush.then(|| stack.clone()), doubt }
     }
 }
 
@@ -35,7 +38,7 @@ impl Future for Running {
                 Some(stack) if result.is_ok() => {
                     self.asked = stack.run_unless_stalled(Request::Flush);
                 }
-                _ => return Poll::Ready(result),
+                _ => return Poll::Ready(result.and(self.doubt)),
             }
         }
     }

@@ -10,13 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The node of the directory. Source: FUSE_ROOT_ID in fuse.h.
 pub(crate) const ROOT: u64 = 1;
 
-/// The sessions of open handles. A handle that an earlier process has opened is known by nothing but its number, so that
-/// all of them have one session.
-#[derive(Default)]
-struct Sessions {
-    open: BTreeMap<u64, Box<dyn Session>>,
-    inherited: Option<Box<dyn Session>>,
-}
+/// The sessions of open handles, by the handle's number. One that an earlier process has opened gets its session when
+/// it flushes for the first time.
+type Sessions = BTreeMap<u64, Box<dyn Session>>;
 
 /// A volume as a file: what all lanes know of it.
 pub(crate) struct File {
@@ -100,12 +96,12 @@ impl File {
 
     /// A handle is open from now on.
     pub(crate) fn opened(&self, handle: u64, session: Box<dyn Session>) {
-        self.sessions().open.insert(handle, session);
+        self.sessions().insert(handle, session);
     }
 
     /// A handle is not needed any more.
     pub(crate) fn released(&self, handle: u64) {
-        let session = self.sessions().open.remove(&handle);
+        let session = self.sessions().remove(&handle);
         // Outside the lock: what counts clients hears of it.
         drop(session);
     }
@@ -113,11 +109,15 @@ impl File {
     /// A client has shown by this handle that it flushes (C11). `make` makes the session of handles that an earlier
     /// process has opened.
     pub(crate) fn proven(&self, handle: u64, make: impl FnOnce() -> Box<dyn Session>) {
-        let mut sessions = self.sessions();
-        match sessions.open.get(&handle) {
-            Some(session) => session.flushed(),
-            None => sessions.inherited.get_or_insert_with(make).flushed(),
-        }
+        self.sessions().entry(handle).or_insert_with(make).flushed();
+    }
+
+    /// A client flushes by this handle, after [`File::proven`].
+    ///
+    /// # Errors
+    /// Those of [`Session::take_doubt`].
+    pub(crate) fn take_doubt(&self, handle: u64) -> block::Result {
+        self.sessions().get(&handle).map_or(Ok(()), |session| session.take_doubt())
     }
 
     /// Waits until its end was asked for and nothing of it is carried out, then lets its sessions go.

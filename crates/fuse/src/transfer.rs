@@ -98,7 +98,10 @@ impl<D: Device> Session<D> {
     pub(crate) async fn sync(self: &Rc<Self>, header: &Header, handle: u64) {
         let Some(asked) = self.begin(header, Wanted::Done) else { return };
         self.prove(&asked, handle).await;
-        self.flush(asked).await;
+        match asked.volume.file.take_doubt(handle) {
+            Ok(()) => self.flush(asked).await,
+            Err(error) => self.fail(&asked, error),
+        }
     }
 
     /// A descriptor is closed. What was written is made durable then, as programs that copy an image expect it. It proves

@@ -16,6 +16,8 @@ pub struct Contents {
     pub ranges: u64,
     /// The volume has failed (C8).
     pub failed: bool,
+    /// A flush was under way when the daemon was killed: the next one must know that (C1).
+    pub in_doubt: bool,
     /// The volume's size, in bytes; 0 if nothing was served yet.
     pub size_bytes: u64,
     /// It is no volume but a mount, and that is still there.
@@ -30,7 +32,7 @@ impl Contents {
 
     /// Whether it must be kept without an owner: a failure, too, outlives the daemon.
     pub fn is_worth_keeping(&self) -> bool {
-        self.is_dirty() || self.failed || self.mounted
+        self.is_dirty() || self.failed || self.in_doubt || self.mounted
     }
 }
 
@@ -50,11 +52,12 @@ pub(crate) fn of_arena(arena: BorrowedFd<'_>) -> io::Result<Contents> {
         let message = "it is no arena of this version, or is damaged";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     };
-    let Headers { dirty_blocks, ranges, failed, .. } = found.survey();
+    let Headers { dirty_blocks, ranges, failed, in_doubt, .. } = found.survey();
     Ok(Contents {
         dirty_blocks,
         ranges,
         failed,
+        in_doubt,
         size_bytes: found.sectors * block::SECTOR,
         ..Contents::default()
     })

@@ -121,6 +121,14 @@ pub(crate) fn fence(arena: std::os::fd::BorrowedFd<'_>, path: &Path) -> Result<F
     Fence::take(arena, FENCE_MS).map_err(|error| trouble("its memory", path, &error))
 }
 
+/// A memory whose contents are on the backing now.
+pub(crate) struct Settled {
+    /// Blocks that were written.
+    pub(crate) blocks: u64,
+    /// See [`Shared::is_in_doubt`].
+    pub(crate) in_doubt: bool,
+}
+
 /// Writes everything that is kept to its backing, with the sizes that it has, and lets go of it.
 ///
 /// # Errors
@@ -130,7 +138,7 @@ pub(crate) fn settle(
     found: &Found,
     memory: &SharedMemory,
     path: &Path,
-) -> Result<u64, Failure> {
+) -> Result<Settled, Failure> {
     let fence = left.fence(path)?;
     let copy = left.backing.try_clone().map_err(|error| trouble("what is kept", path, &error))?;
     let file = FileVolume::from_file(path, copy, OpenOptions::default())?;
@@ -157,7 +165,7 @@ pub(crate) fn settle(
         ));
     }
     left.keeper.release().map_err(|error| trouble("its holder", path, &error))?;
-    Ok(blocks)
+    Ok(Settled { blocks, in_doubt: shared.is_in_doubt() })
 }
 
 fn drain(file: &Arc<FileVolume>, shared: &Arc<Shared>, fence: &Fence) -> Result<(), String> {

@@ -3,7 +3,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::half::{CacheHalf, Half};
-use crate::keep::{self, FoundArena, Keep, Left};
+use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::model;
 use crate::pools;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
@@ -54,6 +54,8 @@ pub(crate) struct Opening<'a> {
     left: Option<Left>,
     pub(crate) keeper: Option<Keeper>,
     pub(crate) notes: Vec<String>,
+    /// The memory that was kept was settled, and its volume was in doubt (C1).
+    was_in_doubt: bool,
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
@@ -67,15 +69,15 @@ fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
     spec.chain().find_map(options_of)
 }
 
-/// The cache of this stack, if its memory may ever hold what its backing does not.
-fn may_be_dirty(spec: &Spec) -> Option<&CacheSpec> {
+/// The cache of this stack, if a later process must know what its memory says: what its backing does not have, or
+/// that a flush of that is under way.
+fn must_outlive_process(spec: &Spec) -> Option<&CacheSpec> {
     let cache = spec.chain().find_map(|part| match part {
         Spec::Cache { cache, .. } => Some(cache),
         _ => None,
     })?;
     let writable = file_of(spec).is_some_and(|(_, options)| !options.read_only);
-    let writes = matches!(cache.write, WriteMode::Back | WriteMode::BackNow);
-    (writable && writes).then_some(cache)
+    writable.then_some(cache)
 }
 
 impl<'a> Opening<'a> {
@@ -83,7 +85,14 @@ impl<'a> Opening<'a> {
         flags: &'a OpenFlags,
         progress: &'a mut dyn FnMut(usize, usize),
     ) -> Opening<'a> {
-        Opening { flags, left: None, keeper: None, notes: Vec::new(), progress }
+        Opening {
+            flags,
+            left: None,
+            keeper: None,
+            notes: Vec::new(),
+            was_in_doubt: false,
+            progress,
+        }
     }
 
     /// Takes over what is kept for the backing. What the volume as it is wanted now cannot take as it
@@ -110,7 +119,8 @@ impl<'a> Opening<'a> {
             return Err(Failure::new(Exit::Integrity, message));
         };
         check_same_size(&left, found.sectors * SECTOR, path)?;
-        let wanted = may_be_dirty(spec).map(|cache| geometry_for(cache, found.sectors * SECTOR));
+        let wanted =
+            must_outlive_process(spec).map(|cache| geometry_for(cache, found.sectors * SECTOR));
         let resized = wanted.and_then(|wanted| found.resized(wanted.slots));
         let is_good =
             |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
@@ -126,7 +136,8 @@ impl<'a> Opening<'a> {
                 return Ok(());
             }
         }
-        let blocks = keep::settle(left, &found, &memory, path)?;
+        let Settled { blocks, in_doubt } = keep::settle(left, &found, &memory, path)?;
+        self.was_in_doubt = in_doubt;
         self.notes.push(format!(
             "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
              now",
@@ -236,6 +247,9 @@ impl<'a> Opening<'a> {
         let shared = Shared::new(&limits, geometry, settings, identity, memory.memory().clone())
             .map_err(|error| Failure::new(Exit::Integrity, error.to_string()))?;
         shared.set_guard(spec.guard, 0);
+        if self.was_in_doubt {
+            shared.begin_doubt();
+        }
         self.note_recovered(&shared);
         if let Err(error) = memory.give_back_unused() {
             self.notes.push(format!("memory that is not needed any more stays in use: {error}"));
@@ -260,7 +274,7 @@ impl<'a> Opening<'a> {
         let limits = below.limits();
         let geometry = geometry_for(spec, limits.bytes());
         let (Some(keep), Some(file), Some(_)) =
-            (&self.flags.keep, below.file(), may_be_dirty(whole))
+            (&self.flags.keep, below.file(), must_outlive_process(whole))
         else {
             let memory = cache_memory(&geometry, limits.grain, self.progress)?;
             // It may be kept later ([`Volume::keep_from_now`]), when rings have done I/O already: each holds the
@@ -298,6 +312,13 @@ impl<'a> Opening<'a> {
                  the volume holds",
                 counters.headers_rejected
             ));
+        }
+        if shared.is_in_doubt() {
+            self.notes.push(
+                "the earlier process was killed during a flush of the backing, whose result is not known: writes \
+                 that had gone past the cache may be lost; the first flush of every client fails"
+                    .to_owned(),
+            );
         }
         if failed {
             self.notes.push(

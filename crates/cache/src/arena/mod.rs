@@ -22,7 +22,8 @@
 //! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
 //! number. A slot is published by the store of `life`, after its bytes and its place are there; a
 //! published slot's bytes and place are never changed, only its state. In a clean slot's header `sequence` says whether
-//! the policy holds it (0), or how it was fetched ahead ([`Clean`]). Where two slots hold the
+//! the policy holds it (0), or how it was fetched ahead ([`Clean`]); above that stands when, or the stamp of a change
+//! that went past the cache (superblock/flush_note.rs). Where two slots hold the
 //! same block, the later epoch wins, then the higher sequence (both compare modulo their width:
 //! what is dirty at one time is near).
 
@@ -123,11 +124,12 @@ impl State {
 
 const SHADOWED: u64 = 8;
 
-/// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots have no other use; those
-/// above them say when it came.
+/// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots have no other use. Those
+/// above them say when an unread block came; of the other slots they are the stamp of a change that went past the
+/// cache, or 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Clean {
-    /// By the policy; nothing else is in `sequence`.
+    /// By the policy.
     Kept = 0,
     /// Fetched ahead of a stream, and not read yet.
     Unread = 1,
@@ -166,7 +168,22 @@ impl Header {
 
     /// The same clean slot, held otherwise.
     pub(crate) fn becomes(&self, clean: Clean) -> Header {
-        Header::of_clean(self.block, self.mask, clean, self.came())
+        let came = if clean == Clean::Passed { 0 } else { self.came() };
+        Header { epoch: self.epoch, ..Header::of_clean(self.block, self.mask, clean, came) }
+    }
+
+    /// Of a clean slot of the policy's ([`Clean::Kept`]) or one that is given up first ([`Clean::Passed`]), with the stamp
+    /// of a change that went past the cache, or 0.
+    pub(crate) fn of_copy(block: u64, mask: u8, clean: Clean, stamp: u32) -> Header {
+        let sequence = u64::from(stamp) << 2 | clean as u64;
+        Header { sequence, ..Header::of_clean(block, mask, Clean::Kept, 0) }
+    }
+
+    /// That stamp.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u32 {
+        let has_stamp = self.state == State::Clean && matches!(self.sequence & 3, 0 | 3);
+        if has_stamp { (self.sequence >> 2) as u32 } else { 0 }
     }
 
     /// How a clean slot is held.
@@ -182,7 +199,7 @@ impl Header {
     /// Whether it is a clean slot that the policy does not hold.
     #[inline]
     pub(crate) fn is_ahead(&self) -> bool {
-        self.state == State::Clean && self.sequence != 0
+        self.state == State::Clean && self.sequence & 3 != 0
     }
 
     /// When a clean slot came that the policy does not hold, modulo 2^42.
@@ -267,6 +284,15 @@ impl Arena {
     #[inline]
     pub(crate) fn store(&self, offset: usize, word: u64) {
         self.memory.word(offset).store(word, Ordering::Release);
+        stored();
+    }
+
+    /// Changes a word that several lanes change.
+    pub(crate) fn update(&self, offset: usize, change: impl Fn(u64) -> u64) {
+        let word = self.memory.word(offset);
+        let changed =
+            word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| Some(change(word)));
+        debug_assert!(changed.is_ok(), "the change is never refused");
         stored();
     }
 

@@ -23,6 +23,16 @@ use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) const TAINTED: Error =
     Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
 
+pub(crate) const IN_DOUBT: Error = Error::new(
+    Kind::Io,
+    "flush: a flush of the backing was under way when an earlier process was killed, and its result is not known; \
+     what was written before it may be lost",
+);
+
+/// How long after a takeover in doubt clients may come whose writes it concerns: they reconnect within moments, or
+/// within what they wait for a server.
+const DOUBT_NS: u64 = 600_000_000_000;
+
 const CLEARED: Error = Error::new(
     Kind::Io,
     "flush: the volume has failed while this waited, and the operator has cleared the error",
@@ -64,6 +74,10 @@ pub(crate) struct Health {
     errors_read: AtomicU64,
     errors_write: AtomicU64,
     errors_flush: AtomicU64,
+    /// When the first client came after a takeover in doubt, plus one; 0: none has.
+    doubt_since: AtomicU64,
+    /// Flushes that were answered with [`IN_DOUBT`].
+    flushes_doubted: AtomicU64,
 }
 
 /// A flush of the backing that makes an epoch durable, from before it was sent.
@@ -93,6 +107,8 @@ impl Health {
             errors_read: AtomicU64::new(0),
             errors_write: AtomicU64::new(0),
             errors_flush: AtomicU64::new(0),
+            doubt_since: AtomicU64::new(0),
+            flushes_doubted: AtomicU64::new(0),
         }
     }
 
@@ -102,6 +118,7 @@ impl Health {
         all.errors_write = self.errors_write.load(Ordering::Relaxed);
         all.errors_flush = self.errors_flush.load(Ordering::Relaxed);
         all.failed = u64::from(self.has_failed());
+        all.flushes_doubted = self.flushes_doubted.load(Ordering::Relaxed);
     }
 
     /// The backing has answered this with an error.
@@ -174,6 +191,29 @@ impl Health {
             true => Ok(()),
             false => Err(CLEARED),
         }
+    }
+}
+
+/// Clients whose writes an earlier process may have lost (C1).
+impl Health {
+    /// Whether the first flush of a client that comes at `now_ns` must fail.
+    pub(crate) fn doubts_client(&self, now_ns: u64) -> bool {
+        if !self.arena.is_in_doubt() {
+            return false;
+        }
+        let first =
+            self.doubt_since.compare_exchange(0, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let since = first.map_or_else(|since| since - 1, |_| now_ns);
+        let is_over = now_ns.saturating_sub(since) > DOUBT_NS;
+        if is_over {
+            self.arena.note_doubt(false);
+        }
+        !is_over
+    }
+
+    /// A client's flush is answered with [`IN_DOUBT`].
+    pub(crate) fn count_doubted(&self) {
+        self.flushes_doubted.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -54,6 +54,10 @@ pub(crate) struct Gauges {
     pub(crate) settling: AtomicU32,
     /// The open epoch may hold ranges of zeros.
     pub(crate) has_ranges: AtomicBool,
+    /// Copies of changes that went past the cache, and for which no flush has succeeded yet.
+    held: AtomicU32,
+    /// Those of them that the flush under way may cover.
+    held_before_flush: AtomicU32,
 }
 
 impl Gauges {
@@ -80,7 +84,27 @@ impl Gauges {
             under_way: AtomicU32::new(0),
             settling: AtomicU32::new(0),
             has_ranges: AtomicBool::new(false),
+            held: AtomicU32::new(0),
+            held_before_flush: AtomicU32::new(0),
         }
+    }
+
+    /// Takes room for another held copy, if fewer than `most` blocks are held or dirty.
+    pub(crate) fn hold(&self, most: u32) -> bool {
+        let room = most.saturating_sub(self.dirty.load(Ordering::Relaxed));
+        let more = |held| (held < room).then(|| held + 1);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// A flush of the backing is about to be sent.
+    pub(crate) fn note_flush_sent(&self) {
+        self.held_before_flush.store(self.held.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// It has succeeded.
+    pub(crate) fn note_flush_succeeded(&self) {
+        let durable = self.held_before_flush.swap(0, Ordering::Relaxed);
+        self.held.fetch_sub(durable, Ordering::Relaxed);
     }
 
     /// One more block of the open epoch is dirty.

@@ -1,7 +1,8 @@
 //! Taking over an arena from an earlier life of the process (C5, C7).
 //!
 //! Everything that was dirty in any way is dirty again: what was on its way to the backing, or was
-//! written but not flushed, is written again. Clean slots are given up. Where two versions of a
+//! written but not flushed, is written again. Clean slots are given up, but for the held copies of what went past the
+//! cache: a flush of the backing may have been under way that has lost them (C1). Where two versions of a
 //! block are found, the later epoch wins, then the higher sequence. The epochs that were closed
 //! stay before the one that was open, in their order. What was durable already is not written again: it may
 //! be older than what is on the backing. Nothing else is released before it is durable, so that a crash
@@ -31,6 +32,12 @@ use lane::atomic::Ordering;
 const FAILED_BEFORE: Error = Error::new(
     Kind::Io,
     "write or flush: the volume had failed before it was started again, clear the error first",
+);
+
+const ORDER_IN_DOUBT: Error = Error::new(
+    Kind::Io,
+    "write or flush: an earlier process was killed while it flushed the backing, and what its clients' flushes had put \
+     in order may be lost; clear the error first",
 );
 
 /// The parts of the shared half that a recovery fills.
@@ -87,6 +94,8 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     for entry in shared.shards.iter_mut() {
         entry.shard.get_mut().recover(&recovered_epochs, shared.gauges);
     }
+    // All held copies are dirty now.
+    shared.arena.note_flush_taken_over();
     let recovered = shared.gauges.dirty.load(Ordering::Relaxed);
     let rejected =
         shared.shards.iter_mut().map(|entry| entry.shard.get_mut().counters.headers_rejected);
@@ -97,6 +106,10 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     let is_dirty = recovered > 0 || recovered_epochs.ranges;
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
+    if shared.arena.is_in_doubt() && promised {
+        // What goes before all that is written from now on may be lost, and no flush need ever be sent to learn that.
+        shared.health.fail(&mut epochs, ORDER_IN_DOUBT);
+    }
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
         shared.health.fail(&mut epochs, FAILED_BEFORE);
     }
@@ -232,9 +245,14 @@ impl Shard {
         self.begin_recovery(recovered_epochs.open, recovered_epochs.closed);
         let ranges = self.recover_ranges(recovered_epochs);
         let mut found: Vec<(u32, Header)> = Vec::new();
+        let mut held: Vec<(u32, Header)> = Vec::new();
+        let takes_held = !planted(Bug::ForgetHeldCopies);
         for slot in 0..self.slots() {
             match read(self.arena(), self.number(slot)) {
                 Some(header) if header.state.is_dirty() => found.push((slot, header)),
+                Some(header) if takes_held && self.arena().is_unflushed(&header) => {
+                    held.push((slot, header));
+                }
                 Some(_) => self.recover_free(slot),
                 None => {
                     self.counters.headers_rejected += 1;
@@ -251,11 +269,32 @@ impl Shard {
             let covered = ranges.covers_after(epoch, self.position_of(header.block));
             self.recover_dirty(gauges, slot, header, epoch, covered);
         }
+        for (slot, header) in held {
+            self.recover_held(gauges, slot, header, recovered_epochs, &ranges);
+        }
         if planted(Bug::ReleaseRecovered) {
             self.forget_all(gauges);
         }
         let closing = self.unwritten_ranges();
         gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
+    }
+
+    /// Takes over a held copy: it belongs to the oldest epoch. Where something dirty lies over it the process died
+    /// between publishing that and giving up the copy.
+    fn recover_held(
+        &mut self,
+        gauges: &Gauges,
+        slot: u32,
+        header: Header,
+        recovered_epochs: &RecoveredEpochs,
+        ranges: &Cover,
+    ) {
+        if self.holds(header.block) || ranges.covers(self.position_of(header.block)) {
+            return self.recover_free(slot);
+        }
+        let epoch = recovered_epochs.open - recovered_epochs.closed;
+        let header = Header { sequence: recovered_epochs.sequence, ..header };
+        self.recover_dirty(gauges, slot, header, epoch, false);
     }
 
     fn recover_ranges(&mut self, recovered_epochs: &RecoveredEpochs) -> Cover {
@@ -297,11 +336,19 @@ impl Cover {
 
     /// Whether a range of an epoch after this one covers this block, or position.
     pub(crate) fn covers_after(&self, epoch: u64, block: u64) -> bool {
-        self.0.range(epoch + 1..).any(|(_, ranges)| {
-            let after = ranges.partition_point(|range| range.start <= block);
-            after > 0 && ranges[after - 1].contains(&block)
-        })
+        self.0.range(epoch + 1..).any(|(_, ranges)| contain(ranges, block))
     }
+
+    /// Whether a range of any epoch does.
+    pub(crate) fn covers(&self, block: u64) -> bool {
+        self.0.values().any(|ranges| contain(ranges, block))
+    }
+}
+
+/// Whether one of these ranges, which are sorted and apart, contains a block.
+fn contain(ranges: &[Range<u64>], block: u64) -> bool {
+    let after = ranges.partition_point(|range| range.start <= block);
+    after > 0 && ranges[after - 1].contains(&block)
 }
 
 /// Sorts ranges, and joins those that touch.

@@ -77,12 +77,8 @@ impl Handle {
                 Pass::Over(good) => return if good { Ok(()) } else { Err(error) },
                 Pass::Wait => self.shared.backing.flush_gate_changed.after(seen).await,
                 Pass::Lead => {
-                    self.shared.stats.count_flush_of_backing();
-                    let result = self.ask_below(Request::Flush).await;
-                    if let Err(found) = result {
-                        error = found;
-                        self.shared.backing.health.flush_failed();
-                    }
+                    let result = self.send_flush().await;
+                    error = result.err().unwrap_or(error);
                     self.lane.turn().await;
                     self.shared
                         .backing
@@ -92,6 +88,24 @@ impl Handle {
                 }
             }
         }
+    }
+
+    /// Sends a flush to the backing. The arena notes that before, and the result after: killed in between, a successor
+    /// knows that it does not know it.
+    async fn send_flush(&self) -> Result {
+        let shared = &self.shared;
+        shared.stats.count_flush_of_backing();
+        if !planted(Bug::ForgetSentFlush) {
+            shared.arena.note_flush_sent();
+        }
+        shared.gauges.note_flush_sent();
+        let result = self.ask_below(Request::Flush).await;
+        match result {
+            Ok(()) => shared.gauges.note_flush_succeeded(),
+            Err(_) => shared.backing.health.flush_failed(),
+        }
+        shared.arena.note_flush_answered(result.is_ok());
+        result
     }
 
     /// What a client's flush does, unless the backing hangs: then it is refused at once, so that tasks

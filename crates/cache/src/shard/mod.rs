@@ -19,6 +19,7 @@
 mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
+mod held_copies;
 mod passing;
 mod read;
 mod readahead;
@@ -283,6 +284,7 @@ impl Shard {
         let hash_of = |slot| Hash::of(arena.block(base + slot));
         let slot = self.policy.victim(&mut self.links, Hash::of(block), hash_of)?;
         self.policy.forget(&mut self.links, slot, Held::Clean);
+        self.note_lost_copy(&self.header(slot));
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);
@@ -348,9 +350,11 @@ impl Shard {
         self.arena.publish(self.base + slot, &Header { shadowed: true, ..*header });
     }
 
-    /// Publishes a clean slot that holds these sectors of a block that no other slot holds.
-    fn publish_clean(&mut self, slot: u32, block: u64, mask: u8, cause: Cause) {
-        self.arena.publish(self.base + slot, &Header::of_clean(block, mask, Clean::Kept, 0));
+    /// Publishes a clean slot that holds these sectors of a block that no other slot holds. `stamp`: see
+    /// [`Shard::stamp_of`].
+    fn publish_clean(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, cause: Cause) {
+        let header = Header::of_copy(block, mask, Clean::Kept, stamp);
+        self.arena.publish(self.base + slot, &header);
         let hash = Hash::of(block);
         self.index.insert(hash, slot);
         self.policy.admit(&mut self.links, slot, hash, cause);

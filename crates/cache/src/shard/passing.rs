@@ -65,7 +65,7 @@ impl Shard {
     pub(super) fn pass_written(&mut self, slot: u32, header: &Header) {
         self.policy.forget(&mut self.links, slot, Held::Dirty);
         let Header { block, mask, .. } = *header;
-        let header = Header::of_clean(block, mask, Clean::Passed, self.ahead.clock);
+        let header = Header::of_clean(block, mask, Clean::Passed, 0);
         self.arena.publish(self.base + slot, &header);
         self.links.push_back(&mut self.ahead.passed, slot);
     }

@@ -426,18 +426,19 @@ impl Shard {
         stretches(mask, |first, length| {
             self.arena.put(number, first, into, skip + first - sector, length);
         });
-        let mut held = mask;
+        let (mut held, mut stamp) = (mask, 0);
         // Taking the slot may have evicted what was held of the block.
         if let Some((old, header)) = old
             && old != slot
         {
+            stamp = self.stamp_of(&header);
             stretches(header.mask & !mask, |first, length| {
                 self.arena.carry(self.base + old, number, first, length);
             });
             held |= header.mask;
             self.retire(gauges, old, &header);
         }
-        self.publish_clean(slot, block, held, Cause::Fetch);
+        self.publish_clean(slot, block, held, stamp, Cause::Fetch);
         self.counters.blocks_filled += 1;
     }
 }

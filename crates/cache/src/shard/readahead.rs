@@ -228,6 +228,7 @@ impl Shard {
         self.arena.put(self.base + slot, 0, from, skip, BLOCK_SECTORS);
         // The part that was held, if it is not the victim, is in there, too.
         if let Some((old, header)) = self.current(block) {
+            self.note_lost_copy(&header);
             self.retire(gauges, old, &header);
         }
         let clean = if passing { Clean::UnreadPassing } else { Clean::Unread };
@@ -245,7 +246,7 @@ impl Shard {
             return Some(slot);
         }
         let passed = if self.ahead.slots() < most { PASSED_MIN } else { 0 };
-        self.take_passed(passed).or_else(|| self.take_victim(block))
+        self.take_passed_durable(passed).or_else(|| self.take_victim(block))
     }
 
     /// The slot that was passed first, if there are more than so many.
@@ -255,6 +256,13 @@ impl Shard {
         }
         let slot = self.links.pop_front(&mut self.ahead.passed)?;
         Some(self.emptied(slot))
+    }
+
+    /// The same, unless the backing has not been flushed since its block went past the cache.
+    fn take_passed_durable(&mut self, least: u32) -> Option<u32> {
+        let head = self.ahead.passed.head;
+        let is_held = head != NIL && self.arena.is_unflushed(&self.header(head));
+        if is_held { None } else { self.take_passed(least) }
     }
 
     /// The slot that has been unread for longest.
@@ -267,10 +275,8 @@ impl Shard {
     /// A slot whose block is of less use than any other: it was passed, or has been unread for as long as a block that is
     /// not read stays.
     pub(super) fn take_passed_or_stale(&mut self) -> Option<u32> {
-        if self.ahead.passed.length > PASSED_MIN {
-            return self.take_passed(PASSED_MIN);
-        }
-        self.take_unread_older_than(self.slots.into())
+        let unread_max = self.slots.into();
+        self.take_passed_durable(PASSED_MIN).or_else(|| self.take_unread_older_than(unread_max))
     }
 
     /// The slot that has been unread for longest, if that is longer than this.
@@ -285,6 +291,7 @@ impl Shard {
 
     /// A slot that has left its list holds nothing any more.
     fn emptied(&mut self, slot: u32) -> u32 {
+        self.note_lost_copy(&self.header(slot));
         let hash = self.hash_at(slot);
         self.unindex(hash, slot);
         self.arena.free(self.base + slot);

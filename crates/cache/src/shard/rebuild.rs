@@ -72,6 +72,12 @@ impl Shard {
         }
     }
 
+    /// Whether a version of this block has been taken over.
+    pub(crate) fn holds(&self, block: u64) -> bool {
+        let found = self.index.find(Hash::of(block), |slot| self.header(slot).block == block);
+        found.is_some()
+    }
+
     pub(crate) fn range_numbers(&self) -> core::ops::Range<u32> {
         self.zeroes.numbers()
     }

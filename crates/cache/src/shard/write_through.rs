@@ -6,17 +6,25 @@ use crate::arena::{Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use crate::shard::held_copies::Copy;
 use block::{Buf, Extent};
+use core::ops::Range;
 use lane::atomic::Ordering;
-use policy::{Access, Cause, Hash, Held};
+use policy::{Access, Hash, Held};
 
 /// How a passing change ended.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteThroughEnd {
     /// It succeeded.
     pub(crate) good: bool,
+    /// It is durable by itself: FUA.
+    pub(crate) durable: bool,
     /// Whether a copy may be kept for reading.
     pub(crate) keeps: Keeps,
+    /// How many blocks may be held until they are durable.
+    pub(crate) holds_max: u32,
+    /// Whether blocks are held that are not kept for reading.
+    pub(crate) copies: bool,
 }
 
 /// What the planted bugs do that send changes past what they should wait for, or join: true with them.
@@ -39,39 +47,51 @@ impl Shard {
                 && header.state == State::Clean
                 && !planted(Bug::KeepBehindPass)
             {
+                held = true;
                 let (sector, sectors, _) = share(at, block);
                 let passed = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
+                if self.arena.is_unflushed(&header) {
+                    // A whole copy answers all reads, but for those under way: none sees the backing. It
+                    // stays until the change is answered: a successor may have to write it again.
+                    if header.mask == 0xff && !self.fills.has(block) {
+                        continue;
+                    }
+                    if header.mask & passed != 0 {
+                        self.arena.note_unheld();
+                    }
+                }
                 let mask = header.mask & !passed;
                 // Free between the two stores: a header's place may not change while it is published.
                 self.arena.free(self.base + slot);
                 self.arena.publish(self.base + slot, &Header { mask, ..header });
-                held = true;
             }
         }
         held
     }
 
-    /// A passing change has ended. What it overtook is dropped; a copy is kept where it may be.
-    /// Returns whether the closing epoch lost a block that way.
+    /// A passing change has ended, of which these blocks are looked at: those it overtook are dropped, copies are kept
+    /// where they may be. The last blocks end it. Returns whether the closing epoch lost a block that way.
     pub(crate) fn write_through_done(
         &mut self,
         gauges: &Gauges,
         change: &Change,
+        blocks: Range<u64>,
         end: WriteThroughEnd,
     ) -> bool {
         let before = gauges.remaining.load(Ordering::SeqCst);
-        let (first, blocks) = blocks_of(&change.at);
         // What would have been kept, if the cache did not step aside, is seen all the same.
         let tells = matches!(end.keeps, Keeps::Bypass | Keeps::BypassAll)
             && matches!(change.source, Source::Data(_));
         let passes = end.keeps != Keeps::No && self.passes_write(&change.at);
-        for block in first..first + u64::from(blocks) {
+        let (first, all) = blocks_of(&change.at);
+        let is_last = blocks.end == first + u64::from(all);
+        for block in blocks {
             let (sector, sectors, _) = share(&change.at, block);
             self.fills.suspect(block, bits(sector, sectors));
             if end.good {
                 // What was held keeps its place, however long the stream is.
-                let keep = end.keeps == Keeps::Yes && (!passes || self.is_kept(block));
-                self.overtake(gauges, change, block, keep);
+                let keeps = end.keeps == Keeps::Yes && (!passes || self.is_kept(block));
+                self.overtake(gauges, change, block, keeps, end);
                 if tells && !passes {
                     self.accessed(block, 1, 1, Access::Pass);
                 }
@@ -79,7 +99,9 @@ impl Shard {
                 self.doubt(gauges, block);
             }
         }
-        self.write_through.end(change.at);
+        if is_last {
+            self.write_through.end(change.at);
+        }
         gauges.remaining.load(Ordering::SeqCst) != before
     }
 
@@ -92,6 +114,7 @@ impl Shard {
         }
         match self.current(block) {
             Some((slot, header)) if header.state == State::Clean => {
+                self.note_lost_copy(&header);
                 self.retire(gauges, slot, &header);
             }
             Some((_, header)) if header.state == State::Written => self.doubtful.push(block),
@@ -99,11 +122,18 @@ impl Shard {
         }
     }
 
-    fn overtake(&mut self, gauges: &Gauges, change: &Change, block: u64, keep: bool) {
+    fn overtake(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        block: u64,
+        keeps: bool,
+        end: WriteThroughEnd,
+    ) {
         if planted(Bug::KeepBehindPass) {
             return;
         }
-        let (sector, sectors, skip) = share(&change.at, block);
+        let (_, sectors, _) = share(&change.at, block);
         if sectors == BLOCK_SECTORS {
             while let Some((slot, header)) = self.not_durable(block) {
                 if header.state == State::Writing {
@@ -117,12 +147,29 @@ impl Shard {
         if self.not_durable(block).is_some() {
             return assert!(is_careless(), "a pass met a dirty block in part");
         }
-        if let Source::Data(from) = change.source
-            && keep
-        {
-            self.keep_copy(gauges, block, from, sector, skip, sectors);
-        } else if let Some((slot, header)) = self.current(block) {
+        // What of the block is not durable after this, of an earlier change or of this one.
+        let before = match self.current(block) {
+            Some((_, header)) if !(end.durable && sectors == BLOCK_SECTORS) => {
+                self.stamp_of(&header)
+            }
+            _ => 0,
+        };
+        let copies = keeps || end.copies;
+        let holds = !end.durable && copies && (before != 0 || gauges.hold(end.holds_max));
+        let stamp = if holds { self.arena.round_stamp() } else { before };
+        let copy = if keeps { Some(Copy::Kept) } else { holds.then_some(Copy::Held) };
+        if let (Source::Data(from), Some(copy)) = (change.source, copy) {
+            self.keep_copy(change, block, from, copy, stamp);
+            if !end.durable && !holds {
+                self.arena.note_unheld();
+            }
+            return;
+        }
+        if let Some((slot, header)) = self.current(block) {
             self.retire(gauges, slot, &header);
+        }
+        if !end.durable || before != 0 {
+            self.arena.note_unheld();
         }
     }
 
@@ -133,18 +180,16 @@ impl Shard {
     }
 
     /// Keeps sectors of a block that have gone past, beside what is held of the rest.
-    fn keep_copy(
-        &mut self,
-        gauges: &Gauges,
-        block: u64,
-        from: &Buf,
-        sector: u32,
-        skip: u32,
-        sectors: u32,
-    ) {
+    fn keep_copy(&mut self, change: &Change, block: u64, from: &Buf, copy: Copy, stamp: u32) {
+        let (sector, sectors, skip) = share(&change.at, block);
         let is_held = self.current(block).is_some();
-        self.accessed(block, 1, u32::from(!is_held), Access::Pass);
+        if copy == Copy::Kept {
+            self.accessed(block, 1, u32::from(!is_held), Access::Pass);
+        }
         let Some(slot) = self.take_slot(block) else {
+            if stamp != 0 {
+                self.arena.note_unheld();
+            }
             // A copy from before would be stale; it is clean, so that its own slot could have been had.
             return assert!(self.current(block).is_none(), "a stale copy stays");
         };
@@ -152,21 +197,24 @@ impl Shard {
         self.arena.put(self.base + slot, sector, from, skip, sectors);
         // Taking the slot may have evicted what was held.
         let Some((old, header)) = self.current(block) else {
-            // It is kept anyway; a policy may learn from it.
-            let _ = self.policy.miss(Hash::of(block));
-            return self.publish_clean(slot, block, mask, Cause::WriteThrough);
+            return self.publish_copy(slot, block, mask, stamp, copy);
         };
         stretches(header.mask & !mask, |first, length| {
             self.arena.carry(self.base + old, self.base + slot, first, length);
         });
+        let mask = header.mask | mask;
         if header.is_ahead() {
-            self.retire(gauges, old, &header);
-            return self.publish_clean(slot, block, header.mask | mask, Cause::WriteThrough);
+            self.unlink_ahead(old, &header);
+            self.unindex(Hash::of(block), old);
+            self.give_slot(old);
+            return self.publish_copy(slot, block, mask, stamp, copy);
         }
+        // It keeps its place with the policy.
         self.used(old, &header);
         self.policy.succeed(&mut self.links, old, slot, Held::Clean);
         let hash = Hash::of(block);
-        self.arena.publish(self.base + slot, &Header { mask: header.mask | mask, ..header });
+        let header = Header { mask, sequence: u64::from(stamp) << 2, ..header };
+        self.arena.publish(self.base + slot, &header);
         self.index.insert(hash, slot);
         self.unindex(hash, old);
         self.give_slot(old);

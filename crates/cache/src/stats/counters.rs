@@ -159,6 +159,9 @@ counters! {
     count errors_flush: "requests",
     /// Errors of the backing while reading.
     count errors_read: "requests",
+    /// Flushes answered with an error because a flush of the backing was under way when an earlier process was killed,
+    /// over writes of which no copy was held (C1): once for each client.
+    count flushes_doubted: "requests",
     /// Dirty blocks found and taken over at start (C7).
     count blocks_recovered: "blocks",
     /// Slots whose header failed its checksum at start.

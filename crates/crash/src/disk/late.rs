@@ -23,7 +23,23 @@ impl State {
                 self.late.push(moving);
             }
         }
+        self.end_flushes(self.faults.late_flush);
         self.changes += 1;
+    }
+
+    /// Flushes that were under way when their process was killed: each fails, succeeds, or is never carried out.
+    pub(crate) fn end_flushes(&mut self, may_fail: bool) {
+        self.flushes_asked = 0;
+        for flight in std::mem::take(&mut self.flushing) {
+            let fails_late = !flight.fails && may_fail && self.random.one_in(2);
+            self.errors[2] += u32::from(fails_late);
+            if flight.fails || fails_late {
+                self.fail_flush();
+            } else if self.random.one_in(2) {
+                self.flush(flight.sent);
+            }
+            self.clock += 1;
+        }
     }
 
     /// One of the late changes arrives. False: there are none.
@@ -47,6 +63,7 @@ impl State {
             read: later(faults.read, self.reads),
             write: later(faults.write, self.writes),
             flush: later(faults.flush, self.flushes),
+            late_flush: faults.late_flush,
             ..Faults::default()
         };
     }

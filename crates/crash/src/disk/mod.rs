@@ -141,8 +141,10 @@ pub struct State {
     pub(crate) sent_stamps: Vec<u8>,
     /// Whether `sent` is read.
     pub(crate) notes_sent: bool,
-    /// Flushes that have failed and of which no process has heard yet.
-    pub(crate) unheard: u32,
+    /// Flushes that were sent and have not ended.
+    pub(super) flushing: Vec<Flight>,
+    /// Flushes that a process has asked for, and whose answer it has not heard.
+    pub(crate) flushes_asked: u32,
     /// One change of a block is to be in flight at a time.
     pub(crate) exclusive: bool,
     /// Where there were two.
@@ -177,7 +179,8 @@ impl State {
             flushes: 0,
             errors: excused(&faults),
             failed_reads: Vec::new(),
-            unheard: 0,
+            flushing: Vec::new(),
+            flushes_asked: 0,
             exclusive: false,
             crowded: None,
             changes: 0,
@@ -198,6 +201,8 @@ impl State {
         self.pending.iter_mut().for_each(Vec::clear);
         self.moving.clear();
         self.late.clear();
+        self.flushing.clear();
+        self.flushes_asked = 0;
         self.clock = 1;
     }
 
@@ -212,9 +217,12 @@ impl State {
         }
         self.moving.clear();
         self.late.clear();
+        self.flushing.clone_from(&from.flushing);
+        self.flushes_asked = from.flushes_asked;
         self.random = from.random.clone();
         self.clock = from.clock;
         self.numbers = from.numbers;
+        self.errors = from.errors;
     }
 
     /// Plans how a request of this ring goes. A change moves from here on.
@@ -260,7 +268,11 @@ impl State {
                 ),
             );
         }
-        Flight { number, instants, fails, sent: self.clock }
+        let flight = Flight { number, instants, fails, sent: self.clock };
+        if matches!(request, Request::Flush) {
+            self.flushing.push(flight);
+        }
+        flight
     }
 
     /// Whether a read of these stamps may have failed: one has, of nothing but these; or the disk hangs, or did so.
@@ -406,15 +418,19 @@ impl State {
         self.land_late();
         match request {
             Request::Read { .. } => return,
-            Request::Flush if flight.fails => {
-                self.fail_flush();
-                self.unheard += 1;
-            }
-            Request::Flush => self.flush(flight.sent),
+            Request::Flush => self.complete_flush(flight),
             _ => self.complete_change(flight.number),
         }
         self.clock += 1;
         self.changes += 1;
+    }
+
+    fn complete_flush(&mut self, flight: Flight) {
+        self.flushing.retain(|other| other.number != flight.number);
+        match flight.fails {
+            true => self.fail_flush(),
+            false => self.flush(flight.sent),
+        }
     }
 
     fn complete_change(&mut self, number: u32) {
@@ -469,11 +485,6 @@ impl State {
         for version in self.pending.iter_mut().flatten() {
             version.lost |= self.random.one_in(2);
         }
-    }
-
-    /// Its answer arrives.
-    pub(crate) fn heard(&mut self, flight: Flight, request: &Request) {
-        self.unheard -= u32::from(flight.fails && matches!(request, Request::Flush));
     }
 
     /// Stretches of zeros and of other things, as reads would show them.

@@ -5,14 +5,14 @@
 
 mod steps;
 
-use crate::book::Book;
+use crate::book::{Book, Doubt};
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::midway;
 use crate::model::Fault;
 use crate::oracle::Oracle;
 use crate::pending::Pending;
-use crate::recovery::Recovery;
+use crate::recovery::{Expected, Recovery};
 use crate::run::{Beginning, Run};
 use crate::setup::{Scale, Setup};
 use crate::stamp::{FIRST, GRAIN, Operation};
@@ -75,7 +75,7 @@ impl<'a> Laboratory<'a> {
     pub fn history_of(&mut self, mut setup: Setup) -> Result<(), Finding> {
         if !self.subject.mends_failed_flushes() {
             setup.faults.flush = Fault::default();
-            setup.flushes_fail = false;
+            (setup.flushes_fail, setup.faults.late_flush) = (false, false);
         }
         if !self.subject.notices_hangs() {
             (setup.faults.hang, setup.faults.hang_ns) = Default::default();
@@ -96,6 +96,7 @@ impl<'a> Laboratory<'a> {
             next: FIRST,
             again: Vec::new(),
             depth: 0,
+            doubt: Doubt::default(),
         };
         midway::reset();
         let run = self.begin(setup, beginning)?;
@@ -213,7 +214,8 @@ impl<'a> Laboratory<'a> {
             disk.errors = [0; 3];
         });
         recovery.arena.zero(0, recovery.arena.bytes());
-        recovery.run(self.subject, &run.setup, run.random.next_u64(), false)?;
+        let expected = Expected { flushes: false, may_fail: false };
+        recovery.run(self.subject, &run.setup, run.random.next_u64(), expected)?;
         if recovery.stamps != self.image {
             return Err(Finding::new(
                 "C4",
@@ -286,10 +288,7 @@ impl<'a> Laboratory<'a> {
         if oracle.discarding {
             return true;
         }
-        run.disk.with(|disk| {
-            let known = knows && disk.unheard == 0;
-            !known && disk.errors[2] > 0 && oracle.is_lost(disk)
-        })
+        run.disk.with(|disk| !knows && disk.errors[2] > 0 && oracle.is_lost(disk))
     }
 
     /// A process starts on the memory that a killed one left, and on the disk that went on.
@@ -305,7 +304,6 @@ impl<'a> Laboratory<'a> {
         run.disk.with(|from| {
             recovery.disk(|into| {
                 after_kill(from, into, landed, fence);
-                into.errors = from.errors;
             });
         });
         leave_memory(run, midway, &recovery.arena);
@@ -316,7 +314,10 @@ impl<'a> Laboratory<'a> {
         if !damaged && run.random.one_in(DIES_AGAIN_ONE_IN) {
             recovery.die(self.subject, &run.setup, &mut run.random);
         }
-        recovery.run(self.subject, &run.setup, run.random.next_u64(), true)?;
+        let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
+        let may_fail = run.book.borrow().doubt_after(in_flush).may_fail;
+        let expected = Expected { flushes: true, may_fail };
+        recovery.run(self.subject, &run.setup, run.random.next_u64(), expected)?;
         let book = run.book.borrow();
         if damaged || book.oracle.discarding {
             return book.oracle.judge_genuine(&recovery.stamps);
@@ -348,6 +349,7 @@ impl<'a> Laboratory<'a> {
             next: book.next_operation(),
             again: again(run, &book),
             depth: run.depth + 1,
+            doubt: Doubt::default(),
         };
         drop(book);
         self.go_on(setup, beginning, "power cut")
@@ -365,11 +367,12 @@ impl<'a> Laboratory<'a> {
         let fence = self.subject.fence();
         run.disk.with(|from| {
             after_kill(from, &mut disk, landed, fence);
-            disk.errors = from.errors;
         });
         let arena = Memory::heap(run.arena.bytes());
         leave_memory(run, midway, &arena);
         let book = run.book.borrow();
+        // In the middle of a step the engine may have noted what the disk has not been asked for yet.
+        let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
         // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
         let doubt: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
         let beginning = Beginning {
@@ -379,6 +382,7 @@ impl<'a> Laboratory<'a> {
             next: book.next_operation(),
             again: again(run, &book),
             depth: run.depth + 1,
+            doubt: book.doubt_after(in_flush),
         };
         drop(book);
         self.go_on(setup, beginning, "kill")

@@ -22,7 +22,10 @@ impl Laboratory<'_> {
                 let text = format!("clients have no answer after {STEPS_MAX} steps:{state}");
                 return Err(Finding::new("hang", text));
             }
-            let one_in = run.setup.takeover_one_in;
+            // A kill during a flush, where its end is what the history is about.
+            let late_flush = run.setup.faults.late_flush;
+            let in_flush = late_flush && run.disk.with(|disk| disk.flushes_asked > 0);
+            let one_in = if in_flush { 8 } else { run.setup.takeover_one_in };
             if run.takeovers > 0 && run.random.one_in(u64::from(one_in)) {
                 self.take_over(run)?;
             }
@@ -78,7 +81,8 @@ impl Laboratory<'_> {
             }
         }
         run.life.process.check();
-        if run.disk.with(|disk| disk.errors) != [0; 3] {
+        let has_failed = run.life.process.has_failed() && run.book.borrow().doubt.may_fail;
+        if has_failed || run.disk.with(|disk| disk.errors) != [0; 3] {
             return Ok(());
         }
         if !rests(&run.life) {

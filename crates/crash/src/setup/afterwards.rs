@@ -19,16 +19,23 @@ impl Dice {
 impl Setup {
     /// Which operations fail in a process that follows a crash, counted from its beginning.
     pub(crate) fn faults_afterwards(&self, random: &mut Random) -> Faults {
+        let late_flush = self.faults.late_flush;
         if !random.one_in(3) {
-            return Faults::default();
+            return Faults { late_flush, ..Faults::default() };
         }
         if self.flushes_fail && random.one_in(2) {
             // The first flush is also for what the process before has answered.
-            return Faults { flush: Fault { from: 1, count: 1 }, ..Faults::default() };
+            return Faults { flush: Fault { from: 1, count: 1 }, late_flush, ..Faults::default() };
         }
         let mut dice = Dice(random.fork());
         let flush = if self.flushes_fail { dice.fault(4) } else { Fault::default() };
-        Faults { read: dice.fault(8), write: dice.fault(12), flush, ..Faults::default() }
+        Faults {
+            read: dice.fault(8),
+            write: dice.fault(12),
+            flush,
+            late_flush,
+            ..Faults::default()
+        }
     }
 
     /// Another process is started, with the same settings or, where they change anyway, with others.

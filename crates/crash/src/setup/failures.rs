@@ -1,9 +1,9 @@
 //! Histories about failures: a disk that fails or hangs, and what an operator does then.
 
-use super::Setup;
 use super::dice::Dice;
+use super::{Mix, Setup};
 use crate::model::{Fault, HANGS_FOR_EVER};
-use block::Fua;
+use block::{Durability, Fua, WriteMode};
 
 impl Dice {
     /// One history in four is about a disk that does not answer, and about an operator who does.
@@ -74,5 +74,38 @@ impl Dice {
         setup.clients = setup.clients.max(2);
         setup.clears = self.pick(&[0, 1, 2]);
         setup.takeovers = setup.takeovers.max(1);
+    }
+
+    /// One history in ten is about flushes that fail after their process was killed, mostly over changes that went past
+    /// the cache.
+    pub(super) fn late_flushes(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(10) {
+            return;
+        }
+        setup.faults.late_flush = true;
+        let modes = [WriteMode::Through, WriteMode::Through, WriteMode::Back, WriteMode::None];
+        setup.engine.mode = self.pick(&[modes[0], modes[1], modes[2], modes[3], setup.engine.mode]);
+        setup.mix.write = setup.mix.write.max(8);
+        setup.mix.flush = setup.mix.flush.max(self.within(2, 5));
+        setup.takeovers = self.within(1, 3);
+        setup.clients = setup.clients.max(2);
+        setup.engine.fill_cost_ns = self.pick(&[0, 0, setup.engine.fill_cost_ns]);
+        if self.0.one_in(2) {
+            self.lost_copies(setup);
+        }
+    }
+
+    /// Half of those lose held copies by eviction alone: all writes are small, and reads take their slots.
+    fn lost_copies(&mut self, setup: &mut Setup) {
+        let engine = &mut setup.engine;
+        (engine.mode, engine.durability) = (WriteMode::Through, Durability::Flush);
+        (engine.shards, engine.slots) = (1, 8);
+        (engine.slots_least, engine.slots_max) = (8, 8);
+        engine.dirty_blocks_max = 6;
+        (engine.absorb_blocks_max, engine.readers) = (8, 0);
+        setup.model.sectors = setup.model.sectors.max(8 * 10 * setup.model.stamps);
+        setup.mix = Mix { read: 10, write: 6, flush: 2, fua: 0, zero: 0, discard: 0, status: 0 };
+        (setup.mode_switches, setup.sets, setup.bypasses) = (0, 0, 0);
+        (setup.sectors_max, setup.hot_one_in) = (setup.sectors_max.min(8), 8);
     }
 }

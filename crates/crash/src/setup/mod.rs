@@ -262,6 +262,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0014_4e50)).lanes(&mut setup);
         Dice(Random::new(seed ^ 0x0005_4a4e)).windows(&mut setup);
         Dice(Random::new(seed ^ 0x0005_74ea)).streams(&mut setup);
+        Dice(Random::new(seed ^ 0x1a7e_f150)).late_flushes(&mut setup);
         setup
     }
 }

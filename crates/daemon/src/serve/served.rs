@@ -60,7 +60,9 @@ impl Served {
         export.read_only = self.read_only;
         export.stop = Some(self.stop.clone());
         let (clients, shared) = (self.clients.clone(), self.cache().cloned());
-        export.session = Rc::new(move || Box::new(Watched::new(&clients, shared.as_ref())));
+        let lane = attached.stack.lane().clone();
+        export.session =
+            Rc::new(move || Box::new(Watched::new(&clients, shared.as_ref(), lane.now())));
         export
     }
 }
@@ -85,16 +87,16 @@ impl Served {
     }
 }
 
-/// A client of a volume, for its count and for C11.
+/// A client of a volume, for its count, for C1 and for C11.
 struct Watched {
     clients: Arc<Clients>,
     client: Option<cache::Client>,
 }
 
 impl Watched {
-    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>) -> Watched {
+    fn new(clients: &Arc<Clients>, shared: Option<&Arc<Shared>>, now_ns: u64) -> Watched {
         clients.come();
-        Watched { clients: clients.clone(), client: shared.map(|shared| shared.client()) }
+        Watched { clients: clients.clone(), client: shared.map(|shared| shared.client(now_ns)) }
     }
 }
 
@@ -103,6 +105,10 @@ impl Session for Watched {
         if let Some(client) = &self.client {
             client.flushed();
         }
+    }
+
+    fn take_doubt(&self) -> block::Result {
+        self.client.as_ref().map_or(Ok(()), cache::Client::take_doubt)
     }
 }
 

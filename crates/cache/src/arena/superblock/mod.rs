@@ -8,6 +8,7 @@
 //!                                                 12  whether the order of flushes is promised
 //!                                                 13  the newest epoch known to be durable
 //!                                                 14  live slots, and their complement above them
+//!                                                 15  the flush under way (flush_note.rs)
 //! ```
 //!
 //! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are live.
@@ -17,6 +18,7 @@
 //! flush of its own. So does the newest durable epoch (C7): it is noted before anything newer may reach
 //! the backing, because a successor that took its blocks for dirty would write them over what is newer.
 
+mod flush_note;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +43,7 @@ const FLUSHES_MENDED_AT: usize = 88;
 const ORDERED_AT: usize = 96;
 const DURABLE_AT: usize = 104;
 const LIVE_AT: usize = 112;
+const FLUSH_NOTE_AT: usize = 120;
 /// The order of flushes is not promised. Anything else: it is, or was by a version that did not note it.
 const NOT_ORDERED: u64 = 1;
 const ORDERED: u64 = 2;
@@ -197,9 +200,9 @@ impl Arena {
         Geometry { slots, slots_spare: geometry.slots_max() - slots, ..*geometry }
     }
 
-    /// Whether nothing dirty lies in the slots that are live in `now` and spare in `next`.
+    /// Whether nothing dirty, and no held copy, lies in the slots that are live in `now` and spare in `next`.
     pub(crate) fn can_leave(&self, now: &Geometry, next: &Geometry) -> bool {
-        let is_clean = |header: Header| !header.state.is_dirty();
+        let is_clean = |header: Header| !header.state.is_dirty() && !self.is_unflushed(&header);
         now.live_beyond(next).all(|slot| self.verified(slot).is_some_and(is_clean))
     }
 
@@ -349,6 +352,9 @@ pub struct Survey {
     pub ranges: u64,
     /// The volume has failed (C8).
     pub failed: bool,
+    /// A flush of the backing was under way over changes that went past the cache, and its result is not known: the
+    /// next process must know that (C1).
+    pub in_doubt: bool,
     /// Headers and ranges whose checksum is wrong.
     pub rejected: u64,
 }
@@ -373,12 +379,17 @@ impl Found {
         let (condition, durable) = (self.arena.condition(), self.arena.durable());
         let is_lost = |header: &Header| header.state.is_dirty() && !durable.cover(header.epoch);
         let mut survey = Survey { failed: condition == Condition::Failed, ..Survey::default() };
+        let mut holds_copies = false;
         for slot in self.geometry.live_slots() {
             match self.arena.verified(slot) {
-                Some(header) => survey.dirty_blocks += u64::from(is_lost(&header)),
+                Some(header) => {
+                    survey.dirty_blocks += u64::from(is_lost(&header));
+                    holds_copies |= self.arena.is_unflushed(&header);
+                }
                 None => survey.rejected += 1,
             }
         }
+        survey.in_doubt = self.arena.must_outlive_process(holds_copies);
         for number in 0..self.geometry.ranges_max() {
             match self.arena.extent(number) {
                 Ok(range) => {

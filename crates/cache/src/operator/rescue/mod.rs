@@ -4,7 +4,9 @@
 //! A rescue looks at an arena that nothing writes to: that of a failed volume, or of a process that
 //! is gone. It changes nothing there. What it yields are the newest bytes of every dirty sector, by
 //! the rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
-//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Laid over what the backing has, the items make the volume as its clients saw it.
+//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Held copies of what went
+//! past the cache are older than all of that. Laid over what the backing has, the items make the volume as its clients
+//! saw it.
 //!
 //! ```text
 //! block            0        1        2        3        4
@@ -165,6 +167,10 @@ impl Rescue {
             if is_lost && mask != 0 && !overtaken() {
                 let rank = recovered_epochs.rank(header.sequence);
                 self.versions.push(Version { block: header.block, rank, slot, mask, epoch });
+            } else if self.arena.is_unflushed(&header) && mask != 0 && !cover.covers(header.block) {
+                // It is older than all that is dirty. Of two, recovery takes the first.
+                let (block, rank) = (header.block, u64::MAX - u64::from(slot));
+                self.versions.push(Version { block, rank, slot, mask, epoch: 0 });
             }
         }
         self.versions.sort_unstable_by_key(|version| (version.block, version.epoch, version.rank));

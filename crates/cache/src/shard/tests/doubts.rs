@@ -67,9 +67,15 @@ impl Scene {
     /// A write goes past the cache, and fails.
     fn fail_to_pass(&self, block: u64) {
         let gauges = &self.shared.gauges;
-        let end = WriteThroughEnd { good: false, keeps: Keeps::Yes };
+        let end = WriteThroughEnd {
+            good: false,
+            durable: false,
+            keeps: Keeps::Yes,
+            holds_max: 16,
+            copies: true,
+        };
         self.ask(block, Some(Reason::Large), |shard, change| {
-            _ = shard.write_through_done(gauges, change, end)
+            _ = shard.write_through_done(gauges, change, block..block + 1, end)
         });
     }
 

@@ -1,0 +1,194 @@
+//! The note of the backing's flush in the superblock: what a process that takes over must know of changes that
+//! went past the cache (C1).
+//!
+//! ```text
+//!  63             40 39     16 15     4  3        2                1                0
+//! | durable round    | round   | 0     | doubt  | unheld before  | unheld since   | sent |
+//! ```
+//!
+//! A change that went past the cache is durable once a flush has succeeded that was sent after the change was
+//! answered. Until then a copy of it is *held* in a clean slot, stamped with the round in which it was written, or
+//! it is *unheld*. A round ends when a flush is sent. Of a flush that was sent, and whose result is not noted, a
+//! successor knows nothing: the backing may have failed it and dropped what it covered. So every successor writes
+//! the held copies again, and where something was unheld, it is *in doubt*: the first flush of every client fails.
+//!
+//! Programs before this note leave it alone: they neither hold copies nor doubt.
+
+use super::FLUSH_NOTE_AT;
+use crate::arena::{Arena, Header};
+
+const SENT: u64 = 1;
+const UNHELD_SINCE: u64 = 2;
+const UNHELD_BEFORE: u64 = 4;
+const DOUBT: u64 = 8;
+const ROUND_AT: u32 = 16;
+const DURABLE_AT: u32 = 40;
+const ROUNDS: u64 = 1 << 24;
+
+/// Tells the stamp of the first round from none.
+const STAMPED: u32 = 1 << 24;
+
+/// The note, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FlushNote(u64);
+
+impl FlushNote {
+    fn round(self) -> u64 {
+        self.0 >> ROUND_AT & (ROUNDS - 1)
+    }
+
+    fn durable_round(self) -> u64 {
+        self.0 >> DURABLE_AT & (ROUNDS - 1)
+    }
+
+    fn has(self, flags: u64) -> bool {
+        self.0 & flags != 0
+    }
+
+    fn with_rounds(self, round: u64, durable: u64) -> FlushNote {
+        let flags = self.0 & (SENT | UNHELD_SINCE | UNHELD_BEFORE | DOUBT);
+        FlushNote(flags | (round % ROUNDS) << ROUND_AT | (durable % ROUNDS) << DURABLE_AT)
+    }
+
+    /// A flush is about to be sent: what was written so far depends on it.
+    fn sent(self) -> FlushNote {
+        let before = if self.has(UNHELD_SINCE) { UNHELD_BEFORE } else { 0 };
+        let next = self.with_rounds(self.round() + 1, self.durable_round());
+        FlushNote(next.0 & !UNHELD_SINCE | before | SENT)
+    }
+
+    /// The backing has answered it.
+    fn answered(self, good: bool) -> FlushNote {
+        if !good {
+            return FlushNote(self.0 & !SENT);
+        }
+        let next = self.with_rounds(self.round(), self.round());
+        FlushNote(next.0 & !(SENT | UNHELD_BEFORE))
+    }
+
+    /// A successor has taken the held copies for dirty; a flush that was under way will never be answered.
+    fn taken_over(self) -> FlushNote {
+        let doubts = self.has(SENT) && self.has(UNHELD_SINCE | UNHELD_BEFORE);
+        let doubt = if doubts { DOUBT } else { 0 };
+        FlushNote(self.0 & !SENT | doubt)
+    }
+
+    fn is_unflushed(self, stamp: u32) -> bool {
+        if stamp & STAMPED == 0 {
+            return false;
+        }
+        let after = |round: u64| round.wrapping_sub(self.durable_round()) & (ROUNDS - 1);
+        after(u64::from(stamp & !STAMPED)) <= after(self.round())
+    }
+}
+
+impl Arena {
+    fn flush_note(&self) -> FlushNote {
+        FlushNote(self.noted(FLUSH_NOTE_AT))
+    }
+
+    fn change_flush_note(&self, change: impl Fn(FlushNote) -> FlushNote) {
+        self.update(FLUSH_NOTE_AT, |word| change(FlushNote(word)).0);
+    }
+
+    /// Notes that a flush of the backing is about to be sent. One is under way at a time.
+    pub(crate) fn note_flush_sent(&self) {
+        self.change_flush_note(FlushNote::sent);
+    }
+
+    /// Notes its result: before a client hears of it, and after [`Arena::note_flush_failed`] if it failed.
+    pub(crate) fn note_flush_answered(&self, good: bool) {
+        self.change_flush_note(|note| note.answered(good));
+    }
+
+    /// Notes that a change which is about to be answered is neither durable nor held in memory.
+    pub(crate) fn note_unheld(&self) {
+        // A busy word is only read: nearly every change of such a kind finds the note made.
+        if !self.flush_note().has(UNHELD_SINCE) {
+            self.change_flush_note(|note| FlushNote(note.0 | UNHELD_SINCE));
+        }
+    }
+
+    /// Notes that held copies count as dirty from now on.
+    pub(crate) fn note_flush_taken_over(&self) {
+        self.change_flush_note(FlushNote::taken_over);
+    }
+
+    /// Whether the first flush of every client fails.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.flush_note().has(DOUBT)
+    }
+
+    /// Notes whether it does.
+    pub(crate) fn note_doubt(&self, doubt: bool) {
+        self.change_flush_note(|note| match doubt {
+            true => FlushNote(note.0 | DOUBT),
+            false => FlushNote(note.0 & !DOUBT),
+        });
+    }
+
+    /// Whether a successor would have to know of this note: a flush is under way over changes that are not durable, or
+    /// was when an earlier process was killed.
+    pub(crate) fn must_outlive_process(&self, holds_copies: bool) -> bool {
+        let note = self.flush_note();
+        let depends = holds_copies || note.has(UNHELD_SINCE | UNHELD_BEFORE);
+        note.has(DOUBT) || note.has(SENT) && depends
+    }
+
+    /// The stamp of a copy of what has been written to the backing by now.
+    pub(crate) fn round_stamp(&self) -> u32 {
+        STAMPED | self.flush_note().round() as u32
+    }
+
+    /// Whether this is a clean slot's header whose block went past the cache and is not known to be durable.
+    #[inline]
+    pub(crate) fn is_unflushed(&self, header: &Header) -> bool {
+        // Most clean slots have no stamp: the note is not looked at.
+        let stamp = header.stamp();
+        stamp != 0 && self.flush_note().is_unflushed(stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(note: FlushNote) -> u32 {
+        STAMPED | note.round() as u32
+    }
+
+    #[test]
+    fn a_copy_is_unflushed_until_a_flush_succeeds_that_was_sent_after_it() {
+        // Also where rounds begin anew.
+        let mut note = FlushNote(0).with_rounds(ROUNDS - 100, ROUNDS - 100);
+        for _ in 0..200 {
+            let before = stamp(note);
+            assert!(note.is_unflushed(before) && !note.is_unflushed(0));
+            let sent = note.sent();
+            let beside = stamp(sent);
+            assert!(sent.is_unflushed(before) && sent.is_unflushed(beside));
+            let failed = sent.answered(false);
+            assert!(failed.is_unflushed(before) && failed.is_unflushed(beside));
+            note = failed.sent().answered(true);
+            assert!(!note.is_unflushed(before) && !note.is_unflushed(beside));
+        }
+    }
+
+    #[test]
+    fn a_killed_flush_leaves_doubt_only_where_something_was_unheld() {
+        let unheld = |note: FlushNote| FlushNote(note.0 | UNHELD_SINCE);
+        assert!(!FlushNote(0).sent().taken_over().has(DOUBT), "everything was held");
+        assert!(!unheld(FlushNote(0)).taken_over().has(DOUBT), "no flush was under way");
+        assert!(unheld(FlushNote(0)).sent().taken_over().has(DOUBT));
+        assert!(unheld(FlushNote(0).sent()).taken_over().has(DOUBT), "written beside the flush");
+        let covered = unheld(FlushNote(0)).sent().answered(true);
+        assert!(!covered.sent().taken_over().has(DOUBT), "an earlier flush has covered it");
+        let failed = unheld(FlushNote(0)).sent().answered(false);
+        assert!(failed.sent().taken_over().has(DOUBT));
+        let beside = unheld(FlushNote(0).sent()).answered(true);
+        assert!(
+            beside.sent().taken_over().has(DOUBT),
+            "the flush that was under way covers nothing"
+        );
+    }
+}
