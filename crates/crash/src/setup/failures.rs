@@ -95,6 +95,13 @@ impl Dice {
         }
     }
 
+    /// In one history in five a copy is dear: none is held of what goes past the cache, but where one is kept for reads.
+    pub(super) fn unheld(&mut self, setup: &mut Setup) {
+        if self.0.one_in(5) {
+            setup.engine.fill_cost_ns = 100_000_000;
+        }
+    }
+
     /// Half of those lose held copies by eviction alone: all writes are small, and reads take their slots.
     fn lost_copies(&mut self, setup: &mut Setup) {
         let engine = &mut setup.engine;

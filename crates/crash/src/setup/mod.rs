@@ -263,6 +263,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0005_4a4e)).windows(&mut setup);
         Dice(Random::new(seed ^ 0x0005_74ea)).streams(&mut setup);
         Dice(Random::new(seed ^ 0x1a7e_f150)).late_flushes(&mut setup);
+        Dice(Random::new(seed ^ 0x0004_e1d0)).unheld(&mut setup);
         setup
     }
 }
