@@ -186,6 +186,7 @@ fn health_is_read_by_smartctl_and_its_absence_is_said() {
     assert!(told.contains("its own verdict      FAILING"), "{told}");
     assert!(told.contains("host writes          1 MiB"), "{told}");
     assert!(told.contains("241 Total_LBAs_Written             099 2048"), "{told}");
+    assert!(told.contains("NAND writes          not reported"), "{told}");
     says(r#"{ "smartctl": { "exit_status": 1 } }"#);
     assert!(failure(&health(&["health", "/dev/null"]), 1).contains("offers no SMART"));
     says("no JSON");

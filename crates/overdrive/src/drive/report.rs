@@ -98,7 +98,7 @@ pub(super) fn as_json(place: &str, report: &Report) -> Value {
 pub(super) fn as_text(place: &str, report: &Report) -> String {
     let mut text = String::new();
     let plain = |word: &str| word.chars().filter(|one| !one.is_control()).collect::<String>();
-    let known = |value: Option<String>| value.unwrap_or_else(|| "not told".to_owned());
+    let known = |value: Option<String>| value.unwrap_or_else(|| "not reported".to_owned());
     let size = |bytes: Option<u64>| known(bytes.map(|bytes| Size(bytes).to_string()));
     let number =
         |number: Option<u64>, unit: &str| known(number.map(|number| format!("{number}{unit}")));
