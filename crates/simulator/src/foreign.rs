@@ -68,7 +68,7 @@ impl Foreign {
     /// Returns what to do with the file of this path.
     fn advice(self, path: &str) -> String {
         let (file, unpacked, text) =
-            (quoted(path), quoted(&stem(path)), quoted(&format!("{path}.txt")));
+            (quoted(path), quoted(&unpacked(path)), quoted(&free(format!("{path}.txt"))));
         let convert = |command: String| format!("convert it: {command}");
         let unpack = |command: String| format!("unpack it, and name a trace in it: {command}");
         match self {
@@ -78,12 +78,16 @@ impl Foreign {
             Foreign::Compress => convert(format!("gzip -dc {file} > {unpacked}")),
             Foreign::Zip => unpack(format!("unzip {file}")),
             Foreign::SevenZip => unpack(format!("7z x {file}")),
-            Foreign::Tar => unpack(format!("tar -xf {file}")),
+            Foreign::Tar => unpack(format!("tar -xkf {file}")),
             Foreign::Utf16 => convert(format!("iconv -f UTF-16 -t UTF-8 {file} > {text}")),
             // A file for each processor: blkparse finds them by the name before ".blktrace".
             Foreign::Blktrace => convert(match path.rsplit_once(".blktrace.") {
                 Some((base, _)) => {
-                    format!("blkparse -i {} -o {}", quoted(base), quoted(&format!("{base}.txt")))
+                    format!(
+                        "blkparse -i {} -o {}",
+                        quoted(base),
+                        quoted(&free(format!("{base}.txt")))
+                    )
                 }
                 None => format!("blkparse -i - < {file} > {text}"),
             }),
@@ -109,7 +113,7 @@ pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Op
     let advice = match program {
         // tar unpacks these by itself.
         Some(program) if kind != Foreign::Tar => {
-            let inner = stem(&path);
+            let inner = unpacked(&path);
             let (file, unpacked) = (quoted(&path), quoted(&inner));
             format!("unpack it: {program} -dc {file} > {unpacked}, then {}", kind.advice(&inner))
         }
@@ -118,14 +122,21 @@ pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Op
     Some(format!("it is {name}, which is not read; {advice}"))
 }
 
-/// Returns the path without the ending that names a compression, or else with an ending more.
-fn stem(path: &str) -> String {
+/// Returns the path without the ending that names a compression, or else with an ending more; no file is there.
+fn unpacked(path: &str) -> String {
     let endings = [".bz2", ".lz4", ".lz", ".Z", ".gz", ".xz", ".zst"];
     let stem = endings.iter().find_map(|ending| path.strip_suffix(ending));
-    match stem {
+    free(match stem {
         Some(stem) if !stem.is_empty() && !stem.ends_with('/') => stem.to_owned(),
         _ => format!("{path}.unpacked"),
-    }
+    })
+}
+
+/// Returns the path, with a number where there is a file already: the commands overwrite their targets.
+fn free(path: String) -> String {
+    let is_free = |path: &String| std::fs::symlink_metadata(path).is_err();
+    let numbered = (1..1000).map(|number| format!("{path}.{number}"));
+    std::iter::once(path.clone()).chain(numbered).find(is_free).unwrap_or(path)
 }
 
 /// Returns the path as one word of a shell.
@@ -141,6 +152,10 @@ fn quoted(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn told_of(path: &str) -> String {
+        told(b"BZh91AY&SYxx", path, Compression::None)
+    }
 
     fn told(start: &[u8], path: &str, compression: Compression) -> String {
         refusal(start, Path::new(path), compression).unwrap_or_default()
@@ -174,6 +189,13 @@ mod tests {
             let told = told(start, path, compression);
             assert!(told.contains(says), "{path}: {told}");
         }
+        // Nothing that exists is overwritten.
+        let home = tempfile::tempdir().expect("a directory");
+        let there = home.path().join("a.csv");
+        std::fs::write(&there, "R,0,1").expect("written");
+        let path = format!("{}.bz2", there.display());
+        let advised = told_of(&path);
+        assert!(advised.ends_with(&format!("{}.1", there.display())), "{advised}");
         for known in [&b"R,0,4096"[..], b"", b"BZh9,R", b"eat,1,2", b"PK,0,1"] {
             assert_eq!(told(known, "x", Compression::None), "");
         }
