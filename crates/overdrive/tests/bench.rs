@@ -1,6 +1,7 @@
 //! `overdrive bench` as it is called: what it prints, where, and with which status.
 
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -344,6 +345,58 @@ fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
     let refused = run(home.path(), &["qd1", path, "--destroy", "--depth", "4"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--depth: qd1 has its own loads"));
+}
+
+#[test]
+fn fio_measures_the_file_that_was_named_or_the_name_is_refused() {
+    let home = tempfile::tempdir().expect("a directory");
+    let job = home.path().join("job.fio");
+    let export = |name: &str| {
+        let folder = home.path().join("images");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).expect("room");
+        let image = folder.join(name);
+        std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("room");
+        let words = ["custom", image.to_str().expect("text"), "--export-fio"];
+        let shape = [job.to_str().expect("plain"), "--reads", "0", "--time", "10ms"];
+        (run(home.path(), &[&words[..], &shape].concat()), folder, image)
+    };
+    for (name, why) in [
+        ("a#b", "beginning of a comment"),
+        ("a;b", "beginning of a comment"),
+        ("a\\b", "escape of the next character"),
+        ("a\\", "escape"),
+        ("a${HOME}b", "variable of the environment"),
+        ("a$ncpus", "'$ncpus' in it for a number"),
+        ("a ", "blanks at its ends"),
+        ("a\u{2003}", "blanks at its ends"),
+        ("a\t", "control character"),
+        ("a\nb", "control character"),
+    ] {
+        let _ = std::fs::remove_file(&job);
+        let (refused, _, _) = export(name);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{name:?}: {said}");
+        assert!(said.contains(why) && said.contains("rename it"), "{name:?}: {said}");
+        assert!(said.lines().count() == 1 && !job.exists(), "{name:?}: {said}");
+    }
+    if Command::new("fio").arg("--version").output().is_err() {
+        eprintln!("skipped: fio is missing (apt-get install fio)");
+        return;
+    }
+    for name in ["a:b", " a  b", "$HOME$", "a{b}", "'\"=,[%]", "\u{e4}\u{3000}b", "include a"] {
+        let (exported, folder, image) = export(name);
+        let said = String::from_utf8_lossy(&exported.stderr);
+        assert_eq!(exported.status.code(), Some(0), "{name:?}: {said}");
+        // Some file systems have no direct access.
+        let direct = std::fs::read_to_string(&job).expect("written");
+        std::fs::write(&job, direct.replace("direct=1", "direct=0")).expect("written");
+        let ran = Command::new("fio").arg(&job).output().expect("it runs");
+        assert!(ran.status.success(), "{name:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        let written = std::fs::metadata(&image).expect("there").blocks() * 512;
+        assert!(written >= 64 << 20, "{name:?}: {written} bytes of it were written");
+        assert_eq!(std::fs::read_dir(folder).expect("there").count(), 1, "{name:?}");
+    }
 }
 
 fn pause_ms(ms: u64) {

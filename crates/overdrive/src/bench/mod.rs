@@ -291,8 +291,14 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
     }
-    let page = PageFile::open(file, &arguments.inputs())?;
     let (target, place) = arguments.live.look(text)?;
+    if let Some(why) = place.misread() {
+        let message = format!(
+            "--export-fio: {text:?}: fio {why}, and would measure another file; rename it, or name a link to it"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let page = PageFile::open(file, &arguments.inputs())?;
     let plan = arguments.plan(target, spares::one(arguments)?)?;
     let (rig, listing) = Listed::new(plan.target.bytes());
     let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
