@@ -209,9 +209,9 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{} {}", bytes >> (10 * power), UNITS[power])
 }
 
-/// Text without the letters that a terminal obeys.
+/// Returns the text as one line that no terminal obeys.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).collect()
+    block::printable(text).into_owned()
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("report", &[]),
-    ("compare", &["report"]),
+    // Names in saved results are made printable.
+    ("compare", &["lane", "block", "report"]),
     ("history", &[]),
     ("block", &["lane"]),
     ("policy", &["allocations"]),

@@ -2,7 +2,7 @@
 
 use super::meant::silent_holder;
 use super::{mount_points, no_daemon, roll};
-use block::Size;
+use block::{Size, printable};
 use clap::ValueEnum;
 use daemon::control::Silent;
 use daemon::control::words::{Row, State};
@@ -194,7 +194,8 @@ fn print(rows: &[Row], options: &Options) {
     if !options.noheadings {
         lines.push(columns.iter().map(|column| column.heading()).collect());
     }
-    let cells = |row| columns.iter().map(|column| column.cell(row, options.bytes)).collect();
+    let cell = |row, column: &Column| printable(&column.cell(row, options.bytes)).into_owned();
+    let cells = |row| columns.iter().map(|column| cell(row, column)).collect();
     lines.extend(rows.iter().map(cells));
     let widths: Vec<usize> = (0..columns.len())
         .map(|index| lines.iter().map(|line| line[index].chars().count()).max().unwrap_or(0))
