@@ -1,10 +1,12 @@
-//! Names and paths of users in messages and tables: nothing in them moves a terminal's cursor or splits a line.
+//! Names and paths of users in messages and tables: nothing in them moves a terminal's cursor or
+//! splits a line.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether the letter stays as it is. Others are control characters, ends of lines, and letters that change the
-/// direction of those around them, so that a line shows something else than it holds.
+/// Whether the letter stays as it is. Others are control characters, ends of lines, and letters
+/// that change the direction of those around them, so that a line shows something else than it
+/// holds.
 fn is_plain(letter: char) -> bool {
     !letter.is_control()
         && !matches!(
@@ -17,8 +19,8 @@ fn is_plain(letter: char) -> bool {
         )
 }
 
-/// Returns the text with escapes as in JSON (`\n`, `\u001b`) in the place of letters that a terminal would obey: one
-/// line, whatever the text is. An object of JSON stays the same object.
+/// Returns the text with escapes as in JSON (`\n`, `\u001b`) in the place of letters that a
+/// terminal would obey: one line, whatever the text is. An object of JSON stays the same object.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);

@@ -1,10 +1,12 @@
-//! What is said to a person: lines on the standard output and the standard error that need not be read.
+//! What is said to a person: lines on the standard output and the standard error that need not be
+//! read.
 //!
-//! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a panic ends
-//! the process: a daemon would die of the end of its log's reader, with clients connected.
+//! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a
+//! panic ends the process: a daemon would die of the end of its log's reader, with clients
+//! connected.
 //!
-//! Names and paths of users may hold anything. Everything that is written here is printable: a line stays a
-//! line, and no terminal obeys it.
+//! Names and paths of users may hold anything. Everything that is written here is printable: a line
+//! stays a line, and no terminal obeys it.
 
 use block::printable;
 use core::fmt::Arguments;
@@ -18,15 +20,16 @@ static LOST: OnceLock<String> = OnceLock::new();
 /// A line could not be written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Writes one line to the standard output, as `println!` does. If it is not read, nothing happens; what fails
-/// otherwise (a full disk) makes the command fail in the end; see [`lost`](crate::console::lost).
+/// Writes one line to the standard output, as `println!` does. If it is not read, nothing happens;
+/// what fails otherwise (a full disk) makes the command fail in the end; see
+/// [`lost`](crate::console::lost).
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => { $crate::console::say(format_args!($($words)*)) };
 }
 
-/// Writes one line to the standard error, as `eprintln!` does. What fails is left alone: there is no place to
-/// tell it.
+/// Writes one line to the standard error, as `eprintln!` does. Errors are
+/// ignored: there is no place to report them.
 #[macro_export]
 macro_rules! tell {
     ($($words:tt)*) => { $crate::console::tell(format_args!($($words)*)) };
@@ -45,8 +48,8 @@ pub fn say(words: Arguments<'_>) {
     put(&line(words));
 }
 
-/// Writes lines to the standard output; as [`say!`](crate::say), but a name in them must be printable already, or its
-/// ends of lines are those of the text.
+/// Writes lines to the standard output; as [`say!`](crate::say), but a name in them must be
+/// printable already, or its ends of lines are those of the text.
 pub fn output(words: Arguments<'_>) {
     let text = words.to_string();
     let lines: Vec<_> = text.split('\n').map(printable).collect();

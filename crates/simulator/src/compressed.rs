@@ -53,7 +53,8 @@ impl Compression {
         }
     }
 
-    /// Returns the bytes without it. `padding` counts zeros behind the data that belong to no part of it.
+    /// Returns the bytes without it. `padding` counts zeros behind the data that belong to no part
+    /// of it.
     pub(crate) fn unpacked<'a>(
         self,
         packed: impl BufRead + 'a,
@@ -73,7 +74,8 @@ impl Compression {
     }
 }
 
-/// The members of a gzip file, one after the other. Tapes and block devices leave zeros behind the last one.
+/// The members of a gzip file, one after the other. Tapes and block devices leave zeros behind the
+/// last one.
 struct Members<R> {
     state: Member<R>,
     padding: Rc<Cell<u64>>,

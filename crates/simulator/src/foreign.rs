@@ -1,5 +1,5 @@
-//! Files that are no traces but hold one: compressions and archives that are not read, blktrace's binary output,
-//! text in UTF-16. Each is named, with the command that converts it.
+//! Files that are no traces but hold one: compressions and archives that are not read, blktrace's
+//! binary output, text in UTF-16. Each is named, with the command that converts it.
 
 use crate::compressed::Compression;
 use std::path::Path;
@@ -104,8 +104,8 @@ fn is_utf16(start: &[u8]) -> bool {
     }
 }
 
-/// Returns the sentence that refuses a file of another kind, if it is one. `start`: its first bytes, without the
-/// compression that is read, if it has one.
+/// Returns the sentence that refuses a file of another kind, if it is one. `start`: its first
+/// bytes, without the compression that is read, if it has one.
 pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Option<String> {
     let kind = Foreign::of(start)?;
     let path = path.display().to_string();
@@ -122,7 +122,8 @@ pub(crate) fn refusal(start: &[u8], path: &Path, compression: Compression) -> Op
     Some(format!("it is {name}, which is not read; {advice}"))
 }
 
-/// Returns the path without the ending that names a compression, or else with an ending more; no file is there.
+/// Returns the path without the ending that names a compression, or else with an ending more; no
+/// file is there.
 fn unpacked(path: &str) -> String {
     let endings = [".bz2", ".lz4", ".lz", ".Z", ".gz", ".xz", ".zst"];
     let stem = endings.iter().find_map(|ending| path.strip_suffix(ending));
@@ -132,7 +133,8 @@ fn unpacked(path: &str) -> String {
     })
 }
 
-/// Returns the path, with a number where there is a file already: the commands overwrite their targets.
+/// Returns the path, with a number where there is a file already: the commands overwrite their
+/// targets.
 fn free(path: String) -> String {
     let is_free = |path: &String| std::fs::symlink_metadata(path).is_err();
     let numbered = (1..1000).map(|number| format!("{path}.{number}"));

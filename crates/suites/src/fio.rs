@@ -19,8 +19,9 @@ impl Place {
         text
     }
 
-    /// Returns why fio would read another name than this in a job file, if it would: fio has no way to write such
-    /// characters there. (Tried with fio 3.33, each ASCII character at the start, inside and at the end of a name.)
+    /// Returns why fio would read another name than this in a job file, if it would: fio has no way
+    /// to write such characters there. (Tried with fio 3.33, each ASCII character at the start,
+    /// inside and at the end of a name.)
     pub fn misread(&self) -> Option<String> {
         let text = self.text();
         let has = |part: &str| text.contains(part);
@@ -54,14 +55,16 @@ fn path(text: &str) -> String {
     text.replace(':', "\\:")
 }
 
-/// Returns a load's name as a section's: fio ends it at a bracket or comment, and 'global' is no job.
+/// Returns a load's name as a section's: fio ends it at a bracket or comment, and 'global' is no
+/// job.
 fn section(name: &str) -> String {
     let is_plain = |letter: &char| !"[]#;".contains(*letter) && !letter.is_control();
     let name: String = name.chars().filter(is_plain).collect();
     if name.trim().is_empty() || name == "global" { format!("load {name}") } else { name }
 }
 
-/// Returns the job file: loads by their names, and what each of them writes. Jobs that are the same are there once.
+/// Returns the job file: loads by their names, and what each of them writes. Jobs that are the same
+/// are there once.
 ///
 /// # Panics
 /// fio would misread the place.

@@ -297,7 +297,8 @@ impl Line {
         }
     }
 
-    /// Whether a line that holds no access names the columns: each field has letters and is no number.
+    /// Whether a line that holds no access names the columns: each field has letters and is no
+    /// number.
     fn is_heading(&self, line: &[u8]) -> bool {
         let has_heading =
             matches!(self, Line::Msr | Line::Alibaba | Line::Tencent | Line::Spc | Line::Csv);

@@ -206,9 +206,9 @@ impl Daemon {
         Ok(self.exchange(ask)?)
     }
 
-    /// Asks, and asks once more on another connection if the daemon has closed this one: it does so with those that
-    /// have been quiet for long, and with the oldest ones in a crowd. A request that may have been carried out is
-    /// repeated only if that changes nothing.
+    /// Asks, and asks once more on another connection if the daemon has closed this one: it does so
+    /// with those that have been quiet for long, and with the oldest ones in a crowd. A request
+    /// that may have been carried out is repeated only if that changes nothing.
     fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
         let is_harmless = matches!(ask, Ask::List | Ask::Show { .. } | Ask::Stats { .. });
         match self.exchange_once(ask) {

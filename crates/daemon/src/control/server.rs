@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 4096;
 /// After accepting has failed, in nanoseconds.
 const PAUSE_NS: u64 = 200_000_000;
 
-/// What a connection's task does.
+/// The state of a connection's task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Waits for a request.
@@ -130,8 +130,8 @@ impl Control {
         self.open.borrow_mut().retain(|open| !Rc::ptr_eq(open, connection));
     }
 
-    /// Ends the connection that has waited for its client for longest, if there are as many as there may be. False:
-    /// all of them carry out requests.
+    /// Ends the connection that has waited for its client for longest, if there are as many as
+    /// there may be. False: all of them carry out requests.
     fn make_room(&self) -> bool {
         let mut open = self.open.borrow_mut();
         if open.len() < CONNECTIONS_MAX {

@@ -1,9 +1,9 @@
 //! Attributes by drive family: figure and unit of each id.
 //!
 //! Source of every row, unless a comment names another: the drive database of smartmontools
-//! (drivedb.h 7.3/5319 of 2022-02-19, and lib/drivedb.h of 2025), which is GPL; the facts are listed
-//! here anew. The id decides, because that database gives one name to several attributes of a drive,
-//! and an older copy of it may not know the drive at all.
+//! (drivedb.h 7.3/5319 of 2022-02-19, and lib/drivedb.h of 2025), which is GPL; the facts are
+//! listed here anew. The id decides, because that database gives one name to several attributes of
+//! a drive, and an older copy of it may not know the drive at all.
 
 /// A figure of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -290,7 +290,7 @@ static FAMILIES: &[Family] = &[
         ],
     },
     Family {
-        // 230 counts up. 233 and 234 (TLC, SLC) have another unit than 241, and nobody says which.
+        // 230 counts up. The unit of 233 and 234 (TLC, SLC) is not published.
         database: &["WD Blue / Red / Green SSDs"],
         models: &["WDC WDS", "WDC  WDS", "WDC WDBNCE", "WDC  WDBNCE"],
         compresses: false,
@@ -324,12 +324,5 @@ static FAMILIES: &[Family] = &[
             row(233, FlashWritten, Bytes(GIB)),
             row(231, Worn, LeftIfAgreed),
         ],
-    },
-    Family {
-        // 187 of these is not an error count that anybody describes.
-        database: &["JMicron"],
-        models: &[],
-        compresses: false,
-        rows: &[],
     },
 ];

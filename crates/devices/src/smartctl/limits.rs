@@ -1,5 +1,5 @@
-//! Bounds of what can be true of a drive. A value beyond them was misread, miscounted or has another
-//! unit, and is not shown.
+//! Bounds of what can be true of a drive. A value beyond them was misread, miscounted or has
+//! another unit, and is not shown.
 
 use serde_json::Value;
 

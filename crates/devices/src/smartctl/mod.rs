@@ -1,8 +1,8 @@
 //! Reads smartctl's JSON and brings it to the same few values for every vendor.
 //!
 //! NVMe's log, SCSI's log pages and ATA's device statistics are standards. ATA attributes are their
-//! vendor's: `families` lists the meaning and unit of each, by drive family. A value without a known
-//! meaning, or one that cannot be true (`limits`), stays empty: reports never guess.
+//! vendor's: `families` lists the meaning and unit of each, by drive family. A value without a
+//! known meaning, or one that cannot be true (`limits`), stays empty: reports never guess.
 
 mod ata;
 mod families;

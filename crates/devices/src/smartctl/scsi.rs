@@ -64,7 +64,7 @@ fn uncorrected(log: &Value) -> Option<u64> {
     limits::errors(counts.reduce(u64::saturating_add))
 }
 
-/// Returns the counters as lines, for those who know them.
+/// Returns the counters as lines.
 fn lines(value: &Value) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut line = |name: String, raw: &Value| {

@@ -47,8 +47,8 @@ pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
     Ok(directory.join(name))
 }
 
-/// Removes the messages of a daemon that has written everything out: nobody needs them any more. Those of one that has
-/// failed stay until the next 'attach'.
+/// Removes the messages of a daemon that has written everything out. Those of one that has failed
+/// stay until the next 'attach'.
 pub(crate) fn forget_log(name: &str) {
     let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
 }

@@ -5,15 +5,16 @@
 //!   259,2       0   1        0.00000000 4020    Q      R    282624       + 8       [java]
 //! ```
 //!
-//! One kind of event counts: Q, requests as they were queued, or D, as they were sent to the device. Between the two
-//! the kernel merges neighbours: a merge is an event M or F, which is counted and told. So after Q there are as many
-//! requests as were asked for, and after D fewer, larger ones. In RWBS a letter D is a discard; R, W are the
-//! directions; a flush has no sectors. Lines come by processor, not quite in the order of their times: they are put
-//! in order within a window (`window.rs`).
+//! One kind of event counts: Q, requests as they were queued, or D, as they were sent to the
+//! device. Between the two the kernel merges neighbours: a merge is an event M or F, which is
+//! counted and told. So after Q there are as many requests as were asked for, and after D fewer,
+//! larger ones. In RWBS a letter D is a discard; R, W are the directions; a flush has no sectors.
+//! Lines come by processor, not quite in the order of their times: they are put in order within a
+//! window (`window.rs`).
 //!
-//! A text may be several that were joined. Statistics end each (of devices; of processes with `-s`; with `-q` only
-//! `Input file sda.blktrace.0 added` is left): they are skipped and counted. Events after them begin the next text,
-//! whose times start again.
+//! A text may be several that were joined. Statistics end each (of devices; of processes with `-s`;
+//! with `-q` only `Input file sda.blktrace.0 added` is left): they are skipped and counted. Events
+//! after them begin the next text, whose times start again.
 
 use super::Found;
 use crate::access::{Direction, Extent};
@@ -162,7 +163,8 @@ impl<'a> Head<'a, ()> {
     }
 }
 
-/// Whether the line is of blkparse's statistics, or names the process that they are of: `java (4020)`.
+/// Whether the line is of blkparse's statistics, or names the process that they are of: `java
+/// (4020)`.
 fn is_statistics(line: &[u8]) -> bool {
     STATISTICS.iter().any(|start| line.starts_with(start)) || is_process(line)
 }

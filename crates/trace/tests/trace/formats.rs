@@ -286,7 +286,7 @@ fn joined_texts_of_blkparse_are_read_to_their_end() {
     // Each text's times begin again, and its requests stay behind those before.
     let twice = good(Format::Blkparse, quiet.repeat(2).as_bytes());
     assert!(twice.iter().map(|access| access.0).eq([1, 2, 3, 1, 2, 3]));
-    // What stands between is counted, and what is none of it is refused.
+    // Other events between are counted; other lines are refused.
     let (_, _, notes) = whole(Format::Blkparse, BLKPARSE.as_bytes());
     let notes = notes.expect("good");
     assert_eq!((notes.other_events, notes.skipped_lines, notes.merged), (5, 2, 1));
