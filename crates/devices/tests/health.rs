@@ -184,7 +184,7 @@ fn check(found: &Report, compresses: bool, printed: &Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn no_report_shows_what_cannot_be((compresses, printed) in output()) {

@@ -21,13 +21,12 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     };
     report.host_written_bytes = carried(statistics.sectors(24), Figure::HostWritten);
     report.host_read_bytes = carried(statistics.sectors(40), Figure::HostRead);
-    let worn = report.worn_percent.or(statistics.used_percent());
-    report.worn_percent = worn.or_else(|| {
+    // smartctl's own digest of these may come from attributes of any meaning.
+    report.worn_percent = statistics.used_percent().or_else(|| {
         let mut worn = drive.figures(Figure::Worn).into_iter();
         worn.find_map(|percent| limits.wear(percent, report.host_written_bytes))
     });
-    let spare = drive.figures(Figure::Spare).into_iter().next();
-    report.spare_percent = report.spare_percent.or(spare);
+    report.spare_percent = drive.figures(Figure::Spare).into_iter().next();
     let errors = drive.figures(Figure::MediaErrors).into_iter();
     report.media_errors = errors.filter_map(|count| limits::errors(Some(count))).max();
     let reallocated = drive.figures(Figure::Reallocated).into_iter();

@@ -37,8 +37,12 @@ impl Limits {
 
     /// Returns the bytes if the interface can have carried them in the time that the drive was on.
     pub(super) fn carried(&self, bytes: u64) -> Option<u64> {
-        let most = u128::from(self.hours) * 3600 * u128::from(self.bytes_per_second);
-        (u128::from(bytes) <= most).then_some(bytes)
+        (u128::from(bytes) <= self.carried_max()).then_some(bytes)
+    }
+
+    /// Returns the most bytes that the interface can have carried.
+    fn carried_max(&self) -> u128 {
+        u128::from(self.hours) * 3600 * u128::from(self.bytes_per_second)
     }
 
     /// Returns the number of replaced sectors if it is at most a tenth of all sectors.
@@ -47,19 +51,18 @@ impl Limits {
         (sectors <= most).then_some(sectors)
     }
 
-    /// Returns the wear if the bytes that the host has written can have caused it: no flash lasts
-    /// for fewer than 100 cycles or more than 100,000.
+    /// Returns the wear if the bytes that the host has written, or can have written in the drive's
+    /// hours, can have caused it: no flash lasts for fewer than 100 cycles or more than 100,000.
     pub(super) fn wear(&self, percent: u64, host_written_bytes: Option<u64>) -> Option<u64> {
-        let (Some(capacity), Some(written)) = (self.capacity_bytes, host_written_bytes) else {
-            return Some(percent);
-        };
-        let written = u128::from(written);
+        let Some(capacity) = self.capacity_bytes else { return Some(percent) };
+        let written = host_written_bytes.map_or(self.carried_max(), u128::from);
         // One percent of the fewest cycles, at an amplification of 20; below 5 %, age alone counts.
         let least = u128::from(percent.saturating_sub(5)) * u128::from(CYCLES_MIN) / 100
             * u128::from(capacity)
             / 20;
         let most = u128::from(percent + 1) * u128::from(CYCLES_MAX) / 100 * u128::from(capacity);
-        (least..=most).contains(&written).then_some(percent)
+        let is_too_little = host_written_bytes.is_some() && written > most;
+        (written >= least && !is_too_little).then_some(percent)
     }
 }
 
@@ -112,7 +115,10 @@ mod tests {
         assert_eq!(limits.wear(5, Some(1_000_000_000_000)), Some(5));
         assert_eq!(limits.wear(99, Some(100_000_000_000_000)), Some(99));
         assert_eq!(limits.wear(0, Some(1_000_000_000_000_001)), None);
+        // In ten hours the interface carries the capacity 21 times, which is enough for that wear.
         assert_eq!(limits.wear(99, None), Some(99));
+        let new = Limits::new(&drive, Some(0), 600_000_000);
+        assert_eq!((new.wear(99, None), new.wear(20, None)), (None, Some(20)));
         let unknown = Limits::new(&json!({}), None, 600_000_000);
         assert_eq!((unknown.carried(1 << 60), unknown.reallocated(1 << 25)), (None, None));
         assert_eq!((amplification(0.75, false), amplification(0.75, true)), (None, Some(0.75)));

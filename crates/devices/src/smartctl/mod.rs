@@ -153,7 +153,7 @@ fn common(value: &Value) -> Report {
         passed: value["smart_status"]["passed"].as_bool(),
         temperature_c: limits::temperature(value["temperature"]["current"].as_i64()),
         power_on_hours: limits::hours(hours),
-        // smartctl 7.4 and later, from standard statistics.
+        // smartctl 7.4 and later.
         worn_percent: value["endurance_used"]["current_percent"].as_u64().map(limits::worn),
         spare_percent: limits::percent(value["spare_available"]["current_percent"].as_u64()),
         ..Report::default()

@@ -82,6 +82,15 @@ fn a_unit_or_direction_that_is_not_known_is_not_guessed() {
     named.push(attribute(225, "Host_Writes_32MiB", 100, 33));
     let twice = drive("A family of next year", "A drive", &named);
     assert_eq!(twice.host_written_bytes, None);
+    // What smartctl itself takes for wear may be such an attribute, too.
+    let digest = json!({
+        "model_family": "A family of next year",
+        "endurance_used": { "current_percent": 99 },
+        "spare_available": { "current_percent": 1 },
+        "ata_smart_attributes": { "table": table },
+    });
+    let digest = report(&digest).expect("health");
+    assert_eq!((digest.worn_percent, digest.spare_percent), (None, None));
     // No normalized value is 0: the drive does not count.
     let samsung = drive("Samsung based SSDs", "", &[attribute(177, "Wear_Leveling_Count", 0, 0)]);
     assert_eq!(samsung.worn_percent, None);
