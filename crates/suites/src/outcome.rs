@@ -9,7 +9,7 @@ use load::{End, Interval, Latency, Record};
 pub struct Row {
     /// What was done.
     pub test: String,
-    /// The unit of the value; MB are 10^6 bytes.
+    /// The unit of the value; MB are 10^6 bytes, MiB 2^20.
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
@@ -89,6 +89,8 @@ fn seconds(record: &Record) -> Vec<Second> {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Bytes of a MB of AS SSD and HD Tune.
+pub(crate) const BINARY_MB: f64 = 1_048_576.0;
 
 impl Row {
     /// A figure without latencies.
@@ -124,14 +126,23 @@ impl Row {
         }
     }
 
-    /// The same in MB a second.
+    /// Returns the same load in MB a second.
     pub fn throughput(test: impl Into<String>, record: &Record) -> Row {
-        let value = record.bytes_per_second() / 1e6;
-        let row = Row::rate(test, record);
-        let each = record.bytes as f64 / record.requests().max(1) as f64 / 1e6;
-        let seconds = row.seconds.iter();
+        Row::rate(test, record).in_bytes(record, "MB/s", 1e6)
+    }
+
+    /// Returns the same load in units of 2^20 bytes a second, which some programs show.
+    pub fn binary_throughput(test: impl Into<String>, record: &Record) -> Row {
+        Row::rate(test, record).in_bytes(record, "MiB/s", BINARY_MB)
+    }
+
+    /// Converts a rate of requests to one of bytes.
+    fn in_bytes(self, record: &Record, unit: &'static str, unit_bytes: f64) -> Row {
+        let each = record.bytes as f64 / record.requests().max(1) as f64 / unit_bytes;
+        let seconds = self.seconds.iter();
         let seconds = seconds.map(|second| Second { value: second.value * each, ..*second });
-        Row { unit: "MB/s", value, seconds: seconds.collect(), ..row }
+        let seconds = seconds.collect();
+        Row { unit, value: record.bytes_per_second() / unit_bytes, seconds, ..self }
     }
 
     /// The mean time of a request of a load that has one under way.
