@@ -110,10 +110,19 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     let bad = home.path().join("bad.json");
     std::fs::write(&bad, "{\"prices\":{\"hit_ns\":1}}").expect("written");
     let bad = bad.to_str().expect("plain");
+    let new = home.path().join("new.img");
+    let new = new.to_str().expect("plain");
     for (arguments, says) in [
         (vec!["qd1", &target, "--verify"], "--verify: is for targets in real time"),
         (vec!["qd1", "null:1G", "--verify"], "keeps nothing"),
-        (vec!["qd1", "null:32M"], "only 32 MiB to work on"),
+        (vec!["qd1", "null:32M"], "null:32M: has only 32 MiB; qd1 needs at least 64 MiB"),
+        (vec!["qd1", "null:1K"], "null:1K: has only 1 KiB; "),
+        (vec!["qd1", "null:1G", "--span", "1K"], "--span 1 KiB: qd1 needs at least 64 MiB"),
+        (vec!["qd1", "null:100M", "--spare", "90"], "of which --spare 90 leaves 10 MiB"),
+        (vec!["qd1", new, "--size", "1K"], "--size 1 KiB: a suite works on at least 64 MiB"),
+        (vec!["qd1", new, "--size", "8388608T"], "less than 8388608T"),
+        (vec!["custom", "null:8388608T"], "null:8388608T: the size must be less than"),
+        (vec!["custom", "ram:8388607T"], "MiB of memory are asked for"),
         (vec!["qd1", "null:1G", "--span", "2G"], "--span 2 GiB: null:1G has only 1 GiB"),
         (vec!["qd1", "nbd+unix:///disk", "--destroy"], "nbd+unix:///NAME?socket=PATH"),
         (vec!["qd1", "model:samsung-841"], "there is no such model"),
@@ -133,6 +142,7 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         assert!(errors.contains(says) && errors.lines().count() == 1, "{arguments:?}: {errors}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+    assert!(!Path::new(new).exists(), "nothing was made");
     let unknown = run(home.path(), &["corner", &target]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("corners"), "it names the nearest");

@@ -1,5 +1,6 @@
 //! What came of a suite: rows and series, as plain data.
 
+use crate::access::Access;
 use crate::bed::Bed;
 use crate::plan::Plan;
 use load::{End, Interval, Latency, Record};
@@ -37,6 +38,10 @@ pub struct Row {
     pub prepared: String,
     /// It was interrupted, or the device failed: the value is of what was done until then.
     pub partial: bool,
+    /// Kind of the requests that were measured; None: the value follows from other rows.
+    pub access: Option<Access>,
+    /// Why the modelled drive may be wrong here; None: published figures support it, or the drive is real.
+    pub doubt: Option<String>,
 }
 
 /// A whole second of a load.
@@ -110,6 +115,8 @@ impl Row {
             shortened: None,
             prepared: String::new(),
             partial: false,
+            access: None,
+            doubt: None,
         }
     }
 
@@ -318,9 +325,14 @@ impl Outcome {
 
     /// Adds a row of what was done on this bed, with what was done to the device before.
     pub(crate) fn add(&mut self, bed: &Bed, row: Row) {
-        let prepared = bed.prepared().to_string();
         let shortened = self.plan.shortened();
-        self.rows.push(Row { prepared, shortened, ..row });
+        self.push(bed, Row { shortened, ..row });
+    }
+
+    /// Adds a row that says itself how it is shortened.
+    pub(crate) fn push(&mut self, bed: &Bed, row: Row) {
+        let access = bed.access().filter(|_| row.latency.is_some());
+        self.rows.push(Row { prepared: bed.prepared().to_string(), access, ..row });
     }
 
     pub(crate) fn say(&mut self, sentence: impl Into<String>) {

@@ -8,8 +8,8 @@ use rigs::{Live, Wishes};
 use stack::{Exit, Failure};
 use std::io::Read;
 use std::path::Path;
-use suites::Target;
 use suites::fio::Place;
+use suites::{SPAN_MIN, Target};
 
 /// What all choices of a suite follow from.
 pub(super) const SEED: u64 = 1;
@@ -47,6 +47,23 @@ pub(super) struct LiveOptions {
 }
 
 impl LiveOptions {
+    /// Checks the size of a file that is made, before it is made.
+    fn check_size(&self) -> Result<(), Failure> {
+        match self.size {
+            Some(size) if size.0 < SPAN_MIN => {
+                let least = Size(SPAN_MIN);
+                let message =
+                    format!("--size {size}: a suite works on at least {least}; write more");
+                Err(Failure::new(Exit::Usage, message))
+            }
+            Some(size) => size
+                .volume_sectors()
+                .map(drop)
+                .map_err(|what| Failure::new(Exit::Usage, format!("--size {size}: {what}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a file is made.
     pub(super) fn makes_file(&self) -> bool {
         self.size.is_some()
@@ -105,6 +122,7 @@ impl LiveOptions {
 
     /// The target as fio would find it, and its size: nothing is written, so nothing is lost.
     pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
+        self.check_size()?;
         let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
         let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
         let place = uri.as_deref().unwrap_or(text);
@@ -121,6 +139,7 @@ impl LiveOptions {
 
     /// Opens a target: what there is under this path, or the volume of this name.
     pub(super) fn open(&self, text: &str) -> Result<(Target, Live), Failure> {
+        self.check_size()?;
         let wishes = Wishes {
             size: self.size,
             destroy: self.destroy,

@@ -68,8 +68,9 @@ fn run_one(
     let (plan, rig) = arguments.set_up(spare_percent)?;
     check_only(&plan)?;
     let mut watch = early.map_or_else(watch, Ok)?;
-    let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
+    let (mut outcome, ended) = suites::run_on(rig, &plan, &mut watch);
     watch.finish();
+    suites::published::mark_doubts(&mut outcome);
     Ok((outcome, ended.map_err(|halt| failure(&plan, &halt))))
 }
 
