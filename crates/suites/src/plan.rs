@@ -164,9 +164,9 @@ impl Plan {
         Plan { span_bytes, jobs, ..self }
     }
 
-    /// Whether a test of this name is asked for.
+    /// Whether a test of this name is asked for, whatever the case of its letters.
     pub fn wants(&self, test: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only == test)
+        self.only.as_ref().is_none_or(|only| only.eq_ignore_ascii_case(test))
     }
 
     /// The same plan for the bare drive.

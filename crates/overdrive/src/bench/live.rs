@@ -11,6 +11,8 @@ use std::path::Path;
 use suites::fio::Place;
 use suites::{SPAN_MIN, Target};
 
+/// Modelled drives that are suggested where there is nothing of a name.
+const SUGGESTIONS_MAX: usize = 4;
 /// What all choices of a suite follow from.
 pub(super) const SEED: u64 = 1;
 
@@ -120,11 +122,32 @@ impl LiveOptions {
         }
     }
 
+    /// Returns where a volume that is named is served; None: it is not a name, but a path or a URI, or a file is made.
+    ///
+    /// # Errors
+    /// Neither a file nor a volume has that name: with the modelled drives of which the name reminds.
+    fn uri(&self, text: &str) -> Result<Option<String>, Failure> {
+        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
+        if !is_name || self.size.is_some() {
+            return Ok(None);
+        }
+        let uri = volumes::uri(text)?;
+        let near = models::similar(text, drives::Model::names(), SUGGESTIONS_MAX);
+        if uri.is_some() || near.is_empty() {
+            return Ok(uri);
+        }
+        let near: Vec<String> = near.iter().map(|name| format!("model:{name}")).collect();
+        let message = format!(
+            "{text}: there is no such file, and no volume of that name is served; did you mean {}?",
+            near.join(" or ")
+        );
+        Err(Failure::new(Exit::Negative, message))
+    }
+
     /// The target as fio would find it, and its size: nothing is written, so nothing is lost.
     pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
         self.check_size()?;
-        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
-        let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
+        let uri = self.uri(text)?;
         let place = uri.as_deref().unwrap_or(text);
         let bytes = match self.size {
             Some(size) => size.0,
@@ -146,8 +169,7 @@ impl LiveOptions {
             verify: self.verify,
             content: Content { seed: drawn()?, ..self.content() },
         };
-        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
-        let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
+        let uri = self.uri(text)?;
         let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
         Ok((Target::of_rig(text, rig.bytes(), SEED), rig))
     }
