@@ -34,7 +34,7 @@ pub use printable::printable;
 pub use ram::Ram;
 pub use request::{Advice, Extent, Request};
 pub use settings::{CacheSpec, Durability, Policy, WriteMode};
-pub use size::Size;
+pub use size::{Size, VOLUME_BYTES_MAX};
 pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, Spec};
 pub use stack::{Block, Stack};
 pub use stall::{Stall, Unless};

@@ -67,7 +67,7 @@ fn a_preset_shows_each_number_with_its_source() {
         assert!(fact["source"].as_str().is_some_and(|source| !source.is_empty()), "{fact}");
     }
     let unknown = failure(&run(&["models", "samsung-840-ev"], None), 1);
-    assert!(unknown.contains("did you mean samsung-840-evo-1000"), "{unknown}");
+    assert!(unknown.contains("did you mean samsung-840-evo-120 or"), "{unknown}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::half::{CacheHalf, Half};
 use crate::keep::{self, FoundArena, Keep, Left};
 use crate::model;
 use crate::pools;
-use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
+use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
 use layers::{DelayShared, FaultsShared};
@@ -146,6 +146,19 @@ impl<'a> Opening<'a> {
 
     /// Opens a stack from its bottom to its top.
     pub(crate) fn open(&mut self, spec: &Spec) -> Result<Half, Failure> {
+        let half = self.open_any_size(spec)?;
+        let bytes = half.limits().bytes();
+        if bytes > VOLUME_BYTES_MAX {
+            let message = format!(
+                "the volume would have {bytes} bytes, and clients can be shown {VOLUME_BYTES_MAX}; use \
+                 fewer or smaller members"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Ok(half)
+    }
+
+    fn open_any_size(&mut self, spec: &Spec) -> Result<Half, Failure> {
         Ok(match spec {
             Spec::File { path, .. } => {
                 let (_, options) = options_of(spec).expect("it is a file");

@@ -62,7 +62,7 @@ mod sysfs;
 mod ublk;
 
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
-pub use available::{memory_left_in_groups, memory_of_machine};
+pub use available::{check_memory_available, memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
 pub use below::keys_below;
 pub use claimed::ClaimedDevice;

@@ -27,6 +27,9 @@ pub(super) fn notes(row: &Row) -> String {
     if row.partial {
         notes.push("not complete".to_owned());
     }
+    if let Some(doubt) = &row.doubt {
+        notes.push(format!("IN DOUBT: {doubt}"));
+    }
     if let Some(punctual) = row.punctual {
         let p99 = time(punctual.p99_ns as f64);
         match punctual.is_valid() {
