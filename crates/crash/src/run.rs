@@ -16,6 +16,7 @@ use crate::stamp::{self, GRAIN, Operation};
 use crate::subject::Subject;
 use block::Memory;
 use lane::{Random, World};
+use layers::ArrivalOrder;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -94,7 +95,7 @@ impl Run {
     /// Clients come, with what they were not answered before and with plans of their own.
     pub(crate) fn send_clients(&mut self, again: &[Pending]) {
         let plans = plan::draw(&self.setup, again, &mut self.random);
-        let operations = plans.iter().map(|plan| plan.len() as u32).sum();
+        let operations = plans.iter().flatten().map(|step| step.act.operations()).sum();
         let model = &self.setup.model;
         let longest = self.setup.sectors_max.max(model.block_sectors());
         // With the blocks around it.
@@ -110,6 +111,7 @@ impl Run {
                 process: self.life.process.clone(),
                 book: self.book.clone(),
                 scratch: scratch.clone(),
+                order: ArrivalOrder::new(2),
                 alive: self.life.alive.clone(),
             };
             lane.spawn(client.run(plan)).expect("a lane has room for some clients");
