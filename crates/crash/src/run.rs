@@ -66,6 +66,7 @@ impl Run {
         let mut world = World::chosen(random.next_u64());
         let disk = Disk::of(from.disk);
         disk.with(|disk| disk.notes_sent = true);
+        disk.with(|disk| disk.errors_heard = [0; 3]);
         let one_of = setup.limits.midway_one_of;
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
@@ -144,6 +145,23 @@ impl Run {
         let changed = changes != self.changes || answers != self.answers;
         (self.changes, self.answers) = (changes, answers);
         changed
+    }
+
+    /// C8: the process has counted every error of the disk that it has heard of.
+    ///
+    /// # Errors
+    /// It has counted others.
+    pub(crate) fn check_errors(&self) -> Result<(), Finding> {
+        let Some(counted) = self.life.process.errors() else { return Ok(()) };
+        let heard = self.disk.with(|disk| disk.errors_heard).map(u64::from);
+        if counted == heard {
+            return Ok(());
+        }
+        let text = format!(
+            "of the disk's errors (reads, changes, flushes) {heard:?} were answered, and {counted:?} \
+             are counted"
+        );
+        Err(Finding::new("C8", text))
     }
 
     /// What is promised of every moment.

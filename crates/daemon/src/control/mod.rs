@@ -3,6 +3,7 @@
 //! One JSON object a line, both ways ([`words`], [`statistics`]). Only the daemon's own user and root are listened to.
 
 mod client;
+pub mod errors;
 mod server;
 pub mod statistics;
 pub mod under;

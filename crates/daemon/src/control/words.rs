@@ -159,6 +159,9 @@ pub struct Row {
     pub write: String,
     /// What is not durable on the backing, in bytes.
     pub dirty_bytes: u64,
+    /// Requests that the backing has answered with an error, since the daemon serves it.
+    #[serde(default)]
+    pub errors: u64,
     /// Clients that are connected.
     pub clients: u64,
     /// For clients; empty if it has no address of its own any more.

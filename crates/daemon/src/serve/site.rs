@@ -1,6 +1,7 @@
 //! A volume that is served, and what an operator can do with it.
 
 use super::served::Served;
+use crate::control::errors::BackingErrors;
 use crate::control::words::{Row, State};
 use crate::device::{By, Devices, Wanted};
 use block::{Durability, Request, Size, Spec, WriteMode};
@@ -118,6 +119,15 @@ impl Site {
         }
     }
 
+    /// Errors of the backing so far.
+    pub(crate) fn errors(&self) -> BackingErrors {
+        let counted = |shared: &Arc<Shared>| (&shared.counters(self.ring.lane().now())).into();
+        match self.volume.counts() {
+            Some(counts) => counts.into(),
+            None => self.shared().map(counted).unwrap_or_default(),
+        }
+    }
+
     pub(crate) fn row(&self) -> Row {
         let shared = self.shared();
         let dirty = shared.map_or(0, |shared| u64::from(shared.dirty_blocks()));
@@ -130,6 +140,7 @@ impl Site {
             memory_bytes: slots * BLOCK,
             write: shared.map_or(WriteMode::None, |shared| shared.write_mode()).word().to_owned(),
             dirty_bytes: dirty * BLOCK,
+            errors: self.errors().sum(),
             clients: self.clients(),
             uri: self.address.clone(),
             pid: std::process::id(),

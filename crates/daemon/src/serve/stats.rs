@@ -95,13 +95,15 @@ fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve
 
 fn backing(site: &Site, now_ns: u64) -> Backing {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let errors = site.errors();
     let Some(counts) = site.volume.counts() else {
         let counted = site.shared().map(|shared| shared.counters(now_ns)).unwrap_or_default();
         return Backing {
             reads: counted.read_misses,
             changes: counted.writes_through + counted.runs_written + counted.zeroes_written,
             flushes: counted.flushes_backing,
-            errors: counted.errors_read + counted.errors_write + counted.errors_flush,
+            errors: errors.sum(),
+            errors_by_kind: errors,
             read_mean_ns: counted.backing_read_ns,
             kinds: None,
         };
@@ -109,12 +111,12 @@ fn backing(site: &Site, now_ns: u64) -> Backing {
     let mean = |kind: &Kind| load(&kind.summed_ns) / load(&kind.requests).max(1);
     let Counts { reads, writes, zeroes, discards, flushes } = counts;
     let changes = [writes, zeroes, discards];
-    let errors = changes.into_iter().chain([reads, flushes]).map(|kind| load(&kind.errors));
     Backing {
         reads: load(&reads.requests),
         changes: changes.map(|kind| load(&kind.requests)).iter().sum(),
         flushes: load(&flushes.requests),
         errors: errors.sum(),
+        errors_by_kind: errors,
         read_mean_ns: mean(reads),
         kinds: Some(BackingKinds {
             read_bytes: load(&reads.bytes),

@@ -53,6 +53,48 @@ pub(crate) fn is_rescued(path: &Path) {
 }
 
 #[test]
+fn every_error_of_what_goes_straight_to_the_backing_is_counted_logged_and_shown() {
+    if !have_libnbd() {
+        return;
+    }
+    // Before the first flush, FUA, by the mode, and without a cache; small and large.
+    for (write, options) in [
+        ("h.pwrite(block(n), n * 65536)", &["--memory", "32M"][..]),
+        ("h.pwrite(block(n) * 32, 0)", &["--memory", "32M", "--write", "back-now"]),
+        ("h.pwrite(block(n), n * 65536, nbd.CMD_FLAG_FUA)", &["--memory", "32M"]),
+        ("h.pwrite(block(n), n * 65536)", &["--memory", "32M", "--write", "through"]),
+        ("h.pwrite(block(n), n * 65536)", &["--memory", "0"]),
+    ] {
+        let place = place();
+        let faults = ["--faults", "write=3,count=6", "--guard", "off"];
+        let server = Server::start(image(&place, 16), &[options, &faults].concat());
+        let program = format!(
+            "got = [told(lambda: {write}) for n in range(8)]\n\
+             assert got == [None] * 2 + ['EIO'] * 6, got\n"
+        );
+        client(&server, &program);
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        let backing = &stats["backing"];
+        assert_eq!(
+            (&backing["errors"], &backing["errors_by_kind"]["writes"]),
+            (&6.into(), &6.into())
+        );
+        let said = server.volume(&["stats"]).well().stdout;
+        let verdict = said.lines().nth(1).expect("a name and a verdict").trim_start();
+        let first = "The backing has answered 6 requests with errors (6 writes)";
+        assert!(verdict.starts_with(first), "{options:?}: {said}");
+        let listed = server.volume(&["list", "--noheadings", "-o", "state,errors"]).well().stdout;
+        assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["serving", "6"]);
+        let ended = server.end().well();
+        assert!(
+            ended.stderr.contains("errors: ") && ended.stderr.contains("6 so far"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
 fn what_is_dirty_can_be_given_up_and_the_volume_serves_again() {
     if !have_libnbd() {
         return;
