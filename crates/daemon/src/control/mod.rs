@@ -4,6 +4,7 @@
 
 mod client;
 pub mod errors;
+pub mod losses;
 mod server;
 pub mod statistics;
 pub mod under;

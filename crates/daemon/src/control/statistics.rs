@@ -5,6 +5,7 @@
 //! told without a word here.
 
 use super::errors::BackingErrors;
+use super::losses::Losses;
 use super::words::State;
 use block::Durability;
 use cache::{Counters, Histograms};
@@ -46,6 +47,8 @@ pub struct Statistics {
     pub curve: Option<Curve>,
     /// What was asked of the backing.
     pub backing: Backing,
+    /// Acknowledged writes that it has lost.
+    pub losses: Losses,
     /// What a modelled drive has done, if the backing is one.
     pub model: Option<Model>,
     /// The members of a pool, if the backing is one.

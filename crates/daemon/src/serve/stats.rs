@@ -35,6 +35,7 @@ pub(crate) fn of(site: &Site) -> Statistics {
         policy: shared.map(|shared| policy(shared)),
         curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
         backing: backing(site, now_ns),
+        losses: site.losses(),
         model: site.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
         process: Process {

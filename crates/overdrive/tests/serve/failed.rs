@@ -1,6 +1,8 @@
 //! The failed state (C8): what clients and operators see, and the ways out of it.
 
-use crate::common::{Server, have_libnbd, image, is_root, place, python, run, wait_until};
+use crate::common::{
+    Server, have_libnbd, image, is_root, other_disk, place, python, run, wait_until,
+};
 use crate::mounted::plain;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -131,7 +133,8 @@ fn what_is_dirty_can_be_saved_to_a_file() {
     let image = image(&place, 16);
     let server = Server::start(&image, &held(&["--faults", "write=1"]));
     client(&server, FAIL);
-    let file = place.path().join("rescued");
+    let aside = other_disk();
+    let file = aside.path().join("rescued");
     let rescue = ["clear-error", "disk", "--rescue", plain(&file)];
     let said = server.volume(&rescue).well().stdout;
     assert!(said.contains("1 MiB saved") && said.contains("ddrescue"), "{said}");
@@ -185,7 +188,8 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         let retry = ["volume", "clear-error", "disk", "--retry"];
         home.overdrive(&retry).refused(3, &["no daemon serves it", "overdrive serve"]);
         if stop {
-            let file = place.path().join("rescued");
+            let aside = other_disk();
+            let file = aside.path().join("rescued");
             let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
             let said = home.overdrive(&rescue).well().stdout;
             assert!(said.contains("still kept"), "{said}");

@@ -15,6 +15,7 @@ pub(super) fn of(stats: &Statistics) -> Vec<String> {
     let sentences = [
         told.state(),
         told.errors(),
+        told.losses(),
         told.memory(),
         told.reads(),
         told.readahead(),
@@ -78,6 +79,11 @@ impl Told<'_> {
             "The backing has answered {errors} {requests} with errors{kinds}; see the daemon's log, and \
              check the disk below."
         ))
+    }
+
+    fn losses(&self) -> Option<String> {
+        let missing = self.0.losses.sentence()?;
+        Some(format!("Since its daemon began: {missing}."))
     }
 
     fn memory(&self) -> Option<String> {
