@@ -21,6 +21,54 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 
+/// What the filter counts extents by: sectors of a block of 4 KiB.
+const GRANULE_SECTORS: u64 = 8;
+/// Granules that an extent is counted in at most; a longer one is counted as such.
+const GRANULES_MAX: u64 = 16;
+const BUCKETS: usize = 512;
+/// What leaves as many bits of a hash as name a bucket.
+const HASH_SHIFT: u32 = u64::BITS - BUCKETS.trailing_zeros();
+
+/// Counts the extents under way by their granules, hashed. Most changes overlap none, and this
+/// shows it without a search.
+struct Filter {
+    buckets: [u16; BUCKETS],
+    /// Extents that are too long for that.
+    long: usize,
+}
+
+impl Filter {
+    /// The buckets of an extent. None: it is too long.
+    fn buckets_of(at: Extent) -> Option<impl Iterator<Item = usize>> {
+        let first = at.first / GRANULE_SECTORS;
+        let end = at.end().div_ceil(GRANULE_SECTORS);
+        // Fibonacci hashing: neighbours and any stride spread alike.
+        let bucket = |granule: u64| granule.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> HASH_SHIFT;
+        let buckets = (first..end).map(move |granule| bucket(granule) as usize);
+        (end - first <= GRANULES_MAX).then_some(buckets)
+    }
+
+    fn add(&mut self, at: Extent) {
+        match Filter::buckets_of(at) {
+            Some(buckets) => buckets.for_each(|bucket| self.buckets[bucket] += 1),
+            None => self.long += 1,
+        }
+    }
+
+    fn remove(&mut self, at: Extent) {
+        match Filter::buckets_of(at) {
+            Some(buckets) => buckets.for_each(|bucket| self.buckets[bucket] -= 1),
+            None => self.long -= 1,
+        }
+    }
+
+    /// False: none of the extents overlaps this one.
+    fn may_overlap(&self, at: Extent) -> bool {
+        let is_used = |bucket: usize| self.buckets[bucket] > 0;
+        self.long > 0 || Filter::buckets_of(at).is_none_or(|mut buckets| buckets.any(is_used))
+    }
+}
+
 /// A change that is under way, or waits for an earlier one.
 struct Entry {
     /// Rises from one to the next.
@@ -30,36 +78,83 @@ struct Entry {
     waker: Option<Waker>,
 }
 
-/// The changes of a client, in the order in which they came.
+/// The changes of a client, with the order in which they came.
 struct Line {
-    entries: Vec<Entry>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    filter: Filter,
     number: u64,
+    /// Changes that wait, and have a waker.
+    waiting: usize,
 }
 
 impl Line {
-    fn is_taken(&self, at: Extent, before: usize) -> bool {
-        self.entries[..before].iter().any(|entry| entry.at.overlaps(&at))
+    fn new(changes: usize) -> Line {
+        Line {
+            entries: Vec::with_capacity(changes),
+            free: Vec::with_capacity(changes),
+            filter: Filter { buckets: [0; BUCKETS], long: 0 },
+            number: 0,
+            waiting: 0,
+        }
     }
 
-    fn enter(&mut self, at: Extent) -> u64 {
+    /// Whether a change that overlaps this extent came before this number.
+    fn is_taken(&self, at: Extent, number: u64) -> bool {
+        let mut entries = self.entries.iter().flatten();
+        entries.any(|entry| entry.number < number && entry.at.overlaps(&at))
+    }
+
+    /// Whether any change overlaps this extent.
+    fn overlaps(&self, at: Extent) -> bool {
+        self.filter.may_overlap(at) && self.is_taken(at, u64::MAX)
+    }
+
+    /// Takes the last place; returns its index.
+    fn enter(&mut self, at: Extent) -> usize {
         self.number += 1;
-        self.entries.push(Entry { number: self.number, at, waker: None });
-        self.number
+        self.filter.add(at);
+        let entry = Some(Entry { number: self.number, at, waker: None });
+        match self.free.pop() {
+            Some(index) => {
+                self.entries[index] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() - 1
+            }
+        }
     }
 
-    fn index_of(&self, number: u64) -> usize {
-        let index = self.entries.binary_search_by_key(&number, |entry| entry.number);
-        index.expect("a change is in the line until it leaves")
+    /// Whether a change that waits may begin now; if not, `waker` is called when it may.
+    fn may_begin(&mut self, index: usize, waker: &Waker) -> bool {
+        let entry = self.entries[index].as_ref().expect("a change is in line until it leaves");
+        let (at, number, had_waker) = (entry.at, entry.number, entry.waker.is_some());
+        let waits = self.is_taken(at, number);
+        self.waiting = self.waiting + usize::from(waits) - usize::from(had_waker);
+        if let Some(entry) = &mut self.entries[index] {
+            entry.waker = waits.then(|| waker.clone());
+        }
+        !waits
     }
 
     /// Removes a change, and wakes those that have waited for it alone.
-    fn leave(&mut self, number: u64) {
-        let index = self.index_of(number);
-        let Entry { at: left, .. } = self.entries.remove(index);
-        for next in index..self.entries.len() {
-            let Entry { at, ref waker, .. } = self.entries[next];
-            if waker.is_some() && at.overlaps(&left) && !self.is_taken(at, next) {
-                self.entries[next].waker.take().expect("it was there").wake();
+    fn leave(&mut self, index: usize) {
+        let left = self.entries[index].take().expect("a change leaves once");
+        self.free.push(index);
+        self.filter.remove(left.at);
+        self.waiting -= usize::from(left.waker.is_some());
+        if self.waiting == 0 {
+            return;
+        }
+        for next in 0..self.entries.len() {
+            let Some(Entry { number, at, waker: Some(waker) }) = &self.entries[next] else {
+                continue;
+            };
+            if at.overlaps(&left.at) && !self.is_taken(*at, *number) {
+                // It looks again by itself, and takes the waker away.
+                waker.wake_by_ref();
             }
         }
     }
@@ -72,8 +167,7 @@ pub struct ArrivalOrder(Rc<RefCell<Line>>);
 impl ArrivalOrder {
     /// For a client without changes under way. Up to `changes` of them take no further memory.
     pub fn new(changes: usize) -> ArrivalOrder {
-        let entries = Vec::with_capacity(changes);
-        ArrivalOrder(Rc::new(RefCell::new(Line { entries, number: 0 })))
+        ArrivalOrder(Rc::new(RefCell::new(Line::new(changes))))
     }
 
     /// True if a request that comes now has to wait for an earlier change. It then goes to
@@ -86,9 +180,8 @@ impl ArrivalOrder {
     /// Apart from [`ArrivalOrder::must_wait`], so that reads only pass there by a jump.
     #[inline(never)]
     fn overlaps(&self, request: &Request) -> bool {
-        let line = self.0.borrow();
-        let Some(at) = request.extent().filter(|_| !line.entries.is_empty()) else { return false };
-        line.is_taken(at, line.entries.len()) && !planted(Bug::OvertakeOnConnection)
+        let overlaps = request.extent().is_some_and(|at| self.0.borrow().overlaps(at));
+        overlaps && !planted(Bug::OvertakeOnConnection)
     }
 
     /// Serves a request below, as [`Stack::run_unless_stalled`] does it, behind the earlier changes
@@ -98,7 +191,7 @@ impl ArrivalOrder {
     pub fn run(&self, stack: &Stack, request: Request, padding: Padding) -> InOrder {
         let place = request.extent().filter(|_| request.is_change()).map(|at| {
             let waits = self.must_wait(&request);
-            Place { order: self.clone(), number: self.0.borrow_mut().enter(at), waits }
+            Place { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
         });
         let asked = match padding {
             Padding::NONE => stack.run_unless_stalled(request),
@@ -111,7 +204,7 @@ impl ArrivalOrder {
 /// A place in the line, until it is dropped.
 struct Place {
     order: ArrivalOrder,
-    number: u64,
+    index: usize,
     /// An earlier change overlaps this one.
     waits: bool,
 }
@@ -119,17 +212,14 @@ struct Place {
 impl Place {
     /// Whether a change that waits may begin now; if not, its task is woken when it may.
     fn may_begin(&mut self, context: &mut Context<'_>) -> bool {
-        let mut line = self.order.0.borrow_mut();
-        let index = line.index_of(self.number);
-        self.waits = line.is_taken(line.entries[index].at, index);
-        line.entries[index].waker = self.waits.then(|| context.waker().clone());
+        self.waits = !self.order.0.borrow_mut().may_begin(self.index, context.waker());
         !self.waits
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.order.0.borrow_mut().leave(self.number);
+        self.order.0.borrow_mut().leave(self.index);
     }
 }
 
@@ -164,31 +254,54 @@ impl Future for InOrder {
 mod tests {
     use super::*;
 
-    fn line(extents: &[(u64, u32)]) -> Line {
-        let mut line = Line { entries: Vec::new(), number: 0 };
-        extents.iter().for_each(|&(first, count)| _ = line.enter(Extent::new(first, count)));
-        line
-    }
-
-    fn is_first(line: &Line, number: u64) -> bool {
-        let index = line.index_of(number);
-        !line.is_taken(line.entries[index].at, index)
+    fn extent(first: u64, count: u32) -> Extent {
+        Extent::new(first, count)
     }
 
     #[test]
     fn a_change_waits_for_all_earlier_ones_that_it_overlaps_and_for_no_other() {
-        let mut line = line(&[(0, 8), (16, 8), (4, 16), (24, 8)]);
-        let first = |line: &Line, numbers: &[u64]| {
-            numbers.iter().map(|&number| is_first(line, number)).collect::<Vec<_>>()
+        let mut line = Line::new(4);
+        let extents = [extent(0, 8), extent(16, 8), extent(4, 16), extent(24, 8)];
+        let places = extents.map(|at| line.enter(at));
+        let waker = Waker::noop();
+        let may_begin = |line: &mut Line| places.map(|place| line.may_begin(place, waker));
+        assert_eq!(may_begin(&mut line), [true, true, false, true]);
+        assert_eq!(line.waiting, 1);
+        line.leave(places[1]);
+        line.leave(places[0]);
+        assert!(line.may_begin(places[2], waker));
+        assert_eq!(line.waiting, 0);
+        // The place of one that has left, and a number of its own.
+        let last = line.enter(extent(19, 1));
+        assert_eq!(last, places[0]);
+        assert!(!line.may_begin(last, waker) && line.may_begin(places[3], waker));
+        line.leave(places[2]);
+        assert!(line.may_begin(last, waker));
+    }
+
+    #[test]
+    fn the_filter_misses_no_overlap() {
+        let mut random = lane::Random::new(7);
+        let mut draw = || {
+            let count = [1, 8, 64, 120, 129, 5000][random.below(6) as usize];
+            extent(random.below(1 << 16), count)
         };
-        assert_eq!(first(&line, &[1, 2, 3, 4]), [true, true, false, true]);
-        line.leave(2);
-        assert_eq!(first(&line, &[1, 3, 4]), [true, false, true]);
-        line.leave(1);
-        assert_eq!(first(&line, &[3, 4]), [true, true]);
-        let number = line.enter(Extent::new(19, 1));
-        assert!(!is_first(&line, number));
-        line.leave(3);
-        assert!(is_first(&line, number));
+        let mut line = Line::new(32);
+        let mut places = Vec::new();
+        let (mut overlaps, mut skipped) = (0, 0);
+        for round in 0..20_000 {
+            let at = draw();
+            let taken = line.is_taken(at, u64::MAX);
+            assert_eq!(line.overlaps(at), taken, "round {round}: {at:?}");
+            overlaps += u32::from(taken);
+            skipped += u32::from(!line.filter.may_overlap(at));
+            places.push(line.enter(at));
+            if places.len() == 8 {
+                places.drain(..4).for_each(|place| line.leave(place));
+            }
+        }
+        places.drain(..).for_each(|place| line.leave(place));
+        assert!(line.filter.buckets.iter().all(|&count| count == 0) && line.filter.long == 0);
+        assert!(overlaps > 100 && skipped > 1000, "{overlaps} and {skipped}");
     }
 }
