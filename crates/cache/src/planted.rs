@@ -81,6 +81,8 @@ pub enum Bug {
     DiscardKeepsVersions,
     /// C8: a read that has joined a fetch ahead of it is answered with the error of that.
     AnswerReadaheadError,
+    /// C8: an error of the backing is not counted where a change went straight to it.
+    UncountedPass,
     /// C10: a change is admitted after its client was told that the backing does not answer.
     AdmitLeftBehind,
     /// C10: a fill is kept although a write marked it.
@@ -133,7 +135,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 61] = [
+    pub const ALL: [Bug; 62] = [
         Bug::AckBeforeFlush,
         Bug::CoalesceAcrossEpochs,
         Bug::JoinRunningFlush,
@@ -171,6 +173,7 @@ impl Bug {
         Bug::StayInLine,
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
+        Bug::UncountedPass,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,

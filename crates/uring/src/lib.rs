@@ -64,7 +64,7 @@ mod ublk;
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{check_memory_available, memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
-pub use below::keys_below;
+pub use below::{keys_below, keys_below_backing};
 pub use claimed::ClaimedDevice;
 pub use cluster::ClusterFileSystem;
 pub use device_users::{device_number, device_users, mount_points};

@@ -133,6 +133,8 @@ pub struct State {
     flushes: u32,
     /// Errors given so far: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
+    /// Errors that the process has heard of: reads, changes, flushes.
+    pub(crate) errors_heard: [u32; 3],
     /// The stamps that reads were for that have failed: first and count.
     failed_reads: Vec<(u32, u32)>,
     /// Rises with every change of what a crash could leave.
@@ -176,6 +178,7 @@ impl State {
             writes: 0,
             flushes: 0,
             errors: excused(&faults),
+            errors_heard: [0; 3],
             failed_reads: Vec::new(),
             unheard: 0,
             exclusive: false,
@@ -473,6 +476,12 @@ impl State {
 
     /// Its answer arrives.
     pub(crate) fn heard(&mut self, flight: Flight, request: &Request) {
+        let kind = match request {
+            Request::Read { .. } => 0,
+            Request::Flush => 2,
+            _ => 1,
+        };
+        self.errors_heard[kind] += u32::from(flight.fails);
         self.unheard -= u32::from(flight.fails && matches!(request, Request::Flush));
     }
 

@@ -8,6 +8,8 @@
 //! connection after 5 s, silence after 5 min. A client whose connection was closed connects again.
 
 mod client;
+pub mod errors;
+pub mod losses;
 mod server;
 pub mod statistics;
 pub mod under;

@@ -225,13 +225,15 @@ impl Control {
                 let notes = self.sites.set(&volume, &changes).await?;
                 Ok(notes.into())
             }
-            Ask::ClearError { volume, discard_dirty, failure } => {
-                self.site(&volume)?.clear_error(discard_dirty, failure).await
+            Ask::ClearError { volume, discard_dirty, failure, saved_to } => {
+                self.site(&volume)?.clear_error(discard_dirty, failure, saved_to).await
             }
             Ask::PowerCut { volume, seed, off_ns } => {
                 self.site(&volume)?.power_cut(seed, off_ns).await
             }
-            Ask::Detach { volume } => self.sites.detach(&volume).await.map(done),
+            Ask::Detach { volume } => {
+                self.sites.detach(&volume).await.map(|losses| serde_json::json!(losses))
+            }
             Ask::Upgrade => self.sites.upgrade().map(done),
             Ask::Memory { .. } => unreachable!("it has an answer of its own"),
         }
