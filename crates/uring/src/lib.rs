@@ -6,8 +6,8 @@
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages behind what is large where that is wanted.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
-//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client; [`device_users`]: what
-//!   uses one.
+//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client.
+//! - [`device_users`], [`Finding`]: what uses a file or device, below it and above it.
 //! - [`UblkControl`], [`UblkQueue`]: the kernel's driver ublk.
 //! - [`resident_bytes`]: how much of a file is in the page cache.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
@@ -22,12 +22,10 @@ mod available;
 mod backend;
 mod bell;
 mod below;
-mod busy;
 mod claimed;
 mod clock;
 mod cluster;
 mod contention;
-mod device_users;
 mod fence;
 mod file;
 mod flight;
@@ -37,10 +35,12 @@ mod huge_allocator;
 mod identity;
 mod idle;
 mod image;
+mod in_use;
 mod inherit;
 mod locks;
 mod loop_device;
 mod messages;
+mod mounts;
 mod nbd_device;
 mod netlink;
 mod open_error;
@@ -67,11 +67,11 @@ pub use backend::FileBackend;
 pub use below::keys_below;
 pub use claimed::ClaimedDevice;
 pub use cluster::ClusterFileSystem;
-pub use device_users::{device_number, device_users, mount_points};
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, detect, reason};
+pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use loop_device::{LoopDevice, LoopOptions};
 pub use messages::{send_message, take_message};

@@ -24,6 +24,7 @@ mod freeze;
 mod hang;
 mod home;
 mod hostile;
+mod in_use;
 mod limits;
 mod lives;
 mod mistakes;
