@@ -1,13 +1,13 @@
 //! A regular file or a block device, opened once for all lanes.
 
-use crate::cluster::{self, ClusterFileSystem};
 use crate::identity::Identity;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::probe::{self, Alignment, Direct};
 use crate::refusal::{check_size, failed, in_use as refused, read_only, system_error};
+use crate::signatures::{Found, Kind as Contents};
 use crate::size::Size;
 use crate::sysfs::number;
-use crate::{File, clock, in_use, locks, stretches};
+use crate::{File, clock, in_use, locks, network_locks, signatures, stretches};
 use block::{Fua, Limits, Memory, SECTOR};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -378,28 +378,22 @@ impl FileVolume {
         self.device
     }
 
-    /// The first bytes (up to 4096), for [`crate::detect`].
+    /// Returns the signatures of the wanted kinds on it, the strongest first.
     ///
     /// # Errors
-    /// `Io` if they cannot be read.
-    pub fn first_bytes(&self) -> Result<Vec<u8>, OpenError> {
-        self.page(0)
-    }
-
-    /// The file system on it that several hosts may mount at one time.
-    ///
-    /// # Errors
-    /// `Io` if its marks cannot be read.
-    pub fn cluster_file_system(&self) -> Result<Option<ClusterFileSystem>, OpenError> {
-        let pages = cluster::PAGES.into_iter().map(|place| Ok((place, self.page(place)?)));
-        Ok(cluster::in_pages(&pages.collect::<Result<Vec<_>, OpenError>>()?))
+    /// `Io` if the places of their marks cannot be read.
+    pub fn signatures(
+        &self,
+        is_wanted: impl Fn(Contents) -> bool,
+    ) -> Result<Vec<Found>, OpenError> {
+        signatures::find(self.limits.bytes(), is_wanted, |offset| self.page(offset))
     }
 
     /// Why no other host is kept out, where the file's lock is: in words that follow its name.
     pub fn local_locks(&self) -> Option<String> {
         let found = rustix::fs::fstat(&self.file).ok()?;
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let (kind, option) = cluster::local_locks(&mounts, &number(found.st_dev))?;
+        let (kind, option) = network_locks::local_locks(&mounts, &number(found.st_dev))?;
         Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
     }
 

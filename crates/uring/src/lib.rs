@@ -2,7 +2,8 @@
 //!
 //! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
 //! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
-//! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
+//! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and contents.
+//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages behind what is large where that is wanted.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
@@ -22,9 +23,9 @@ mod available;
 mod backend;
 mod bell;
 mod below;
+mod claim;
 mod claimed;
 mod clock;
-mod cluster;
 mod contention;
 mod fence;
 mod file;
@@ -43,6 +44,7 @@ mod messages;
 mod mounts;
 mod nbd_device;
 mod netlink;
+mod network_locks;
 mod open_error;
 mod operations;
 mod pages;
@@ -53,6 +55,7 @@ mod refusal;
 mod resident;
 mod ring;
 mod signals;
+mod signatures;
 mod size;
 mod socket;
 mod sockets;
@@ -65,12 +68,12 @@ pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
 pub use below::keys_below;
+pub use claim::{Claimed, Intent, claim, examine};
 pub use claimed::ClaimedDevice;
-pub use cluster::ClusterFileSystem;
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
-pub use image::{ImageFormat, detect, reason};
+pub use image::{ImageFormat, reason};
 pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use loop_device::{LoopDevice, LoopOptions};
@@ -83,6 +86,7 @@ pub use probe::Direct;
 pub use resident::resident_bytes;
 pub use ring::Ring;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
+pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
 pub use socket::{Listener, Peer, peer, sweep};
 pub use sockets::{finish, shutdown};
 pub use ublk::{UblkControl, UblkQueue};

@@ -9,6 +9,7 @@ mod captive;
 mod clients;
 mod common;
 mod config;
+mod contents;
 mod crowd;
 mod databases;
 mod devices;

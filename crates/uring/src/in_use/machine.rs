@@ -33,7 +33,7 @@ pub(super) trait Machine {
     fn is_claimed(&self, device: u64) -> bool;
     /// True if a file is swap space.
     fn is_swap(&self, file: Identity) -> bool;
-    /// Who has a file locked against readers, or readers and writers.
+    /// The owner of a lock on a file that excludes readers, or readers and writers.
     fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner;
 }
 

@@ -1,4 +1,4 @@
-//! Who has a file locked or open, by its identity, where its name may be gone.
+//! The processes that have a file locked or open, by its identity, where its name may be gone.
 
 use super::openers::{name_of, processes};
 use crate::identity::Identity;
