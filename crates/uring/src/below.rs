@@ -1,9 +1,9 @@
 //! What a path lies on, down to the disks: the file system's device, what that is a part of or is made
 //! of, the file behind a loop device, and so on.
 
-use crate::busy::unescape;
 use crate::identity::Identity;
-use crate::sysfs::{directory, number_in};
+use crate::mounts::unescape;
+use crate::sysfs::{self, directory};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn below(tops: impl Iterator<Item = u64>) -> Vec<String> {
             continue;
         }
         keys.push(key);
-        left.extend(parts_of(device));
+        left.extend(sysfs::members(device).into_iter().chain(sysfs::disk_of(device)));
         let Some(file) = file_behind(device) else { continue };
         if let Ok(found) = rustix::fs::stat(&file) {
             keys.push(Identity::of(&found).key());
@@ -93,17 +93,6 @@ fn source_of(mounts: &str, path: &Path) -> Option<PathBuf> {
     });
     let (_, source) = places.max_by_key(|(depth, _)| *depth)?;
     source.is_absolute().then_some(source)
-}
-
-/// The disk of a partition, and the devices that a mapped one or an array is made of.
-fn parts_of(device: u64) -> Vec<u64> {
-    let own = directory(device);
-    let slaves = fs::read_dir(own.join("slaves")).into_iter().flatten().flatten();
-    let mut parts: Vec<PathBuf> = slaves.map(|entry| entry.path()).collect();
-    if own.join("partition").exists() {
-        parts.extend(fs::canonicalize(&own).ok().and_then(|own| Some(own.parent()?.to_owned())));
-    }
-    parts.iter().filter_map(|part| number_in(&fs::read_to_string(part.join("dev")).ok()?)).collect()
 }
 
 /// The file behind a loop device.

@@ -11,7 +11,9 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 /// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Identity {
+    /// A file: numbers of its file system (`st_dev`) and of itself (`st_ino`).
     File { system: u64, number: u64 },
+    /// A block device (`st_rdev`).
     Device { number: u64 },
 }
 

@@ -176,10 +176,10 @@ fn a_backing_that_shrinks_is_told_to_clients_and_to_the_operator() {
 }
 
 /// A loop device, detached with the test.
-struct Loop(String);
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    fn over(image: &std::path::Path) -> Option<Loop> {
+    pub(crate) fn over(image: &std::path::Path) -> Option<Loop> {
         if !is_root() || !have(&["losetup"]) {
             println!("skipped: loop devices need root");
             return None;
