@@ -100,7 +100,8 @@ macro_rules! words {
             type Err = String;
 
             fn from_str(text: &str) -> Result<$name, String> {
-                let found = $name::ALL.iter().copied().find(|value| value.word() == text);
+                let is_it = |value: &$name| value.word().eq_ignore_ascii_case(text);
+                let found = $name::ALL.iter().copied().find(is_it);
                 found.ok_or_else(|| {
                     let words: Vec<&str> = $name::ALL.iter().map(|value| value.word()).collect();
                     let (last, others) = words.split_last().expect("there is one");

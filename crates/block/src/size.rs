@@ -1,13 +1,35 @@
 //! Sizes as people write them.
 
+use crate::SECTOR;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// The largest volume, in bytes: clients and kernels count its bytes in a signed number of 64 bits.
+pub const VOLUME_BYTES_MAX: u64 = i64::MAX as u64 / SECTOR * SECTOR;
 
 /// A size in bytes. Reads `4K`, `4KiB` (4096), `4KB` (4000), `1.5G`, `512`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Size(pub u64);
+
+impl Size {
+    /// Returns the sectors of a volume of this size.
+    ///
+    /// # Errors
+    /// No volume has that size: a sentence with the sizes that one can have.
+    pub fn volume_sectors(self) -> Result<u64, String> {
+        if self.0 == 0 || !self.0.is_multiple_of(SECTOR) {
+            return Err("the size must be a multiple of 512 bytes and more than 0".to_owned());
+        }
+        if self.0 > VOLUME_BYTES_MAX {
+            let message =
+                "the size must be less than 8388608T, more than which no client can be shown";
+            return Err(message.to_owned());
+        }
+        Ok(self.0 / SECTOR)
+    }
+}
 
 impl FromStr for Size {
     type Err = String;
@@ -73,5 +95,22 @@ mod tests {
             assert!(parse(bad).is_err(), "{bad}");
         }
         assert_eq!(Size(3 << 29).to_string(), "1.5 GiB");
+    }
+
+    #[test]
+    fn volumes_are_of_whole_sectors_and_fit_into_what_clients_count() {
+        let sectors = |text: &str| text.parse::<Size>().expect(text).volume_sectors();
+        assert_eq!(sectors("1K"), Ok(2));
+        assert_eq!(sectors("8388607T"), Ok(8_388_607 << 31));
+        assert_eq!(Size(VOLUME_BYTES_MAX).volume_sectors(), Ok((1 << 54) - 1));
+        for (bad, says) in [
+            ("0", "more than 0"),
+            ("100", "multiple of 512"),
+            ("8388608T", "less than 8388608T"),
+            ("16777215T", "less than 8388608T"),
+        ] {
+            let refused = sectors(bad).expect_err(bad);
+            assert!(refused.contains(says), "{bad}: {refused}");
+        }
     }
 }

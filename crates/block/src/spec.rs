@@ -96,10 +96,13 @@ impl FromStr for DriveState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<DriveState, String> {
-        DriveState::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
-            let all = DriveState::ALL.map(DriveState::name).join(", ");
-            format!("'{text}' is not a state of a drive; write one of {all}")
-        })
+        DriveState::ALL
+            .into_iter()
+            .find(|state| state.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| {
+                let all = DriveState::ALL.map(DriveState::name).join(", ");
+                format!("'{text}' is not a state of a drive; write one of {all}")
+            })
     }
 }
 

@@ -78,6 +78,11 @@ impl<T> Unless<T> {
     pub(crate) fn new(lane: &Lane, stall: Option<Arc<Stall>>, running: Pooled<Result<T>>) -> Self {
         Unless { lane: lane.clone(), stall, running: Some(running) }
     }
+
+    /// Returns the error with which it would end now, if the backing does not answer.
+    pub fn stalled(&self) -> Option<Error> {
+        self.stall.as_ref().filter(|stall| stall.is_on()).map(|stall| stall.error())
+    }
 }
 
 impl<T: 'static> Future for Unless<T> {

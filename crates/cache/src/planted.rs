@@ -88,6 +88,8 @@ pub enum Bug {
     DiscardKeepsVersions,
     /// C8: a read that has joined a fetch ahead of it is answered with the error of that.
     AnswerReadaheadError,
+    /// C8: an error of the backing is not counted where a change went straight to it.
+    UncountedPass,
     /// C10: a change is admitted after its client was told that the backing does not answer.
     AdmitLeftBehind,
     /// C10: a fill is kept although a write marked it.
@@ -140,7 +142,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 64] = [
+    pub const ALL: [Bug; 65] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -181,6 +183,7 @@ impl Bug {
         Bug::StayInLine,
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
+        Bug::UncountedPass,
         Bug::AdmitLeftBehind,
         Bug::KeepMarkedFill,
         Bug::KeepBehindPass,

@@ -134,8 +134,9 @@ fn series(comparison: &Comparison) -> Vec<String> {
                 latencies += 1;
                 figures.extend(chart::latency_over_time(name, &found));
             }
-            ("MB/s", "GB") => {
-                figures.push(chart::by_position(&format!("{name}, by position"), &found, &[]));
+            ("MB/s" | "MiB/s", "GB") => {
+                let title = format!("{name}, by position");
+                figures.push(chart::by_position(&title, unit, &found, &[]));
             }
             _ => {}
         }

@@ -209,9 +209,9 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{} {}", bytes >> (10 * power), UNITS[power])
 }
 
-/// Text without the letters that a terminal obeys.
+/// Returns the text as one line that no terminal obeys.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).collect()
+    block::printable(text).into_owned()
 }
 
 #[cfg(test)]
@@ -255,7 +255,10 @@ mod tests {
             ("[]", "invalid length 0"),
             ("<html></html>", "is a page without a result in it"),
             ("{\"schema\":\"other\"}", "missing field `suite`"),
-            (&LEAST.replace("bench/1", "sim/1\\u001b[2J"), "schema: is 'overdrive.sim/1[2J', not"),
+            (
+                &LEAST.replace("bench/1", "sim/1\\u001b[2J"),
+                r"schema: is 'overdrive.sim/1\u001b[2J', not",
+            ),
             (&row("{}"), "missing field `test`"),
             (&row(r#"{"test":"t","unit":"IOPS","value":1e300}"#), "rows[0].value: 1"),
             (&row(r#"{"test":"t","unit":"IOPS","value":1e999}"#), "number out of range"),

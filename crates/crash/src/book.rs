@@ -220,6 +220,11 @@ impl Book {
         self.sends(operation, kind, range, any_dirty)
     }
 
+    /// A change came behind another one on its connection.
+    pub(crate) fn comes_behind(&mut self, change: &Pending, first: &Pending) {
+        self.oracle.comes_behind(change.range, change.sent, first.sent);
+    }
+
     /// A client sends again what was not answered before the process died: the same bytes.
     pub(crate) fn sent_again(&mut self, before: &Pending, any_dirty: bool) -> Pending {
         self.sends(before.operation, before.kind, before.range, any_dirty)

@@ -195,6 +195,12 @@ impl Process for Running {
         self.shared.has_failed()
     }
 
+    fn errors(&self) -> Option<[u64; 3]> {
+        let all = self.shared.counters(0);
+        let changes = all.errors_write + all.errors_zero + all.errors_discard;
+        Some([all.errors_read, changes, all.errors_flush])
+    }
+
     fn clear_error(&self) {
         self.shared.clear_error();
     }

@@ -3,12 +3,13 @@
 use crate::book::Book;
 use crate::oracle::Range;
 use crate::pending::{Kind, Pending};
-use crate::plan::{Act, Step};
-use crate::stamp::{self, GRAIN};
+use crate::plan::{Act, Change, Step};
+use crate::stamp::{self, GRAIN, Operation};
 use crate::subject::{Connection, Process, on_behalf_of};
 use block::{Advice, Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};
 use cache::Changes;
-use lane::Lane;
+use lane::{Event, Lane};
+use layers::{ArrivalOrder, InOrder};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -46,13 +47,30 @@ struct Flushing {
     doubt: Result,
 }
 
+/// A request that was sent: answered at once, or under way.
+enum Asked {
+    Answered(Result),
+    Running(InOrder),
+}
+
+/// An operation that was sent and not judged yet.
+struct Sent {
+    pending: Pending,
+    buffer: Buf,
+    at: Extent,
+    padding: Padding,
+}
+
 /// One client.
+#[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) lane: Lane,
     pub(crate) stack: Stack,
     pub(crate) process: Rc<dyn Process>,
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) scratch: Rc<Scratch>,
+    /// Its changes that are under way.
+    pub(crate) order: ArrivalOrder,
     /// The process still serves its clients.
     pub(crate) alive: Rc<Cell<bool>>,
 }
@@ -86,7 +104,7 @@ impl Client {
                 }
                 Act::DiscardDirty if self.process.has_failed() => self.discard_dirty().await,
                 Act::ClearError | Act::DiscardDirty => {}
-                Act::Again(_) | Act::Operate { .. } => {
+                Act::Again(_) | Act::Operate { .. } | Act::Pair(..) => {
                     if connection.is_none() {
                         connection = Some(self.process.connect());
                         self.lane.turn().await;
@@ -100,7 +118,10 @@ impl Client {
                         self.lane.turn().await;
                         flush = Some(Flushing { is_first, doubt: connection.take_doubt() });
                     }
-                    self.operate(step.act, flush).await;
+                    match step.act {
+                        Act::Pair(one, two) => self.operate_both(one, two).await,
+                        act => self.operate(act, flush).await,
+                    }
                 }
             }
         }
@@ -169,10 +190,54 @@ impl Client {
     }
 
     async fn operate(&self, act: Act, flush: Option<Flushing>) {
+        let Some(sent) = self.send(act) else { return };
+        if sent.pending.kind == Kind::Status {
+            return self.status(&sent.pending).await;
+        }
+        let Sent { pending, buffer, at, padding } = &sent;
+        let result = match *padding {
+            Padding::NONE => self.submit(pending, *at, buffer).await,
+            padding => self.part(pending, *at, buffer.clone(), padding).await,
+        };
+        self.judge(sent, result, flush).await;
+    }
+
+    /// Sends two changes, one right behind the other, and waits for both answers.
+    async fn operate_both(&self, one: Change, two: Change) {
+        let acts =
+            [one, two].map(|Change { kind, first, count }| Act::Operate { kind, first, count });
+        if self.process.cut_sectors() > 0 {
+            // In parts they would have no order as a whole.
+            self.operate(acts[0], None).await;
+            return self.operate(acts[1], None).await;
+        }
+        let [one, two] = acts.map(|act| self.send(act).expect("an operation"));
+        self.book.borrow_mut().comes_behind(&two.pending, &one.pending);
+        let mut asked = Vec::with_capacity(2);
+        for Sent { pending, buffer, at, padding } in [&one, &two] {
+            let request = request(pending.kind, *at, buffer.clone());
+            asked.push(self.ask(pending.operation, request, *padding).await);
+        }
+        let (mut asked, done) = (asked.into_iter(), Rc::new(Event::new()));
+        let (first, second) = (asked.next().expect("two"), asked.next().expect("two"));
+        let (seen, client, ended) = (done.seen(), self.clone(), done.clone());
+        let other = async move {
+            let result = client.answer(one.pending.operation, first).await;
+            client.judge(one, result, None).await;
+            ended.notify();
+        };
+        self.lane.spawn(other).expect("a lane has room for some clients");
+        let result = self.answer(two.pending.operation, second).await;
+        self.judge(two, result, None).await;
+        done.after(seen).await;
+    }
+
+    /// Sends an operation. None: the act is none.
+    fn send(&self, act: Act) -> Option<Sent> {
         let (kind, first, count) = match act {
             Act::Again(Pending { kind, range: (first, count), .. })
             | Act::Operate { kind, first, count } => (kind, first, count),
-            _ => return,
+            _ => return None,
         };
         let fua = self.process.takes_fua() || self.stack.limits().fua != Fua::None;
         let kind = match kind {
@@ -183,32 +248,32 @@ impl Client {
         let (at, padding) = self.around((first, count));
         let padding = if kind == Kind::Flush { Padding::NONE } else { padding };
         let buffer = self.scratch.take(at.count);
-        let pending = {
-            let dirty = self.process.dirty_blocks() > 0;
-            let mut book = self.book.borrow_mut();
-            match act {
-                Act::Again(before) => book.sent_again(&before, dirty),
-                _ => book.sent(kind, (first, count), dirty),
+        let dirty = self.process.dirty_blocks() > 0;
+        let mut book = self.book.borrow_mut();
+        let pending = match act {
+            Act::Again(before) => book.sent_again(&before, dirty),
+            _ => book.sent(kind, (first, count), dirty),
+        };
+        if kind != Kind::Status {
+            let mut bytes = vec![0xa5; buffer.bytes()];
+            if matches!(kind, Kind::Write | Kind::WriteFua) {
+                let meant = padding.head as usize..bytes.len() - padding.tail as usize;
+                stamp::fill(&mut bytes[meant], pending.operation, first);
             }
-        };
-        if kind == Kind::Status {
-            return self.status(&pending).await;
+            buffer.write(&bytes);
         }
-        let mut bytes = vec![0xa5; buffer.bytes()];
-        let meant = padding.head as usize..bytes.len() - padding.tail as usize;
-        if matches!(kind, Kind::Write | Kind::WriteFua) {
-            stamp::fill(&mut bytes[meant.clone()], pending.operation, first);
-        }
-        buffer.write(&bytes);
-        let mut result = match padding {
-            Padding::NONE => self.submit(&pending, at, &buffer).await,
-            padding => self.part(&pending, at, buffer.clone(), padding).await,
-        };
+        Some(Sent { pending, buffer, at, padding })
+    }
+
+    /// Notes the answer to an operation.
+    async fn judge(&self, sent: Sent, mut result: Result, flush: Option<Flushing>) {
+        let Sent { pending, buffer, padding, .. } = sent;
         // Done is not answered: a kill may come between the two, and what is seen in the middle of a
         // step (`midway.rs`) must not have been answered in it.
         self.lane.rest().await;
         self.served().await;
-        if kind == Kind::Read {
+        let mut bytes = vec![0xa5; buffer.bytes()];
+        if pending.kind == Kind::Read {
             buffer.read(&mut bytes);
         }
         if let Some(Flushing { is_first, doubt }) = flush
@@ -217,6 +282,7 @@ impl Client {
             self.book.borrow_mut().doubts(&pending, is_first, doubt.is_err());
             result = doubt;
         }
+        let meant = padding.head as usize..bytes.len() - padding.tail as usize;
         self.book.borrow_mut().answered(&pending, result, &bytes[meant]);
     }
 
@@ -243,17 +309,27 @@ impl Client {
 
     async fn part(&self, pending: &Pending, at: Extent, buffer: Buf, padding: Padding) -> Result {
         let request = request(pending.kind, at, buffer);
-        let operation = pending.operation;
-        // As an export does: what can be answered at once is.
-        let asks = padding == Padding::NONE || pending.kind == Kind::Read;
+        let asked = self.ask(pending.operation, request, padding).await;
+        self.answer(pending.operation, asked).await
+    }
+
+    /// Asks as an export does: what can be answered at once is, all else goes behind the earlier
+    /// changes of this client that it overlaps.
+    async fn ask(&self, operation: Operation, request: Request, padding: Padding) -> Asked {
+        let is_read = matches!(request, Request::Read { .. });
+        let asks = (padding == Padding::NONE || is_read) && !self.order.must_wait(&request);
         if asks && let Some(result) = on_behalf_of(operation, || self.stack.try_now(&request)) {
             self.lane.turn().await;
-            return result;
+            return Asked::Answered(result);
         }
         self.lane.turn().await;
-        let mut running = match padding {
-            Padding::NONE => self.stack.run_unless_stalled(request),
-            padding => self.stack.run_padded_unless_stalled(request, padding),
+        Asked::Running(self.order.run(&self.stack, request, padding))
+    }
+
+    async fn answer(&self, operation: Operation, asked: Asked) -> Result {
+        let mut running = match asked {
+            Asked::Answered(result) => return result,
+            Asked::Running(running) => running,
         };
         poll_fn(|context| match self.alive.get() {
             true => on_behalf_of(operation, || Pin::new(&mut running).poll(context)),

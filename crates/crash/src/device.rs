@@ -80,6 +80,7 @@ impl Block for DiskLane {
             state.serve_read(request, flight.fails, None);
             state.apply(flight, request, true);
             state.complete(flight, request);
+            state.heard(flight, request);
             Some(answer(request, flight.fails))
         })
     }
@@ -106,7 +107,10 @@ impl Block for DiskLane {
         self.lane.sleep_until(flight.instants[2]).await;
         self.disk.with(|state| state.complete(flight, &request));
         self.lane.turn().await;
-        self.disk.with(|state| state.flushes_asked -= asks);
+        self.disk.with(|state| {
+            state.heard(flight, &request);
+            state.flushes_asked -= asks;
+        });
         answer(&request, flight.fails)
     }
 

@@ -116,6 +116,13 @@ impl Oracle {
         }
     }
 
+    /// A change that was sent at `sent` came behind another of its connection, sent at `first`:
+    /// where they overlap it takes effect later.
+    pub(crate) fn comes_behind(&mut self, range: Range, sent: u32, first: u32) {
+        let own = self.over(range).flatten().filter(|version| version.sent == sent);
+        own.for_each(|version| version.behind = first);
+    }
+
     /// A change of parts of blocks was sent, which will write again what is in these sectors.
     pub(crate) fn carries(&mut self, padding: Range) {
         self.padding.push(padding);

@@ -6,11 +6,22 @@ use block::{Durability, WriteMode};
 use cache::Changes;
 use lane::Random;
 
+/// A change that a client sends to some sectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) kind: Kind,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
 /// One thing a client does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     /// Sends an operation to these sectors and waits for the answer.
     Operate { kind: Kind, first: u32, count: u32 },
+    /// Sends two changes that overlap, the second before the first is answered, and waits for both
+    /// answers.
+    Pair(Change, Change),
     /// Sends again what was not answered before the process died.
     Again(Pending),
     /// Has the error of a failed volume cleared.
@@ -38,6 +49,11 @@ impl Act {
             Act::Operate { kind, .. } | Act::Again(Pending { kind, .. }) => Some(*kind),
             _ => None,
         }
+    }
+
+    /// How many buffers it takes at most.
+    pub(crate) fn operations(&self) -> u32 {
+        if matches!(self, Act::Pair(..)) { 2 } else { 1 }
     }
 }
 
@@ -113,6 +129,7 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
         plans.push((0..setup.looks).map(look).collect());
     }
     advise(setup, &mut plans);
+    pair(setup, &mut plans);
     share(setup, &mut plans);
     plans
 }
@@ -140,6 +157,34 @@ fn advise(setup: &Setup, plans: &mut [Vec<Step>]) {
         let plan = &mut plans[client];
         let at = random.below(plan.len() as u64 + 1) as usize;
         plan.insert(at, Step { pause_ns: 0, act: Act::Advise { first, count } });
+    }
+}
+
+/// Lets clients send two changes of the same blocks, the second behind the first. By dice of its
+/// own: the rest of the plan stays what it was.
+fn pair(setup: &Setup, plans: &mut [Vec<Step>]) {
+    let mut random = Random::new(setup.seed ^ 0x0a11_17a1);
+    for _ in 0..setup.pairs {
+        let one = change(setup, &mut random);
+        let mut two = change(setup, &mut random);
+        // The second begins inside the first.
+        let unit = if setup.bytes { 1 } else { setup.model.logical_sectors };
+        two.count = two.count.min(setup.model.sectors);
+        let into = random.below(u64::from(one.count / unit)) as u32 * unit;
+        two.first = (one.first + into).min(setup.model.sectors - two.count);
+        let client = random.below(plans.len() as u64) as usize;
+        let plan = &mut plans[client];
+        let at = random.below(plan.len() as u64 + 1) as usize;
+        plan.insert(at, Step { pause_ns: 0, act: Act::Pair(one, two) });
+    }
+}
+
+fn change(setup: &Setup, random: &mut Random) -> Change {
+    let kinds = [Kind::Write, Kind::Write, Kind::WriteFua, Kind::Zero, Kind::Discard];
+    let kind = kinds[random.below(kinds.len() as u64) as usize];
+    match place(setup, kind, random) {
+        Act::Operate { kind, first, count } => Change { kind, first, count },
+        _ => unreachable!("a change is an operation"),
     }
 }
 

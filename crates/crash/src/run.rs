@@ -16,6 +16,7 @@ use crate::stamp::{self, GRAIN, Operation};
 use crate::subject::Subject;
 use block::Memory;
 use lane::{Random, World};
+use layers::ArrivalOrder;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,6 +68,7 @@ impl Run {
         let mut world = World::chosen(random.next_u64());
         let disk = Disk::of(from.disk);
         disk.with(|disk| disk.notes_sent = true);
+        disk.with(|disk| disk.errors_heard = [0; 3]);
         let one_of = setup.limits.midway_one_of;
         let watched = Watched { memory: &from.arena, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
@@ -97,7 +99,7 @@ impl Run {
     /// Clients come, with what they were not answered before and with plans of their own.
     pub(crate) fn send_clients(&mut self, again: &[Pending]) {
         let plans = plan::draw(&self.setup, again, &mut self.random);
-        let operations = plans.iter().map(|plan| plan.len() as u32).sum();
+        let operations = plans.iter().flatten().map(|step| step.act.operations()).sum();
         let model = &self.setup.model;
         let longest = self.setup.sectors_max.max(model.block_sectors());
         // With the blocks around it.
@@ -113,6 +115,7 @@ impl Run {
                 process: self.life.process.clone(),
                 book: self.book.clone(),
                 scratch: scratch.clone(),
+                order: ArrivalOrder::new(2),
                 alive: self.life.alive.clone(),
             };
             lane.spawn(client.run(plan)).expect("a lane has room for some clients");
@@ -145,6 +148,23 @@ impl Run {
         let changed = changes != self.changes || answers != self.answers;
         (self.changes, self.answers) = (changes, answers);
         changed
+    }
+
+    /// C8: the process has counted every error of the disk that it has heard of.
+    ///
+    /// # Errors
+    /// It has counted others.
+    pub(crate) fn check_errors(&self) -> Result<(), Finding> {
+        let Some(counted) = self.life.process.errors() else { return Ok(()) };
+        let heard = self.disk.with(|disk| disk.errors_heard).map(u64::from);
+        if counted == heard {
+            return Ok(());
+        }
+        let text = format!(
+            "of the disk's errors (reads, changes, flushes) {heard:?} were answered, and {counted:?} \
+             are counted"
+        );
+        Err(Finding::new("C8", text))
     }
 
     /// What is promised of every moment.

@@ -137,6 +137,11 @@ pub trait Process {
         false
     }
 
+    /// Errors of the disk that it has counted: reads, changes, flushes. `None`: it counts none.
+    fn errors(&self) -> Option<[u64; 3]> {
+        None
+    }
+
     /// The operator says that the disk is well again.
     fn clear_error(&self) {}
 

@@ -39,6 +39,7 @@ impl Run {
         while !over.get() && (fence == Fence::EveryRing || self.is_awaited(fence)) {
             self.world.step();
         }
+        self.disk.with(|disk| disk.errors_heard = [0; 3]);
         self.setup.restarted(&mut self.random);
         self.book.borrow_mut().taken_over(&self.setup.engine, in_flush);
         let one_of = self.setup.limits.midway_one_of;

@@ -20,6 +20,10 @@ pub(crate) struct Version {
     pub(crate) operation: Operation,
     pub(crate) content: Content,
     pub(crate) sent: u32,
+    /// When the change was sent behind which this one came, on the same connection, before that was
+    /// answered;
+    /// [`NEVER`]: there is none.
+    pub(crate) behind: u32,
     /// Known to have taken effect at this tick: answered, or seen.
     pub(crate) effective: u32,
     /// Answered well at this tick.
@@ -61,6 +65,7 @@ impl Version {
             operation,
             content,
             sent,
+            behind: NEVER,
             effective: NEVER,
             answered: NEVER,
             seen: NEVER,
@@ -111,7 +116,9 @@ impl Version {
     pub(crate) fn follows(&self, older: &Version) -> bool {
         // A later read shows it again: that does not make it replace itself.
         let shown_after = older.seen < self.reread && older.operation != self.operation;
-        older.effective.min(older.settled).min(older.refused) < self.sent || shown_after
+        older.effective.min(older.settled).min(older.refused) < self.sent
+            || shown_after
+            || older.sent == self.behind
     }
 
     /// Whether `operation`, or zeros, is what this version holds.

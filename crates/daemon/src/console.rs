@@ -1,8 +1,14 @@
-//! What is said to a person: lines on the standard output and the standard error that need not be read.
+//! What is said to a person: lines on the standard output and the standard error that need not be
+//! read.
 //!
-//! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a panic ends
-//! the process: a daemon would die of the end of its log's reader, with clients connected.
+//! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a
+//! panic ends the process: a daemon would die of the end of its log's reader, with clients
+//! connected.
+//!
+//! Names and paths of users may hold anything. Everything that is written here is printable: a line
+//! stays a line, and no terminal obeys it.
 
+use block::printable;
 use core::fmt::Arguments;
 use stack::{Exit, Failure};
 use std::io::{self, ErrorKind, Write};
@@ -14,23 +20,44 @@ static LOST: OnceLock<String> = OnceLock::new();
 /// A line could not be written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line to the standard output, as `println!` does. If it is not read, nothing happens; what fails
-/// otherwise (a full disk) makes the command fail in the end; see [`lost`](crate::console::lost).
+/// Writes one line to the standard output, as `println!` does. If it is not read, nothing happens;
+/// what fails otherwise (a full disk) makes the command fail in the end; see
+/// [`lost`](crate::console::lost).
 #[macro_export]
 macro_rules! say {
-    ($($words:tt)*) => { $crate::console::output(format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { $crate::console::say(format_args!($($words)*)) };
 }
 
-/// Writes a line to the standard error, as `eprintln!` does. What fails is left alone: there is no place to
-/// tell it.
+/// Writes one line to the standard error, as `eprintln!` does. Errors are
+/// ignored: there is no place to report them.
 #[macro_export]
 macro_rules! tell {
-    ($($words:tt)*) => { $crate::console::error(format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { $crate::console::tell(format_args!($($words)*)) };
 }
 
-/// Writes to the standard output; see [`say!`](crate::say).
+/// Returns a line of these words.
+fn line(words: Arguments<'_>) -> String {
+    let text = words.to_string();
+    let mut line = printable(&text).into_owned();
+    line.push('\n');
+    line
+}
+
+/// Writes a line to the standard output; see [`say!`](crate::say).
+pub fn say(words: Arguments<'_>) {
+    put(&line(words));
+}
+
+/// Writes lines to the standard output; as [`say!`](crate::say), but a name in them must be
+/// printable already, or its ends of lines are those of the text.
 pub fn output(words: Arguments<'_>) {
-    let Err(error) = io::stdout().lock().write_fmt(words) else { return };
+    let text = words.to_string();
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    put(&lines.join("\n"));
+}
+
+fn put(text: &str) {
+    let Err(error) = io::stdout().lock().write_all(text.as_bytes()) else { return };
     ENDED.store(true, Ordering::Relaxed);
     if error.kind() != ErrorKind::BrokenPipe {
         let _ = LOST.set(error.to_string());
@@ -53,7 +80,7 @@ pub fn lost() -> Result<(), Failure> {
     Err(Failure::new(Exit::Io, message))
 }
 
-/// Writes to the standard error; see [`tell!`](crate::tell).
-pub fn error(words: Arguments<'_>) {
-    let _ = io::stderr().lock().write_fmt(words);
+/// Writes a line to the standard error; see [`tell!`](crate::tell).
+pub fn tell(words: Arguments<'_>) {
+    let _ = io::stderr().lock().write_all(line(words).as_bytes());
 }

@@ -48,12 +48,13 @@ fn cannot(path: &Path, error: io::Error) -> Failure {
     Failure::new(exit, format!("{}: cannot be written: {error}{mend}", path.display()))
 }
 
-/// Refuses to save onto what has failed: the backing itself, or a file system on it, as far as the kernel
-/// tells. `keys` are the backing's ([`holder::key_at`]).
+/// Refuses to save onto what has failed: the backing itself, a file system on it, or the disk that
+/// it lies on, as far as the kernel shows. `keys` are the backing's ([`holder::key_at`]), `names`
+/// absolute paths that it may have.
 ///
 /// # Errors
 /// Exit status 2, with the mend.
-pub fn check_rescue_place(path: &Path, keys: &[String]) -> Result<(), Failure> {
+pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Result<(), Failure> {
     let refuse = |what: &str| {
         let message = format!(
             "{}: {what}, which does not take what is dirty; save it to another disk",
@@ -65,8 +66,15 @@ pub fn check_rescue_place(path: &Path, keys: &[String]) -> Result<(), Failure> {
         return refuse("is the volume's backing");
     }
     let below = uring::keys_below(directory_of(path));
-    match below.iter().any(|key| keys.contains(key)) {
-        true => refuse("lies on the volume's backing"),
+    if below.iter().any(|key| keys.contains(key)) {
+        return refuse("lies on the volume's backing");
+    }
+    let names = || names.iter().map(PathBuf::as_path);
+    let mut failed = keys.iter().flat_map(|key| uring::keys_below_backing(key, names()));
+    match failed.any(|key| below.contains(&key)) {
+        true => {
+            refuse("lies on the same disk, or in the same file system, as the volume's backing")
+        }
         false => Ok(()),
     }
 }

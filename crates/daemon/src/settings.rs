@@ -76,7 +76,12 @@ impl Setting {
     /// # Errors
     /// A sentence with the mend, which does not name the setting.
     pub fn read(&self, spec: &mut CacheSpec, text: &str) -> Result<(), String> {
-        (self.read)(spec, text)
+        (self.read)(spec, text).map_err(|why| {
+            match models::near(text, self.words().into_iter().map(|(word, _)| word)) {
+                Some(near) => format!("{why}; did you mean '{near}'?"),
+                None => why,
+            }
+        })
     }
 
     /// For people, out of a spec as JSON. None: the daemon is older, and has no such setting.

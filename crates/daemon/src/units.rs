@@ -68,7 +68,7 @@ pub fn polling(text: &str) -> Result<Polling, String> {
 /// # Errors
 /// A sentence with the mend.
 pub fn on_off(text: &str) -> Result<bool, String> {
-    match text {
+    match text.to_ascii_lowercase().as_str() {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err(format!("'{text}': on or off")),

@@ -10,6 +10,7 @@ use crate::session::Session;
 use crate::stop::Stop;
 use block::{Extent, Kind, Limits, Padding, Request, Result, Stack, Stretch};
 use lane::{Lane, TASKS_MAX};
+use layers::ArrivalOrder;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Client {
     stack: Stack,
     /// The same stack, for requests that become tasks.
     counting: Stack,
+    /// Its changes that are tasks.
+    order: ArrivalOrder,
     limits: Limits,
     stop: Arc<Stop>,
     session: Box<dyn Session>,
@@ -51,6 +54,7 @@ impl Client {
             lane,
             counting: counting(&stack, &bounds.budget),
             stack,
+            order: ArrivalOrder::new(bounds.in_flight_max),
             limits,
             stop: export.stop.as_ref().unwrap_or(stop).clone(),
             session: (export.session)(),
@@ -99,11 +103,13 @@ impl Client {
         self.stack.prefetch(requests);
     }
 
-    /// Asks the stack for an answer here and now, after a [`Client::turn`]. The one gate for requests that
-    /// carry a buffer. Of an operation, [`Operation::plain`] may be asked for. None: nothing was done.
+    /// Asks the stack for an answer here and now, after a [`Client::turn`]. The one gate for
+    /// requests that carry a buffer. Of an operation, [`Operation::plain`] may be asked for. None:
+    /// nothing was done, and the request comes by [`Client::run`], before any other of this client.
     #[inline]
     pub fn ask(&self, request: &Request) -> Option<Result> {
         match self.limits.check(request) {
+            Ok(()) if self.order.must_wait(request) => None,
             Ok(()) => self.stack.try_now(request),
             Err(error) => Some(Err(error)),
         }
@@ -130,13 +136,14 @@ impl Client {
     }
 
     /// Carries out an operation that was let in. Ends, with an error, once the backing has stalled.
+    /// Changes that overlap take effect in the order of these calls (C10).
     ///
     /// # Errors
     /// What the stack answers.
     pub fn run(&self, operation: Operation) -> Running {
         let is_flush = matches!(operation.request, Request::Flush);
         let doubt = if is_flush { self.session.take_doubt() } else { Ok(()) };
-        Running::new(&self.counting, operation, doubt)
+        Running::new(&self.counting, &self.order, operation, doubt)
     }
 
     /// What is known of the contents, for a request that was let in.

@@ -8,7 +8,8 @@
 //!   operation  what the client asks for as it is carried out: FUA is decided there
 //!   note       a flush or a FUA proves that the client flushes: its Session hears of it (C11)
 //!   ask        an answer here and now, without a task
-//!   run        everything else, in a task that launch starts; a stalled backing ends it with EIO
+//!   run        everything else, in a task that launch starts; a stalled backing ends it with EIO.
+//!              A change waits for the earlier ones of its client that it overlaps (C10)
 //!   answered   the answer has gone: its room is free again
 //! ```
 //!

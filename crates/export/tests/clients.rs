@@ -107,6 +107,58 @@ fn fua_is_a_write_and_a_flush_and_proves_that_the_client_flushes() {
     assert_eq!(*log.borrow(), expected);
 }
 
+/// Runs this change in a task of its own, and notes its answer.
+async fn start(client: &Rc<Client>, log: &Log, name: &'static str, request: Request) {
+    let operation = client.operation(request, Padding::NONE, false);
+    client.turn().await;
+    if client.ask(operation.plain().expect("nothing follows")).is_some() {
+        return log.borrow().push(format!("{name} answered"));
+    }
+    client.admit(0, async || ()).await.expect("nothing stalls");
+    let (running, ended, log) = (client.run(operation), client.clone(), log.clone());
+    let task = async move {
+        running.await.expect("the device is well");
+        log.borrow().push(format!("{name} answered"));
+        ended.withdraw(None);
+    };
+    client.launch(task).await;
+}
+
+#[test]
+fn a_change_waits_for_earlier_changes_that_it_overlaps_and_for_no_others() {
+    let mut apart_first = 0;
+    for seed in 0..200 {
+        let mut world = World::chosen(seed);
+        let (lane, log, budget) = (world.lane(), Log::default(), Arc::default());
+        let device = Device::new(&lane, Some(log.clone()));
+        let export = Export::new("disk", Stack::new(&lane, device));
+        let noted = log.clone();
+        let acting = async move {
+            let client = client(&export, &budget);
+            let at = |first| Extent::new(first, 8);
+            let zero = |first| Request::Zero { at: at(first), fua: false, may_unmap: false };
+            start(&client, &noted, "one", Request::Discard { at: at(0) }).await;
+            start(&client, &noted, "two", zero(4)).await;
+            start(&client, &noted, "apart", zero(16)).await;
+            start(&client, &noted, "three", Request::Discard { at: at(8) }).await;
+        };
+        lane.spawn(acting).expect("a slot is free");
+        while world.step() {}
+        let log = log.borrow();
+        let index = |what: &str| {
+            log.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {log:?}"))
+        };
+        let begun = |request: Request| index(&format!("{request:?}"));
+        let zero =
+            |first| Request::Zero { at: Extent::new(first, 8), fua: false, may_unmap: false };
+        assert!(index("one answered") < begun(zero(4)), "seed {seed}: {log:?}");
+        let three = begun(Request::Discard { at: Extent::new(8, 8) });
+        assert!(index("two answered") < three, "seed {seed}: {log:?}");
+        apart_first += u32::from(begun(zero(16)) < index("one answered"));
+    }
+    assert!(apart_first > 20, "a change that overlaps none has waited: {apart_first} of 200");
+}
+
 #[test]
 fn a_full_budget_stops_no_client_for_good() {
     for seed in 0..100 {

@@ -18,7 +18,7 @@ const SYSLOG_WARNING: u8 = 3 << 3 | 4;
 pub(crate) fn tell(message: &str) {
     // A pipe that is ready takes so much without waiting for its reader.
     let line = format!("od-holder[{}]: {message}", std::process::id());
-    let line: String = line.chars().take(LINE_CHARACTERS).collect();
+    let line: String = block::printable(&line).chars().take(LINE_CHARACTERS).collect();
     let log = UnixDatagram::unbound().and_then(|socket| {
         socket.set_nonblocking(true)?;
         socket.send_to(format!("<{SYSLOG_WARNING}>{line}").as_bytes(), "/dev/log")

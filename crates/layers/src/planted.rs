@@ -13,16 +13,19 @@ pub enum Bug {
     MergeAtOnce,
     /// C10: a change of whole blocks does not wait for one that is being changed in part.
     PassMerge,
+    /// C10: a change does not wait for an earlier one of its connection that it overlaps.
+    OvertakeOnConnection,
 }
 
 impl Bug {
     /// Every planted bug of the layers.
-    pub const ALL: [Bug; 5] = [
+    pub const ALL: [Bug; 6] = [
         Bug::MergeWithoutFua,
         Bug::MergeFailedRead,
         Bug::MergeBeside,
         Bug::MergeAtOnce,
         Bug::PassMerge,
+        Bug::OvertakeOnConnection,
     ];
 }
 

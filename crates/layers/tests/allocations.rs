@@ -3,7 +3,7 @@
 use allocations::of_this_thread;
 use block::{Buf, DelaySpec, Extent, FaultsSpec, Padding, Ram, Request, Stack};
 use lane::{Prices, World};
-use layers::{Delay, DelayShared, Faults, FaultsShared};
+use layers::{ArrivalOrder, Delay, DelayShared, Faults, FaultsShared};
 use layers::{Recorder, RecorderShared, Unaligned, UnalignedShared};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -78,6 +78,34 @@ fn parts_of_blocks_in_stride_allocate_nothing() {
                     padding => stack.run_padded(request, padding).await,
                 };
                 result.expect("a sound device");
+                rounds.set(rounds.get() + 1);
+            }
+        })
+        .expect("a slot is free");
+    }
+    world.run_until(|| rounds.get() >= 1_000);
+    let before = of_this_thread();
+    world.run_until(|| rounds.get() >= 20_000);
+    let after = of_this_thread();
+    assert_eq!(after - before, 0, "in 19000 requests");
+}
+
+#[test]
+fn changes_that_wait_for_one_another_allocate_nothing() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let ram = Stack::new(&lane, Ram::new(1024, GRAIN));
+    let shared = DelayShared::new(&DelaySpec::default());
+    let stack = Stack::new(&lane, Delay::attach(shared, &lane, ram));
+    let (order, rounds) = (ArrivalOrder::new(16), Rc::new(Cell::new(0u64)));
+    for task in 0..16u64 {
+        let (stack, order, rounds) = (stack.clone(), order.clone(), rounds.clone());
+        // Neighbours overlap.
+        let request = Request::Zero { at: Extent::new(task * 6, 8), fua: false, may_unmap: true };
+        lane.spawn(async move {
+            loop {
+                let running = order.run(&stack, request.clone(), Padding::NONE);
+                running.await.expect("a sound device");
                 rounds.set(rounds.get() + 1);
             }
         })

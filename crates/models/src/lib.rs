@@ -1,6 +1,10 @@
 //! `model:NAME[?KEY=VALUE&...]`: modelled drives as people write them, in every command.
 #![forbid(unsafe_code)]
 
+mod near;
+
+pub use near::{near, similar};
+
 use block::{DriveState, ModelSpec, Size};
 use drives::{Model, Options, SLOT_BYTES};
 use std::fmt;
@@ -8,6 +12,8 @@ use std::io::{ErrorKind, Read};
 
 /// What may stand behind the `?`.
 const KEYS: [&str; 5] = ["size", "seed", "state", "data", "dedupe"];
+/// Names that are suggested in the place of a wrong one.
+const SUGGESTIONS_MAX: usize = 4;
 /// The largest file that is read as a drive's.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -29,15 +35,6 @@ impl std::error::Error for Refusal {}
 
 fn usage(message: String) -> Refusal {
     Refusal { message, unread: None }
-}
-
-/// The one of `known` that was meant, if one is near.
-pub fn near<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // What was begun and not ended comes before what was mistyped.
-    let distances = known
-        .map(|known| (!known.starts_with(wrong), strsim::damerau_levenshtein(wrong, known), known));
-    let (_, distance, known) = distances.min()?;
-    (distance <= known.len().div_ceil(3)).then_some(known)
 }
 
 /// The drive that a backing beginning with `model:` names.
@@ -132,12 +129,12 @@ fn read(path: &str) -> std::io::Result<String> {
 
 /// The sentence for a name that no model has.
 fn unknown(name: &str) -> String {
-    let mend = match near(name, Model::names()) {
-        Some(near) => format!("did you mean {near}?"),
-        None => {
-            let names: Vec<_> = Model::names().collect();
-            format!("there are {}; or name a drive's file with its path", names.join(", "))
+    let near = similar(name, Model::names(), SUGGESTIONS_MAX);
+    let mend = match near.as_slice() {
+        [] => {
+            "'overdrive drive models' lists them; or name a drive's file with its path".to_owned()
         }
+        near => format!("did you mean {}?", near.join(" or ")),
     };
     format!("model:{name}: there is no such model; {mend}")
 }
@@ -168,7 +165,7 @@ mod tests {
         for (bad, words) in [
             ("", "there is no such model"),
             ("samsung-840-evo-256", "did you mean samsung-840-evo-250?"),
-            ("floppy", "intel-x25-e-32"),
+            ("floppy", "'overdrive drive models' lists them"),
             ("samsung-840-evo-250?sede=1", "'sede' is not known; did you mean 'seed'?"),
             ("samsung-840-evo-250?colour=1", "known are size, seed, state, data, dedupe"),
             ("samsung-840-evo-250?data=101", "data '101' is not a whole number of percent"),

@@ -1,6 +1,6 @@
 //! Lists after lsblk: columns that can be chosen, headings, sizes for people or in bytes.
 
-use block::Size;
+use block::{Size, printable};
 use clap::ValueEnum;
 use stack::{Exit, Failure};
 
@@ -41,8 +41,7 @@ fn heading<C: ValueEnum>(column: C) -> String {
 /// The text of a cell, and whether it stands to the right.
 fn shown(cell: Cell, bytes: bool) -> (String, bool) {
     match cell {
-        // What a device says of itself is not trusted with a terminal.
-        Cell::Text(text) => (text.chars().filter(|letter| !letter.is_control()).collect(), false),
+        Cell::Text(text) => (printable(&text).into_owned(), false),
         Cell::Number(number) => (number.map_or(String::new(), |number| number.to_string()), true),
         Cell::Size(size) if bytes => (size.to_string(), true),
         Cell::Size(size) => (Size(size).to_string(), true),
@@ -116,9 +115,9 @@ mod tests {
         let rows = [("a\u{1b}[2J", 4096), ("long name", 1 << 40)];
         let style = Style { json: false, noheadings: false, bytes: true };
         let told = lines(&rows, &[Two::Name, Two::Size], &style);
-        assert_eq!(told[0], "NAME               SIZE");
-        assert_eq!(told[1], "a[2J               4096");
-        assert_eq!(told[2], "long name 1099511627776");
+        assert_eq!(told[0], "NAME                SIZE");
+        assert_eq!(told[1], "a\\u001b[2J          4096");
+        assert_eq!(told[2], "long name  1099511627776");
         let style = Style { noheadings: true, bytes: false, ..style };
         assert_eq!(lines(&rows, &[Two::Size], &style), ["4 KiB", "1 TiB"]);
     }

@@ -15,6 +15,7 @@ mod sim;
 mod tools;
 mod volumes;
 mod watch;
+mod words;
 
 use clap::{Parser, Subcommand};
 use stack::Failure;
@@ -66,7 +67,7 @@ enum Command {
 
 fn main() -> ExitCode {
     uring::ignore_file_size_signal();
-    let result = match Arguments::parse().command {
+    let result = match words::parse::<Arguments>(bench::suited).command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Attach(arguments) => device::attach(&arguments),
         Command::Detach(arguments) => device::detach(&arguments),

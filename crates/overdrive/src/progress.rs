@@ -1,5 +1,6 @@
 //! Progress of what takes longer than a moment: a bar, on a terminal only.
 
+use block::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -46,8 +47,9 @@ impl Stages {
             let style = ProgressStyle::with_template(self.template);
             self.bar.set_style(style.expect("a valid template"));
         }
+        let stage = printable(stage);
         if self.bar.message() != stage {
-            self.bar.set_message(stage.to_owned());
+            self.bar.set_message(stage.into_owned());
             self.bar.reset_eta();
         }
         self.bar.set_position((share * 1000.0) as u64);
@@ -66,7 +68,7 @@ impl Bytes {
         let bar = ProgressBar::with_draw_target(None, target());
         let style = "{msg} {bar:30} {binary_bytes}/{binary_total_bytes}";
         bar.set_style(ProgressStyle::with_template(style).expect("a valid template"));
-        bar.set_message(what.to_owned());
+        bar.set_message(printable(what).into_owned());
         Bytes(bar)
     }
 

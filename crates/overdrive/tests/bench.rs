@@ -1,6 +1,7 @@
 //! `overdrive bench` as it is called: what it prints, where, and with which status.
 
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -110,10 +111,19 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
     let bad = home.path().join("bad.json");
     std::fs::write(&bad, "{\"prices\":{\"hit_ns\":1}}").expect("written");
     let bad = bad.to_str().expect("plain");
+    let new = home.path().join("new.img");
+    let new = new.to_str().expect("plain");
     for (arguments, says) in [
         (vec!["qd1", &target, "--verify"], "--verify: is for targets in real time"),
         (vec!["qd1", "null:1G", "--verify"], "keeps nothing"),
-        (vec!["qd1", "null:32M"], "only 32 MiB to work on"),
+        (vec!["qd1", "null:32M"], "null:32M: has only 32 MiB; qd1 needs at least 64 MiB"),
+        (vec!["qd1", "null:1K"], "null:1K: has only 1 KiB; "),
+        (vec!["qd1", "null:1G", "--span", "1K"], "--span 1 KiB: qd1 needs at least 64 MiB"),
+        (vec!["qd1", "null:100M", "--spare", "90"], "of which --spare 90 leaves 10 MiB"),
+        (vec!["qd1", new, "--size", "1K"], "--size 1 KiB: a suite works on at least 64 MiB"),
+        (vec!["qd1", new, "--size", "8388608T"], "less than 8388608T"),
+        (vec!["custom", "null:8388608T"], "null:8388608T: the size must be less than"),
+        (vec!["custom", "ram:8388607T"], "MiB of memory are asked for"),
         (vec!["qd1", "null:1G", "--span", "2G"], "--span 2 GiB: null:1G has only 1 GiB"),
         (vec!["qd1", "nbd+unix:///disk", "--destroy"], "nbd+unix:///NAME?socket=PATH"),
         (vec!["qd1", "model:samsung-841"], "there is no such model"),
@@ -133,9 +143,37 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         assert!(errors.contains(says) && errors.lines().count() == 1, "{arguments:?}: {errors}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
+    assert!(!Path::new(new).exists(), "nothing was made");
     let unknown = run(home.path(), &["corner", &target]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("corners"), "it names the nearest");
+    for (arguments, status, says) in [
+        (vec!["cmd", &target], 2, "'cdm'"),
+        (vec!["cdm", "samsung-840-evo-250"], 1, "did you mean model:samsung-840-evo-250?"),
+        (vec!["cdm", "840evo250"], 1, "did you mean model:samsung-840-evo-250?"),
+        (vec!["cdm", "model:850pro"], 2, "did you mean samsung-850-pro-128 or samsung-850-pro-256"),
+        (vec!["cdm", "null:1G", "--cache", "64M", "--durability", "flsh"], 2, "'flush'"),
+        (vec!["seqfill", &target, "--state", "stedy"], 2, "did you mean steady?"),
+    ] {
+        let output = run(home.path(), &arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
+        assert!(errors.contains(says), "{arguments:?}: {errors}");
+    }
+    // Letters' case does not count, in names of suites, drives, policies and steps.
+    let lax = [
+        "QD1",
+        "model:Samsung-840-EVO-250",
+        "--cache",
+        "64M",
+        "--durability",
+        "FLUSH",
+        "--state",
+        "Fresh",
+    ];
+    let lax = [&lax[..], &["--span", "64M", "--time", "1ms", "--json"]].concat();
+    let (object, _) = told(&run(home.path(), &lax));
+    assert_eq!((&object["suite"], &object["complete"]), (&"qd1".into(), &true.into()));
     let mode = run(home.path(), &["qd1", &target, "--write", "back"]);
     assert_eq!(mode.status.code(), Some(2), "--write is the cache's");
 }
@@ -344,6 +382,58 @@ fn fio_and_the_lab_agree_on_the_shape_of_a_job() {
     let refused = run(home.path(), &["qd1", path, "--destroy", "--depth", "4"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--depth: qd1 has its own loads"));
+}
+
+#[test]
+fn fio_measures_the_file_that_was_named_or_the_name_is_refused() {
+    let home = tempfile::tempdir().expect("a directory");
+    let job = home.path().join("job.fio");
+    let export = |name: &str| {
+        let folder = home.path().join("images");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).expect("room");
+        let image = folder.join(name);
+        std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("room");
+        let words = ["custom", image.to_str().expect("text"), "--export-fio"];
+        let shape = [job.to_str().expect("plain"), "--reads", "0", "--time", "10ms"];
+        (run(home.path(), &[&words[..], &shape].concat()), folder, image)
+    };
+    for (name, why) in [
+        ("a#b", "beginning of a comment"),
+        ("a;b", "beginning of a comment"),
+        ("a\\b", "escape of the next character"),
+        ("a\\", "escape"),
+        ("a${HOME}b", "variable of the environment"),
+        ("a$ncpus", "'$ncpus' in it for a number"),
+        ("a ", "blanks at its ends"),
+        ("a\u{2003}", "blanks at its ends"),
+        ("a\t", "control character"),
+        ("a\nb", "control character"),
+    ] {
+        let _ = std::fs::remove_file(&job);
+        let (refused, _, _) = export(name);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{name:?}: {said}");
+        assert!(said.contains(why) && said.contains("rename it"), "{name:?}: {said}");
+        assert!(said.lines().count() == 1 && !job.exists(), "{name:?}: {said}");
+    }
+    if Command::new("fio").arg("--version").output().is_err() {
+        eprintln!("skipped: fio is missing (apt-get install fio)");
+        return;
+    }
+    for name in ["a:b", " a  b", "$HOME$", "a{b}", "'\"=,[%]", "\u{e4}\u{3000}b", "include a"] {
+        let (exported, folder, image) = export(name);
+        let said = String::from_utf8_lossy(&exported.stderr);
+        assert_eq!(exported.status.code(), Some(0), "{name:?}: {said}");
+        // Some file systems have no direct access.
+        let direct = std::fs::read_to_string(&job).expect("written");
+        std::fs::write(&job, direct.replace("direct=1", "direct=0")).expect("written");
+        let ran = Command::new("fio").arg(&job).output().expect("it runs");
+        assert!(ran.status.success(), "{name:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        let written = std::fs::metadata(&image).expect("there").blocks() * 512;
+        assert!(written >= 64 << 20, "{name:?}: {written} bytes of it were written");
+        assert_eq!(std::fs::read_dir(folder).expect("there").count(), 1, "{name:?}");
+    }
 }
 
 fn pause_ms(ms: u64) {
@@ -576,9 +666,38 @@ fn a_test_that_a_suite_has_not_is_refused() {
     let output = run(home.path(), &["corners", &target(), "--only", "nonsense"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("--only nonsense: corners has no such test"), "{said}");
+    assert!(said.contains("--only nonsense: corners has no such test; it has '"), "{said}");
+    assert!(said.contains("'write, random 4 KiB, QD32'"), "{said}");
+    let near = ["corners", &target(), "--only", "write, random 4 KB, QD32"];
+    let said = run(home.path(), &near);
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(said.contains("did you mean 'write, random 4 KiB, QD32'?"), "{said}");
+    let only = ["qd1", &target(), "--only", "RANDOM 4 KIB READ, QD1", "--time", "10ms", "--json"];
+    let (object, errors) = told(&run(home.path(), &only));
+    assert_eq!(
+        object["rows"][0]["test"], "random 4 KiB read, QD1",
+        "case does not count: {errors}"
+    );
     let output = run(home.path(), &["trim", &target(), "--only", "nonsense"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("--only nonsense: trim runs as a whole"), "{said}");
+}
+
+#[test]
+fn the_suites_are_listed_and_each_has_a_help_of_its_own() {
+    let home = tempfile::tempdir().expect("a directory");
+    let list = run(home.path(), &["list"]);
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() > 15 && names.contains(&"cdm") && names.contains(&"loadtime"), "{list}");
+    assert!(list.lines().all(|line| line.chars().count() <= 110), "{list}");
+    let help = run(home.path(), &["cdm", "--help"]);
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    for word in ["CrystalDiskMark 8", "RND4K Q32T1 read", "--era", "Usage: overdrive bench cdm"] {
+        assert!(help.contains(word), "no '{word}' in {help}");
+    }
+    for other in ["fourcorners", "--job", "--dirty-age", "--share"] {
+        assert!(!help.contains(other), "'{other}' in {help}");
+    }
 }

@@ -260,3 +260,50 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         assert!(status == 2 || told.lines().count() == 1, "{told}");
     }
 }
+
+#[test]
+fn joined_texts_are_read_whole_and_what_is_skipped_is_shown() {
+    let home = tempfile::tempdir().expect("a directory");
+    let part = |count: u64| -> String {
+        let line = |at| format!("8,0 0 {at} 0.{at:09} 42 Q R {} + 8 [fio]\n", at * 8);
+        let lines: String = (1..=count).map(line).collect();
+        lines + "CPU0 (sda):\n Reads Queued: 1, 4KiB\nInput file sda.blktrace.0 added\n"
+    };
+    let joined = file(home.path(), "joined.txt", &(part(20) + &part(7)));
+    let joined = joined.to_str().expect("plain");
+    let output = sim(&["--trace", joined, "--memory", "1M", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&told["reads"], &told["complete"]), (&27.into(), &true.into()), "{told}");
+    assert_eq!((&told["joined"], &told["skipped_lines"]), (&1.into(), &6.into()));
+    let output = sim(&["--trace", joined, "--memory", "1M"]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("1 texts of blkparse follow the first"), "{told}");
+    assert!(told.contains("6 lines without a request were skipped"), "{told}");
+}
+
+#[test]
+fn files_that_hold_a_trace_in_another_form_are_named_with_their_conversion() {
+    let home = tempfile::tempdir().expect("a directory");
+    for (name, start, says) in [
+        (
+            "t.csv.bz2",
+            &b"BZh91AY&SY\0\0"[..],
+            "compressed by bzip2, which is not read; convert it: bzip2",
+        ),
+        (
+            "sda.blktrace.0",
+            b"\x07tae\0\0",
+            "blktrace's binary output, which is not read; convert it: blkparse",
+        ),
+    ] {
+        let path = home.path().join(name);
+        std::fs::write(&path, start).expect("written");
+        for more in [&[][..], &["--format", "csv"]] {
+            let path = path.to_str().expect("plain");
+            let output = sim(&[&["--trace", path, "--memory", "1M"][..], more].concat());
+            let told = errors(&output);
+            assert_eq!(output.status.code(), Some(7), "{told}");
+            assert!(told.contains(says) && told.contains(path), "{told}");
+        }
+    }
+}

@@ -9,8 +9,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use block::Stack;
 
-/// What must be zeros at the start and at the end of a blank member, in slots: 1 MiB. There
-/// partition tables, file systems and RAIDs have their signatures.
+/// The part at the start and at the end of a blank member that must be zeros, in slots: 1 MiB. Most
+/// signatures lie there; the opening of the members finds the others.
 const BLANK_SLOTS: u32 = 256;
 
 /// Makes a pool of these members, in this order; `pool` is its identity and should be random. With

@@ -53,8 +53,8 @@ impl fmt::Display for Reason {
             Reason::Foreign => write!(f, "is not a member of a pool, and holds other data"),
             Reason::NotBlank => write!(
                 f,
-                "is not blank at its start or end; --overwrite makes it a member all the same, what \
-                 it holds is lost then"
+                "is not blank at its start or end; --overwrite makes it a member all the same, and \
+                 its contents are lost then"
             ),
             Reason::Damaged => write!(f, "its superblock is damaged"),
             Reason::Version(version) => {

@@ -118,13 +118,18 @@ pub fn latency_over_time(title: &str, sequences: &[Sequence<'_>]) -> Vec<String>
     figures.collect()
 }
 
-/// Rates over a drive's addresses, in MB/s by GB.
-pub fn by_position(title: &str, sequences: &[Sequence<'_>], levels: &[Level]) -> String {
+/// Returns a plot of rates over a drive's addresses, in a unit of rates by GB.
+pub fn by_position(
+    title: &str,
+    unit: &str,
+    sequences: &[Sequence<'_>],
+    levels: &[Level],
+) -> String {
     let values = sequences.iter().flat_map(|sequence| sequence.values.iter().copied());
     let plot = Plot {
         title: title.to_owned(),
         along: "GB".to_owned(),
-        up: "MB/s".to_owned(),
+        up: unit.to_owned(),
         x: Axis::exact(0.0, end(sequences)),
         y: Axis::linear(values.chain(levels.iter().map(|level| level.low))),
         style: Style::Line,

@@ -1,6 +1,5 @@
 //! Files and devices: opened for this process alone, made where a size is given, written only where that was allowed.
 
-use crate::contents;
 use crate::wishes::Wishes;
 use block::{SECTOR, Size};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
@@ -9,7 +8,7 @@ use stack::{Exit, Failure};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uring::{FileVolume, OpenOptions};
+use uring::{FileVolume, Intent, OpenOptions};
 
 /// How long a process that was just killed may keep an image.
 const LOCK_WAIT_MS: u64 = 1_000;
@@ -104,49 +103,12 @@ pub(crate) fn open(
         }
         (true, None) => None,
     };
-    let volume = FileVolume::open_waiting(path, OpenOptions::default(), LOCK_WAIT_MS)?;
-    match &made {
-        None => check_loss(path, &volume, wishes)?,
-        Some(made) if made.is_there() => {}
-        Some(_) => {
-            let message = format!("{name}: another program has put something else in its place");
-            return Err(Failure::new(Exit::Busy, message));
-        }
+    // A file of its own holds nothing to lose.
+    let intent = Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() };
+    let volume = uring::claim(path, OpenOptions::default(), intent, LOCK_WAIT_MS)?.volume;
+    if made.as_ref().is_some_and(|made| !made.is_there()) {
+        let message = format!("{name}: another program has put something else in its place");
+        return Err(Failure::new(Exit::Busy, message));
     }
     Ok((volume, made))
-}
-
-/// Refuses what may hold something, unless it is known to be lost.
-fn check_loss(path: &Path, volume: &FileVolume, wishes: &Wishes) -> Result<(), Failure> {
-    let first = volume.first_bytes()?;
-    if let Some(format) = uring::detect(&first).filter(|format| !format.is_container()) {
-        return Err(usage(uring::reason(format, path)));
-    }
-    if volume.is_device() {
-        check_users(path)?;
-    }
-    if wishes.destroy {
-        return Ok(());
-    }
-    let what = if volume.is_device() { "a device" } else { "an image" };
-    let holds = contents::of(&first).map_or(String::new(), |holds| format!(" with {holds}"));
-    let message = format!(
-        "{}: is {what} of {}{holds}; the suite writes to it, and what is there would be lost: say --destroy if \
-         nothing of it is needed",
-        path.display(),
-        Size(volume.limits().bytes())
-    );
-    Err(usage(message))
-}
-
-/// Refuses a device that another program has open.
-fn check_users(path: &Path) -> Result<(), Failure> {
-    let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let Ok(found) = std::fs::metadata(&node) else { return Ok(()) };
-    match uring::device_users(found.rdev(), &node).first() {
-        Some(what) => {
-            Err(Failure::new(Exit::Busy, format!("{} {what}; free it first", path.display())))
-        }
-        None => Ok(()),
-    }
 }

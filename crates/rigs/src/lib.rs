@@ -12,7 +12,6 @@
 //! [`Wishes::destroy`] says so. A file that a rig has made is removed with it.
 #![forbid(unsafe_code)]
 
-mod contents;
 mod export;
 mod facts;
 mod files;

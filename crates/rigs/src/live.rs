@@ -50,13 +50,17 @@ pub struct Live {
     _made: Option<Made>,
 }
 
-/// The size behind `null:` or `ram:`.
+/// Returns the sectors behind `null:` or `ram:`.
 fn size(text: &str, rest: &str) -> Result<u64, Failure> {
-    let wrong = |what: String| Failure::new(Exit::Usage, format!("{text}: {what}"));
-    let size: Size = rest.parse().map_err(wrong)?;
-    let is_good = size.0 > 0 && size.0.is_multiple_of(SECTOR);
-    let message = "the size must be a multiple of 512 bytes and more than 0";
-    if is_good { Ok(size.0 / SECTOR) } else { Err(wrong(message.to_owned())) }
+    let sectors = rest.parse().and_then(|size: Size| size.volume_sectors());
+    sectors.map_err(|what| Failure::new(Exit::Usage, format!("{text}: {what}")))
+}
+
+/// Makes a device of memory of this size.
+fn ram(text: &str, sectors: u64) -> Result<Ram, Failure> {
+    uring::check_memory_available(sectors.saturating_mul(SECTOR))
+        .map_err(|what| Failure::new(Exit::Usage, format!("{text}: {what}")))?;
+    Ok(Ram::new(sectors, SECTOR as u32))
 }
 
 /// The size in bytes of a file, a device or an export that is there. Nothing of it is changed.
@@ -109,7 +113,7 @@ impl Live {
         let device = if let Some(rest) = text.strip_prefix("null:") {
             Stack::new(&lane, Null::new(size(text, rest)?, SECTOR as u32))
         } else if let Some(rest) = text.strip_prefix("ram:") {
-            Stack::new(&lane, Ram::new(size(text, rest)?, SECTOR as u32))
+            Stack::new(&lane, ram(text, size(text, rest)?)?)
         } else if is_export {
             if !wishes.destroy {
                 let message = format!(

@@ -33,6 +33,6 @@ impl Choice {
 
     /// The choice of this name.
     pub fn by_name(name: &str) -> Option<Choice> {
-        Choice::all().find(|choice| choice.name == name)
+        Choice::all().find(|choice| choice.name.eq_ignore_ascii_case(name))
     }
 }

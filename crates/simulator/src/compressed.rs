@@ -3,11 +3,13 @@
 //! What comes out is bounded by the asking: nothing is unpacked ahead. What a decoder keeps is bounded, too: gzip
 //! needs 32 KiB, xz and zstd as much as the file says; what would need more than 256 MiB is refused.
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::cell::Cell;
 use std::io::{BufRead, Error, ErrorKind, Read, Result, copy, sink};
+use std::rc::Rc;
 
 /// The most memory that a decoder may take: 256 MiB. `xz -9` needs 65, `zstd --ultra -22` 128.
 const MEMORY_MAX: u64 = 256 << 20;
@@ -43,17 +45,89 @@ impl Compression {
         }
     }
 
-    /// The bytes without it.
-    pub(crate) fn unpacked<'a>(self, packed: impl BufRead + 'a) -> Box<dyn Read + 'a> {
+    /// Returns the program that unpacks it on a command line.
+    pub(crate) fn program(self) -> Option<&'static str> {
+        match self {
+            Compression::None => None,
+            _ => Some(self.name()),
+        }
+    }
+
+    /// Returns the bytes without it. `padding` counts zeros behind the data that belong to no part
+    /// of it.
+    pub(crate) fn unpacked<'a>(
+        self,
+        packed: impl BufRead + 'a,
+        padding: Rc<Cell<u64>>,
+    ) -> Box<dyn Read + 'a> {
         match self {
             Compression::None => Box::new(packed),
-            Compression::Gzip => Box::new(MultiGzDecoder::new(packed)),
+            Compression::Gzip => Box::new(Members { state: Member::Between(packed), padding }),
             Compression::Xz => {
                 let kibibytes = (MEMORY_MAX >> 10) as u32;
                 Box::new(XzReader::new_mem_limit(packed, true, kibibytes))
             }
             Compression::Zstd => {
                 Box::new(Frames { packed, decoder: FrameDecoder::new(), is_inside: false })
+            }
+        }
+    }
+}
+
+/// The members of a gzip file, one after the other. Tapes and block devices leave zeros behind the
+/// last one.
+struct Members<R> {
+    state: Member<R>,
+    padding: Rc<Cell<u64>>,
+}
+
+enum Member<R> {
+    Between(R),
+    Inside(GzDecoder<R>),
+    /// An error has been returned.
+    Failed,
+}
+
+impl<R: BufRead> Members<R> {
+    /// Skips zeros. Returns whether a member follows.
+    fn enter(&mut self, packed: &mut R) -> Result<bool> {
+        loop {
+            let bytes = packed.fill_buf()?;
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            match (zeros, bytes.len()) {
+                (_, 0) => return Ok(false),
+                (0, _) => return Ok(true),
+                _ => {}
+            }
+            packed.consume(zeros);
+            self.padding.set(self.padding.get() + zeros as u64);
+        }
+    }
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, Member::Failed) {
+                Member::Between(mut packed) => {
+                    let follows = self.enter(&mut packed);
+                    // A read that fails may be tried again.
+                    self.state = match follows {
+                        Ok(true) => Member::Inside(GzDecoder::new(packed)),
+                        _ => Member::Between(packed),
+                    };
+                    if !follows? {
+                        return Ok(0);
+                    }
+                }
+                Member::Inside(mut decoder) => match decoder.read(into) {
+                    Ok(0) if !into.is_empty() => self.state = Member::Between(decoder.into_inner()),
+                    other => {
+                        self.state = Member::Inside(decoder);
+                        return other;
+                    }
+                },
+                Member::Failed => return Err(ErrorKind::InvalidData.into()),
             }
         }
     }
@@ -153,8 +227,24 @@ mod tests {
 
     fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
         let mut all = Vec::new();
-        Compression::of(packed).unpacked(packed).read_to_end(&mut all)?;
+        let padding = Rc::new(Cell::new(0));
+        Compression::of(packed).unpacked(packed, padding).read_to_end(&mut all)?;
         Ok(all)
+    }
+
+    #[test]
+    fn zeros_behind_gzip_data_are_counted_and_other_bytes_refused() {
+        let member = packed(Compression::Gzip, b"R,0,1\n");
+        for zeros in [1, 511, 100_000] {
+            let padding = Rc::new(Cell::new(0));
+            let file = [&member[..], &vec![0; zeros], &member, &vec![0; zeros]].concat();
+            let mut all = Vec::new();
+            let mut unpacked = Compression::Gzip.unpacked(&file[..], padding.clone());
+            unpacked.read_to_end(&mut all).expect("padded");
+            assert_eq!((all.len(), padding.get()), (12, 2 * zeros as u64));
+        }
+        assert!(unpacked(&[&member[..], b"\0\0tail"].concat()).is_err());
+        assert!(unpacked(&[&member[..], b"\x1f\x8b"].concat()).is_err(), "cut off");
     }
 
     const ALL: [Compression; 3] = [Compression::Gzip, Compression::Xz, Compression::Zstd];

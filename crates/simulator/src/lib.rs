@@ -19,6 +19,7 @@ mod error;
 mod extent;
 mod first;
 mod footprint;
+mod foreign;
 mod hash;
 mod lru;
 mod memory;

@@ -2,6 +2,7 @@
 
 use crate::compressed::Compression;
 use crate::error::Error;
+use crate::foreign;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -24,6 +25,8 @@ pub(crate) struct TraceFile {
     piece: Vec<u8>,
     /// What was read to know the format, and waits to be taken.
     sample: Vec<u8>,
+    /// Zeros behind the compressed data.
+    padding: Rc<Cell<u64>>,
     /// How it ended.
     pub(crate) notes: Option<Notes>,
 }
@@ -70,7 +73,14 @@ impl TraceFile {
         let mut packed = BufReader::with_capacity(PIECE_BYTES, watched);
         let start = packed.fill_buf().map_err(failed)?;
         let compression = Compression::of(start);
-        let unpacked = compression.unpacked(packed);
+        // Records may begin with any bytes.
+        let is_records = format.is_some_and(Format::is_binary);
+        let refusal = foreign::refusal(start, path, Compression::None);
+        if let Some(refusal) = refusal.filter(|_| !is_records) {
+            return Err(Error::Malformed(format!("{place}: {refusal}")));
+        }
+        let padding = Rc::new(Cell::new(0));
+        let unpacked = compression.unpacked(packed, padding.clone());
         let piece = vec![0; PIECE_BYTES];
         let mut file = TraceFile {
             place,
@@ -81,6 +91,7 @@ impl TraceFile {
             reader: Reader::new(Format::Csv),
             piece,
             sample: Vec::new(),
+            padding,
             notes: None,
         };
         file.format = match format {
@@ -97,6 +108,9 @@ impl TraceFile {
             let count = self.read_piece()?;
             self.sample.extend_from_slice(&self.piece[..count]);
             is_whole = count == 0;
+        }
+        if let Some(refusal) = foreign::refusal(&self.sample, path, self.compression) {
+            return Err(Error::Malformed(format!("{}: {refusal}", self.place)));
         }
         let name = path.to_string_lossy();
         Format::detect(&name, &self.sample, is_whole).map_err(|undetected| {
@@ -149,7 +163,10 @@ impl TraceFile {
         let sample = std::mem::take(&mut self.sample);
         let fed = if sample.is_empty() {
             match self.read_piece()? {
-                0 => self.reader.finish(into).map(|notes| self.notes = Some(notes)),
+                0 => self.reader.finish(into).map(|notes| {
+                    let padding_bytes = self.padding.get();
+                    self.notes = Some(Notes { padding_bytes, ..notes });
+                }),
                 count => self.reader.feed(&self.piece[..count], into),
             }
         } else {

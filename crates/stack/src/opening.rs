@@ -6,7 +6,7 @@ use crate::half::{CacheHalf, Half};
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::model;
 use crate::pools;
-use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, WriteMode};
+use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
 use holder::Keeper;
 use layers::{DelayShared, FaultsShared};
@@ -15,7 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uring::{
-    Direct, Fence, FileVolume, HugePages, Lock, OpenError, OpenErrorKind, OpenOptions, SharedMemory,
+    Direct, Fence, FileVolume, HugePages, Intent, Lock, OpenError, OpenErrorKind, OpenOptions,
+    SharedMemory,
 };
 
 /// The least memory that a cache makes sense with.
@@ -157,6 +158,19 @@ impl<'a> Opening<'a> {
 
     /// Opens a stack from its bottom to its top.
     pub(crate) fn open(&mut self, spec: &Spec) -> Result<Half, Failure> {
+        let half = self.open_any_size(spec)?;
+        let bytes = half.limits().bytes();
+        if bytes > VOLUME_BYTES_MAX {
+            let message = format!(
+                "the volume would have {bytes} bytes, and clients can be shown {VOLUME_BYTES_MAX}; use \
+                 fewer or smaller members"
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Ok(half)
+    }
+
+    fn open_any_size(&mut self, spec: &Spec) -> Result<Half, Failure> {
         Ok(match spec {
             Spec::File { path, .. } => {
                 let (_, options) = options_of(spec).expect("it is a file");
@@ -206,8 +220,8 @@ impl<'a> Opening<'a> {
                 .map_err(|error| image_instead(error, path, self.flags))?,
         };
         // What was kept has to get to its backing, whatever clients have written there meanwhile.
-        let is_meant = self.flags.raw || self.left.is_some();
-        look_inside(&file, path, is_meant, &mut self.notes)?;
+        let is_raw = self.flags.raw || self.left.is_some();
+        self.notes.extend(uring::examine(&file, Intent::Serve { is_raw })?);
         note_file(&file, options.buffered, &mut self.notes);
         Ok(file)
     }
@@ -384,41 +398,6 @@ fn image_instead(error: OpenError, path: &Path, flags: &OpenFlags) -> Failure {
         }
         _ => error.into(),
     }
-}
-
-/// Refuses what is not meant to be served byte by byte on one host: image formats, whose metadata would be served as data,
-/// and file systems of clusters, whose other hosts would not see what is cached here. `is_meant`: it is all the same.
-fn look_inside(
-    file: &FileVolume,
-    path: &Path,
-    is_meant: bool,
-    notes: &mut Vec<String>,
-) -> Result<(), Failure> {
-    let name = path.display();
-    if let Some(format) = uring::detect(&file.first_bytes()?) {
-        let reason = uring::reason(format, path);
-        if format.is_container() {
-            notes.push(reason);
-        } else if is_meant {
-            notes.push(format!("{name}: {format} image, served byte by byte (--raw)"));
-        } else {
-            return Err(Failure::new(Exit::Usage, reason));
-        }
-    }
-    if let Some(found) = file.cluster_file_system()? {
-        if !is_meant {
-            let message = format!(
-                "{name}: has a file system for several hosts on it ({found}); a cache on one of them hides its changes \
-                 from the others, and theirs from it, and both would damage it. Where this is the only host that uses \
-                 it, say --raw"
-            );
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        notes.push(format!(
-            "{name}: {found} on it; make sure that this is the only host that uses it (--raw)"
-        ));
-    }
-    Ok(())
 }
 
 fn note_file(file: &FileVolume, buffered: bool, notes: &mut Vec<String>) {

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uring::{FileBackend, FileVolume, OpenOptions, Ring};
+use uring::{FileBackend, FileVolume, Intent, OpenOptions, Ring};
 
 /// How long an image that another process has locked is waited for.
 const LOCK_WAIT_MS: u64 = 1_000;
@@ -89,8 +89,9 @@ pub(crate) fn stripe(members: Vec<Half>, chunk: Size) -> Result<Half, Failure> {
 /// With the exit status for it: members that are missing, busy, too small or not blank.
 pub fn create_pool(paths: &[PathBuf], overwrite: bool) -> Result<Size, Failure> {
     let mut files: Vec<Arc<FileVolume>> = Vec::new();
+    let intent = Intent::PoolMember { is_agreed: overwrite };
     for path in paths {
-        files.push(FileVolume::open_waiting(path, OpenOptions::default(), LOCK_WAIT_MS)?);
+        files.push(uring::claim(path, OpenOptions::default(), intent, LOCK_WAIT_MS)?.volume);
     }
     let identity = random_identity()?;
     let made: Result<Layout, Refusal> = alone(|ring| {

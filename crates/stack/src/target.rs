@@ -30,12 +30,8 @@ const CHUNK: Size = Size(64 << 10);
 pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let size = |text: &str| -> Result<Size, Failure> {
-        let size: Size = text.parse().map_err(|error| usage(format!("{backing}: {error}")))?;
-        if size.0 == 0 || !size.0.is_multiple_of(block::SECTOR) {
-            let message = "the size must be a multiple of 512 bytes and more than 0";
-            return Err(usage(format!("{backing}: {message}")));
-        }
-        Ok(size)
+        let size = text.parse().and_then(|size: Size| size.volume_sectors().map(|_| size));
+        size.map_err(|error| usage(format!("{backing}: {error}")))
     };
     let file = |path: &str| Spec::File {
         path: PathBuf::from(path),
@@ -105,6 +101,8 @@ mod tests {
             "ram:x",
             "null:100",
             "ram:0",
+            "null:8388608T",
+            "ram:8388608T",
             "",
             "nbd://host",
             "model:x",

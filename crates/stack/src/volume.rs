@@ -305,6 +305,19 @@ mod tests {
     }
 
     #[test]
+    fn members_that_are_larger_together_than_clients_can_be_shown_are_refused() {
+        let null = |bytes: u64| Spec::Null { size: Size(bytes) };
+        let stripe =
+            |bytes| Spec::Stripe { members: vec![null(bytes), null(bytes)], chunk: Size(64 << 10) };
+        assert!(open(stripe(3 << 60)).is_ok());
+        for spec in [stripe(6 << 60), cached(stripe(6 << 60)), cached(null(15 << 60))] {
+            let failure = open(spec).err().expect("refused");
+            assert_eq!(failure.exit, Exit::Usage, "{failure}");
+            assert!(failure.message.contains("clients can be shown"), "{failure}");
+        }
+    }
+
+    #[test]
     fn a_volume_has_one_cache_at_most() {
         let ram = || Spec::Ram { size: Size(4 << 20) };
         let members = vec![cached(ram()), ram()];

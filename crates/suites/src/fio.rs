@@ -13,13 +13,63 @@ pub enum Place {
     Uri(String),
 }
 
-/// A file name or URI as a job file has it: a colon there would part two files.
-fn path(text: &str) -> String {
-    text.replace('\\', "\\\\").replace(':', "\\:")
+impl Place {
+    fn text(&self) -> &str {
+        let (Place::Path(text) | Place::Uri(text)) = self;
+        text
+    }
+
+    /// Returns why fio would read another name than this in a job file, if it would: fio has no way
+    /// to write such characters there. (Tried with fio 3.33, each ASCII character at the start,
+    /// inside and at the end of a name.)
+    pub fn misread(&self) -> Option<String> {
+        let text = self.text();
+        let has = |part: &str| text.contains(part);
+        let is_blank = |letter: Option<char>| letter.is_some_and(char::is_whitespace);
+        let why = if let Some(mark) = ["#", ";"].into_iter().find(|mark| has(mark)) {
+            format!("takes '{mark}' in it for the beginning of a comment")
+        } else if has("\\") {
+            "may take '\\' in it for the escape of the next character".to_owned()
+        } else if has("${") {
+            "takes '${' in it for a variable of the environment".to_owned()
+        } else if let Some(word) = KEYWORDS.into_iter().find(|word| has(word)) {
+            format!("takes '{word}' in it for a number")
+        } else if text.contains(char::is_control) {
+            "cuts it off, or ends the line, at a control character".to_owned()
+        } else if is_blank(text.chars().next()) || is_blank(text.chars().last()) {
+            "cuts off the blanks at its ends".to_owned()
+        } else if text == "-" {
+            "takes it for its standard input".to_owned()
+        } else {
+            return None;
+        };
+        Some(why)
+    }
 }
 
-/// The job file: loads by their names, and what each of them writes. Jobs that are the same are there once.
+/// Words that fio replaces by numbers of the machine.
+const KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
+
+/// Returns a file name as a job file has it: a colon there would part two files.
+fn path(text: &str) -> String {
+    text.replace(':', "\\:")
+}
+
+/// Returns a load's name as a section's: fio ends it at a bracket or comment, and 'global' is no
+/// job.
+fn section(name: &str) -> String {
+    let is_plain = |letter: &char| !"[]#;".contains(*letter) && !letter.is_control();
+    let name: String = name.chars().filter(is_plain).collect();
+    if name.trim().is_empty() || name == "global" { format!("load {name}") } else { name }
+}
+
+/// Returns the job file: loads by their names, and what each of them writes. Jobs that are the same
+/// are there once.
+///
+/// # Panics
+/// fio would misread the place.
 pub fn job_file(suite: &str, place: &Place, loads: &[(String, Load, Content)]) -> String {
+    assert_eq!(place.misread(), None, "the caller has refused the place");
     let mut text = format!(
         "; {suite}, as Overdrive runs it; waits between jobs are left out\n[global]\nthread=1\nrandrepeat=1\n\
          norandommap=1\nrefill_buffers=1\nlat_percentiles=1\n"
@@ -34,8 +84,7 @@ pub fn job_file(suite: &str, place: &Place, loads: &[(String, Load, Content)]) -
     for (name, load, content) in loads {
         let job = job(load) + &data(content);
         if known.insert((name.clone(), job.clone())) {
-            let name: String = name.chars().filter(|c| !"[]\n".contains(*c)).collect();
-            _ = write!(text, "\n[{name}]\nstonewall\n{job}");
+            _ = write!(text, "\n[{}]\nstonewall\n{job}", section(name));
         }
     }
     text
@@ -127,6 +176,16 @@ fn job(load: &Load) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_sections_are_names_to_fio() {
+        let loads: [(String, Load, Content); 3] = ["a#b;[c]\n", "global", "#"].map(|name| {
+            (name.to_owned(), Load::new(Order::Random, 4096, 1 << 20), Content::random(1))
+        });
+        let text = job_file("custom", &Place::Path("/dev/sda".to_owned()), &loads);
+        let sections: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
+        assert_eq!(sections, ["[global]", "[abc]", "[load global]", "[load ]"]);
+    }
 
     #[test]
     fn a_rate_is_that_of_both_directions_together() {

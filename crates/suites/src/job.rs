@@ -41,8 +41,9 @@ impl FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pattern, String> {
-        let exponent = text.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok());
-        match (text, exponent) {
+        let word = text.to_ascii_lowercase();
+        let exponent = word.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok());
+        match (word.as_str(), exponent) {
             ("random", _) => Ok(Pattern(Order::Random)),
             ("sequential", _) => Ok(Pattern(Order::Sequential)),
             (_, Some(exponent)) if exponent > 0.0 && f64::is_finite(exponent) => {

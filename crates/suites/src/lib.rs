@@ -13,6 +13,7 @@
 //! no clock here: a program that measures prices brings one, and so does a rig in real time.
 #![forbid(unsafe_code)]
 
+mod access;
 mod bed;
 mod file_set;
 pub mod fio;
@@ -31,6 +32,7 @@ mod rig;
 mod suite;
 mod target;
 
+pub use access::Access;
 pub use bed::Bed;
 pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};

@@ -1,5 +1,6 @@
 //! What came of a suite: rows and series, as plain data.
 
+use crate::access::Access;
 use crate::bed::Bed;
 use crate::plan::Plan;
 use load::{End, Interval, Latency, Record};
@@ -9,7 +10,7 @@ use load::{End, Interval, Latency, Record};
 pub struct Row {
     /// What was done.
     pub test: String,
-    /// The unit of the value; MB are 10^6 bytes.
+    /// The unit of the value; MB are 10^6 bytes, MiB 2^20.
     pub unit: &'static str,
     /// The figure.
     pub value: f64,
@@ -37,6 +38,10 @@ pub struct Row {
     pub prepared: String,
     /// It was interrupted, or the device failed: the value is of what was done until then.
     pub partial: bool,
+    /// Kind of the requests that were measured; None: the value follows from other rows.
+    pub access: Option<Access>,
+    /// Why the modelled drive may be wrong here; None: published figures support it, or the drive is real.
+    pub doubt: Option<String>,
 }
 
 /// A whole second of a load.
@@ -89,6 +94,8 @@ fn seconds(record: &Record) -> Vec<Second> {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Bytes of a MB of AS SSD and HD Tune.
+pub(crate) const BINARY_MB: f64 = 1_048_576.0;
 
 impl Row {
     /// A figure without latencies.
@@ -108,6 +115,8 @@ impl Row {
             shortened: None,
             prepared: String::new(),
             partial: false,
+            access: None,
+            doubt: None,
         }
     }
 
@@ -124,14 +133,23 @@ impl Row {
         }
     }
 
-    /// The same in MB a second.
+    /// Returns the same load in MB a second.
     pub fn throughput(test: impl Into<String>, record: &Record) -> Row {
-        let value = record.bytes_per_second() / 1e6;
-        let row = Row::rate(test, record);
-        let each = record.bytes as f64 / record.requests().max(1) as f64 / 1e6;
-        let seconds = row.seconds.iter();
+        Row::rate(test, record).in_bytes(record, "MB/s", 1e6)
+    }
+
+    /// Returns the same load in units of 2^20 bytes a second, which some programs show.
+    pub fn binary_throughput(test: impl Into<String>, record: &Record) -> Row {
+        Row::rate(test, record).in_bytes(record, "MiB/s", BINARY_MB)
+    }
+
+    /// Converts a rate of requests to one of bytes.
+    fn in_bytes(self, record: &Record, unit: &'static str, unit_bytes: f64) -> Row {
+        let each = record.bytes as f64 / record.requests().max(1) as f64 / unit_bytes;
+        let seconds = self.seconds.iter();
         let seconds = seconds.map(|second| Second { value: second.value * each, ..*second });
-        Row { unit: "MB/s", value, seconds: seconds.collect(), ..row }
+        let seconds = seconds.collect();
+        Row { unit, value: record.bytes_per_second() / unit_bytes, seconds, ..self }
     }
 
     /// The mean time of a request of a load that has one under way.
@@ -307,9 +325,14 @@ impl Outcome {
 
     /// Adds a row of what was done on this bed, with what was done to the device before.
     pub(crate) fn add(&mut self, bed: &Bed, row: Row) {
-        let prepared = bed.prepared().to_string();
         let shortened = self.plan.shortened();
-        self.rows.push(Row { prepared, shortened, ..row });
+        self.push(bed, Row { shortened, ..row });
+    }
+
+    /// Adds a row that says itself how it is shortened.
+    pub(crate) fn push(&mut self, bed: &Bed, row: Row) {
+        let access = bed.access().filter(|_| row.latency.is_some());
+        self.rows.push(Row { prepared: bed.prepared().to_string(), access, ..row });
     }
 
     pub(crate) fn say(&mut self, sentence: impl Into<String>) {

@@ -90,8 +90,7 @@ impl Plan {
         }
         let span = self.span();
         if span < SPAN_MIN {
-            let what = format!("only {} to work on; give {name} at least 64 MiB", Size(span));
-            return Err(format!("{}: {what}", self.target.text));
+            return Err(self.too_small());
         }
         if let Some(job) = self.jobs.iter().find(|job| job.span_bytes > Some(span)) {
             let (name, own) = (job.name(), Size(job.span_bytes.unwrap_or_default()));
@@ -111,6 +110,22 @@ impl Plan {
             return Err(format!("--cache {}: a cache needs at least 1 MiB", cache.memory));
         }
         Ok(())
+    }
+
+    /// Says which of the target, the span and the spare part leaves the suite too little.
+    fn too_small(&self) -> String {
+        let (text, name, holds) = (&self.target.text, self.suite.name, self.target.exact_bytes());
+        let needed = format!("{name} needs at least {}", Size(SPAN_MIN));
+        match self.span_bytes {
+            _ if holds < SPAN_MIN => format!("{text}: has only {}; {needed}", Size(holds)),
+            Some(span) if span < SPAN_MIN => format!("--span {}: {needed}", Size(span)),
+            _ => format!(
+                "{text}: has {}, of which --spare {} leaves {}; {needed}",
+                Size(holds),
+                self.spare_percent,
+                Size(self.span())
+            ),
+        }
     }
 
     /// Bytes that the suite works on: what was asked for, as far as the drive and the spare part that
@@ -149,9 +164,9 @@ impl Plan {
         Plan { span_bytes, jobs, ..self }
     }
 
-    /// Whether a test of this name is asked for.
+    /// Whether a test of this name is asked for, whatever the case of its letters.
     pub fn wants(&self, test: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only == test)
+        self.only.as_ref().is_none_or(|only| only.eq_ignore_ascii_case(test))
     }
 
     /// The same plan for the bare drive.

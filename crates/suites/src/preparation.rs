@@ -52,6 +52,9 @@ impl Step {
 /// hosts send about a gigabyte.
 pub const TRIM_BYTES: u64 = 1 << 30;
 
+/// The words that steps begin with.
+const STEPS: [&str; 5] = ["fill", "random", "torture", "trim", "idle"];
+
 /// Steps, one after the other. Nothing: the drive is new, or was erased.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Preparation(pub Vec<Step>);
@@ -78,7 +81,8 @@ impl Preparation {
     /// # Errors
     /// What is not understood, and what would be.
     pub fn parse(text: &str) -> Result<Preparation, String> {
-        let steps = PRESETS.iter().find(|(name, ..)| *name == text).map_or(text, |(_, it, _)| it);
+        let preset = PRESETS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(text));
+        let steps = preset.map_or(text, |(_, steps, _)| steps);
         let steps = steps.split(',').filter(|step| !step.is_empty());
         steps.map(str::parse).collect::<Result<_, _>>().map(Preparation)
     }
@@ -201,6 +205,10 @@ impl FromStr for Step {
             ("idle", [time]) => Step::Idle { seconds: seconds(time)? },
             _ => {
                 let names: Vec<&str> = PRESETS.iter().map(|(name, ..)| *name).collect();
+                let words = STEPS.iter().chain(&names).copied();
+                if let Some(near) = models::near(word, words) {
+                    return Err(format!("'{text}' is no step; did you mean {near}?"));
+                }
                 return Err(format!(
                     "'{text}' is no step: write fill, fill:DATA%, random:PERCENT%, torture:SECONDSs, \
                      torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES or idle:SECONDSs, with commas \
@@ -246,7 +254,9 @@ mod tests {
             ("fill,torture:1200s", "trim")
         );
         for (wrong, says) in [
-            ("fil", "write fill"),
+            ("fil", "did you mean fill?"),
+            ("stedy", "did you mean steady?"),
+            ("xyz", "write fill"),
             ("fill:120%", "0% to 100%"),
             ("torture:5000:4:1s", "multiple of 4 KiB"),
             ("torture:4K:0:1s", "1 to 1024"),

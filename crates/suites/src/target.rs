@@ -62,10 +62,15 @@ impl Target {
         self.model.as_ref().map_or(&self.text, |model| &model.title)
     }
 
-    /// Bytes that the host sees.
+    /// Bytes that the host sees, in whole blocks of 4 KiB.
     pub fn bytes(&self) -> u64 {
+        self.exact_bytes() / 4096 * 4096
+    }
+
+    /// Bytes that the host sees.
+    pub fn exact_bytes(&self) -> u64 {
         let models = || self.model.as_ref().map_or(0, Model::user_bytes);
-        self.options.user_bytes.unwrap_or_else(models) / 4096 * 4096
+        self.options.user_bytes.unwrap_or_else(models)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Published figures: each can be looked up in the suite that it names, and what is quick is met.
 
-use suites::published::{Class, Figure, Wanted, Worth, figures, measure};
+use suites::published::{Class, Figure, Wanted, Worth, figures, mark_doubts, measure};
+use suites::{Access, Outcome, Plan, Row, Target, find};
 
 #[test]
 fn errors_are_shares_of_what_was_published() {
@@ -39,4 +40,41 @@ fn one_at_a_time_an_840_evo_is_what_was_measured() {
             if figure.what.ends_with("longest") { (-2.0 / 3.0, 2.0) } else { (-0.1, 0.1) };
         assert!((low_high.0..=low_high.1).contains(&error), "{}: {error:+.3}", figure.what);
     });
+}
+
+/// Says why rows of a suite on a modelled drive are in doubt, each of a preparation and a kind of requests.
+fn doubts(suite: &str, drive: &str, rows: &[(&str, Access)]) -> Vec<Option<String>> {
+    let target = Target::parse(&format!("model:{drive}")).expect("a preset");
+    let mut outcome = Outcome::new(&Plan::new(find(suite).expect("a suite").profile(), target));
+    outcome.rows = rows
+        .iter()
+        .map(|(prepared, access)| Row {
+            prepared: (*prepared).to_owned(),
+            access: Some(*access),
+            ..Row::plain("a row", "MB/s", 50.0)
+        })
+        .collect();
+    mark_doubts(&mut outcome);
+    outcome.rows.into_iter().map(|row| row.doubt).collect()
+}
+
+#[test]
+fn a_row_says_where_published_figures_do_not_support_the_model() {
+    use Access::{RandomWrites, Reads, SequentialWrites};
+    let used = "fill,idle:60s,fill,torture:1800s,fill,idle:60s";
+    let rows = [("fill,idle:60s", SequentialWrites), (used, SequentialWrites), (used, Reads)];
+    for drive in ["samsung-850-pro-256", "ocz-vector-256"] {
+        let [fresh, worn, reads] = &doubts("filebench", drive, &rows)[..] else { panic!("three") };
+        assert_eq!((fresh, reads), (&None, &None), "{drive}");
+        let worn = worn.as_deref().expect(drive);
+        assert!(worn.contains("no published figure of sequential writes"), "{drive}: {worn}");
+    }
+    // Its sequential writes after random ones were published, and the model meets them.
+    assert_eq!(doubts("filebench", "samsung-840-evo-250", &rows), [None, None, None]);
+    let known = doubts("corners", "samsung-840-250", &[(used, SequentialWrites)]);
+    let known = known[0].as_deref().expect("it is off by more than a factor of two");
+    assert!(known.contains("30 MB/s modelled where 62.9") && known.contains("2013-04"), "{known}");
+    // Consistency wears its drive itself; only one of these two has figures of that.
+    assert_eq!(doubts("consistency", "samsung-850-pro-256", &[("fill", RandomWrites)]), [None]);
+    assert!(doubts("consistency", "ocz-vector-256", &[("fill", RandomWrites)])[0].is_some());
 }

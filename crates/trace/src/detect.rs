@@ -5,7 +5,7 @@ use crate::fields::between_blanks;
 use crate::format::Format;
 use crate::formats::{oracle_general, vscsi};
 use crate::malformed::Malformed;
-use crate::reader::Reader;
+use crate::reader::{BYTE_ORDER_MARK, Reader};
 use crate::recording;
 use alloc::format;
 use alloc::string::String;
@@ -68,6 +68,7 @@ impl Format {
 
 /// Whether the first line is one, and no zeros stand near it, of which numbers in binary are full.
 fn is_text(sample: &[u8]) -> bool {
+    let sample = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
     let plain = |byte: &u8| (b' '..0x7f).contains(byte) || b"\t\r".contains(byte);
     let first = sample.split(|byte| *byte == b'\n').next().unwrap_or_default();
     first.iter().take(4096).all(plain) && !sample.iter().take(64).any(|byte| *byte == 0)

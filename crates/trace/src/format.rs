@@ -85,6 +85,28 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
+    /// Whether it has records instead of lines.
+    pub fn is_binary(self) -> bool {
+        match self {
+            Format::Recording
+            | Format::Vscsi
+            | Format::OracleGeneral
+            | Format::OracleGeneralObjects => true,
+            Format::Ssdsim
+            | Format::SsdsimZeroReads
+            | Format::Mqsim
+            | Format::Disksim
+            | Format::DisksimZeroReads
+            | Format::Msr
+            | Format::Alibaba
+            | Format::Tencent
+            | Format::Spc
+            | Format::Blkparse
+            | Format::BlkparseSent
+            | Format::Csv => false,
+        }
+    }
+
     /// Whether it tells reads from writes.
     pub fn has_directions(self) -> bool {
         !matches!(self, Format::OracleGeneral | Format::OracleGeneralObjects)

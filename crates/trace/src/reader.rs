@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::devices::Devices;
+use crate::fields::{between_blanks, between_commas};
 use crate::format::Format;
 use crate::formats::blkparse::{Blkparse, Event};
 use crate::formats::oracle_general::{self, Object};
@@ -14,6 +15,9 @@ use crate::window::Window;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// The mark with which some programs begin text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The longest line, in bytes.
 pub const LINE_MAX: usize = 4096;
@@ -39,6 +43,14 @@ pub struct Notes {
     pub dropped: u64,
     /// The recording was cut off: what was whole has been read.
     pub is_cut: bool,
+    /// Events of blkparse that are neither requests that count nor merges.
+    pub other_events: u64,
+    /// Lines that hold no request: headings, comments, statistics.
+    pub skipped_lines: u64,
+    /// Texts of blkparse that follow another in the file; each is taken after the one before.
+    pub joined: u64,
+    /// Bytes of zeros behind the end of compressed data.
+    pub padding_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +67,10 @@ struct Lines {
     partial: Vec<u8>,
     /// Lines before this one.
     number: u64,
+    /// Lines that hold nothing.
+    skipped: u64,
+    /// Whether a heading may still come: before the first access, once.
+    may_head: bool,
 }
 
 #[derive(Debug)]
@@ -89,7 +105,10 @@ enum Record {
 impl Reader {
     /// A reader of this format.
     pub fn new(format: Format) -> Reader {
-        let lines = |kind| Form::Lines(Lines { kind, partial: Vec::new(), number: 0 });
+        let lines = |kind| {
+            let partial = Vec::new();
+            Form::Lines(Lines { kind, partial, number: 0, skipped: 0, may_head: true })
+        };
         let records = |kind| Form::Records(Records { kind, partial: Vec::new(), offset: 0 });
         let form = match format {
             Format::Recording => Form::Recording(Recorded::default()),
@@ -141,8 +160,12 @@ impl Reader {
         match &mut self.form {
             Form::Lines(lines) => {
                 lines.finish(&mut self.devices, &mut self.window, into)?;
+                notes.skipped_lines = lines.skipped;
                 if let Line::Blkparse(state) = &lines.kind {
                     notes.merged = state.merged;
+                    notes.other_events = state.others;
+                    notes.skipped_lines = state.statistics;
+                    notes.joined = state.joined;
                 }
             }
             Form::Records(records) => records.finish()?,
@@ -216,15 +239,22 @@ impl Lines {
         if line.len() > LINE_MAX {
             return Err(self.too_long());
         }
-        let line = line.trim_ascii();
+        let marked = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| self.number == 0);
+        let line = marked.unwrap_or(line).trim_ascii();
         if !line.is_empty() {
-            match self.kind.line(line, devices) {
-                Ok(Some(access)) => match window {
-                    Some(window) => window.put(access, into),
-                    None => into.push(access),
-                },
-                Ok(None) => {}
-                Err(_) if self.number == 0 && self.kind.is_heading(line) => {}
+            match self.kind.line(line, devices, window, into) {
+                Ok(Some(access)) => {
+                    self.may_head = false;
+                    match window {
+                        Some(window) => window.put(access, into),
+                        None => into.push(access),
+                    }
+                }
+                Ok(None) => self.skipped += 1,
+                Err(_) if self.may_head && self.kind.is_heading(line) => {
+                    self.may_head = false;
+                    self.skipped += 1;
+                }
                 Err(what) => return Err(wrong_line(self.number + 1, what, line)),
             }
         }
@@ -241,7 +271,13 @@ fn wrong_line(number: u64, what: &str, line: &[u8]) -> Malformed {
 
 impl Line {
     #[inline]
-    fn line(&mut self, line: &[u8], devices: &mut Devices) -> Found {
+    fn line(
+        &mut self,
+        line: &[u8],
+        devices: &mut Devices,
+        window: &mut Option<Window>,
+        into: &mut Vec<Access>,
+    ) -> Found {
         match self {
             Line::Columns(read_is) => ssdsim::line(line, *read_is, devices),
             Line::Milliseconds(read_is) => disksim::line(line, *read_is, devices),
@@ -250,16 +286,33 @@ impl Line {
             Line::Alibaba => alibaba::line(line, devices),
             Line::Tencent => tencent::line(line, devices),
             Line::Spc => spc::line(line, devices),
-            Line::Blkparse(state) => state.line(line, devices),
+            Line::Blkparse(state) => {
+                let (found, begins) = state.line(line, devices);
+                if let Some(window) = window.as_mut().filter(|_| begins) {
+                    window.begin_again(into);
+                }
+                found
+            }
             Line::Csv => csv::line(line, devices),
         }
     }
 
-    /// Whether a first line that holds no access names the columns: in words, where there are commas.
+    /// Whether a line that holds no access names the columns: each field has letters and is no
+    /// number.
     fn is_heading(&self, line: &[u8]) -> bool {
-        let has_commas =
+        let has_heading =
             matches!(self, Line::Msr | Line::Alibaba | Line::Tencent | Line::Spc | Line::Csv);
-        has_commas && line[0].is_ascii_alphabetic() && !line.iter().any(u8::is_ascii_digit)
+        let is_name = |field: &[u8]| {
+            field.iter().any(u8::is_ascii_alphabetic)
+                && !field.first().is_some_and(u8::is_ascii_digit)
+        };
+        let has_commas = line.contains(&b',');
+        has_heading
+            && if has_commas {
+                between_commas(line).all(is_name)
+            } else {
+                between_blanks(line).all(is_name)
+            }
     }
 }
 

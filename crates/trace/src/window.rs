@@ -74,6 +74,12 @@ impl Window {
         }
     }
 
+    /// Lets all go; the times of the accesses that follow begin again.
+    pub(crate) fn begin_again(&mut self, into: &mut Vec<Access>) {
+        self.finish(into);
+        self.passed_ns = 0;
+    }
+
     fn let_go(&mut self, into: &mut Vec<Access>) {
         if let Some(Reverse(oldest)) = self.heap.pop() {
             self.passed_ns = self.passed_ns.max(oldest.access.time_ns);

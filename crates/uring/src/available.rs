@@ -53,6 +53,15 @@ pub(crate) fn enough(meminfo_text: &str, bytes: usize) -> Result<(), String> {
     own_groups("memory").iter().try_for_each(|group| enough_in(group, bytes))
 }
 
+/// Checks that the machine, and every control group that this process is in, have `bytes` to give.
+///
+/// # Errors
+/// How much there is, in one sentence.
+pub fn check_memory_available(bytes: u64) -> Result<(), String> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    enough(&text, usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
 /// The memory of the whole machine, in bytes. `None`: it cannot be told.
 pub fn memory_of_machine() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

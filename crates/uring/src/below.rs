@@ -1,9 +1,9 @@
 //! What a path lies on, down to the disks: the file system's device, what that is a part of or is made
 //! of, the file behind a loop device, and so on.
 
-use crate::busy::unescape;
 use crate::identity::Identity;
-use crate::sysfs::{directory, number_in};
+use crate::mounts::unescape;
+use crate::sysfs::{self, directory};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,55 @@ use std::path::{Path, PathBuf};
 /// The most devices and files that are followed.
 const STEPS_MAX: usize = 256;
 
-/// The keys ([`crate::FileVolume::key`]) of everything below the file system that `directory` belongs
-/// to, as far as the kernel tells: devices, and files behind loop devices. What stands behind a network
-/// or a FUSE file system cannot be found out.
+/// The keys ([`crate::FileVolume::key`]) of everything below the file system that `directory`
+/// belongs to, as far as the kernel tells: devices, and files behind loop devices. What stands
+/// behind a network or a FUSE file system cannot be found out; there, and in memory, the key is
+/// that of the file system alone (`system-NUMBER`).
 pub fn keys_below(directory: &Path) -> Vec<String> {
+    let system = fs::metadata(directory).ok().map(|found| found.dev());
+    below(system.into_iter().chain(device_of(directory)))
+}
+
+/// The same of what a file or a device of this key lies on, the device itself included. `paths` are
+/// names that it may have, absolute and without links: file systems with numbers of their own
+/// (btrfs) show their device by a path alone. No path is looked at, only the list of mounts: what
+/// lies there may hang.
+pub fn keys_below_backing<'a>(key: &str, paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
+    let Some(identity) = Identity::from_key(key) else { return Vec::new() };
+    let own = match identity {
+        Identity::File { system, .. } => system,
+        Identity::Device { number } => number,
+    };
+    let is_hidden = rustix::fs::major(own) == 0;
+    let by_path = paths.filter(|_| is_hidden).filter_map(source_device);
+    below(std::iter::once(own).chain(by_path))
+}
+
+/// The keys of these devices, or file systems, and of everything below them.
+fn below(tops: impl Iterator<Item = u64>) -> Vec<String> {
     let mut keys = Vec::new();
-    let mut left: Vec<u64> = device_of(directory).into_iter().collect();
+    let mut left: Vec<u64> = Vec::new();
+    for top in tops {
+        match rustix::fs::major(top) {
+            // A number of the file system's own, of no device.
+            0 => keys.push(format!("system-{top}")),
+            _ => left.push(top),
+        }
+    }
     while let Some(device) = left.pop() {
         let key = Identity::Device { number: device }.key();
         if keys.contains(&key) || keys.len() == STEPS_MAX {
             continue;
         }
         keys.push(key);
-        left.extend(parts_of(device));
+        left.extend(sysfs::members(device).into_iter().chain(sysfs::disk_of(device)));
         let Some(file) = file_behind(device) else { continue };
         if let Ok(found) = rustix::fs::stat(&file) {
             keys.push(Identity::of(&found).key());
-            left.extend(device_of(&file));
+            match device_of(&file) {
+                Some(device) => left.push(device),
+                None => keys.push(format!("system-{}", found.st_dev)),
+            }
         }
     }
     keys
@@ -40,9 +72,14 @@ fn device_of(path: &Path) -> Option<u64> {
     if rustix::fs::major(found.dev()) != 0 {
         return Some(found.dev());
     }
+    source_device(&fs::canonicalize(path).ok()?)
+}
+
+/// The device that a file system is mounted from, by the list of mounts and an absolute path
+/// without links in it.
+fn source_device(path: &Path) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let source = source_of(&mounts, &fs::canonicalize(path).ok()?)?;
-    let source = fs::metadata(source).ok()?;
+    let source = fs::metadata(source_of(&mounts, path)?).ok()?;
     (source.rdev() != 0).then(|| source.rdev())
 }
 
@@ -56,17 +93,6 @@ fn source_of(mounts: &str, path: &Path) -> Option<PathBuf> {
     });
     let (_, source) = places.max_by_key(|(depth, _)| *depth)?;
     source.is_absolute().then_some(source)
-}
-
-/// The disk of a partition, and the devices that a mapped one or an array is made of.
-fn parts_of(device: u64) -> Vec<u64> {
-    let own = directory(device);
-    let slaves = fs::read_dir(own.join("slaves")).into_iter().flatten().flatten();
-    let mut parts: Vec<PathBuf> = slaves.map(|entry| entry.path()).collect();
-    if own.join("partition").exists() {
-        parts.extend(fs::canonicalize(&own).ok().and_then(|own| Some(own.parent()?.to_owned())));
-    }
-    parts.iter().filter_map(|part| number_in(&fs::read_to_string(part.join("dev")).ok()?)).collect()
 }
 
 /// The file behind a loop device.
@@ -96,5 +122,20 @@ malformed";
     #[test]
     fn a_place_that_is_not_there_lies_on_nothing() {
         assert_eq!(keys_below(Path::new("/no/such/place")), [""; 0]);
+        assert_eq!(keys_below_backing("what is this", std::iter::empty()), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_lies_on_what_its_directory_lies_on() {
+        let file = std::env::current_exe().expect("a test is a program");
+        let found = rustix::fs::stat(&file).expect("it is there");
+        let key = Identity::of(&found).key();
+        let directory = keys_below(file.parent().expect("it lies somewhere"));
+        let backing = keys_below_backing(&key, std::iter::once(file.as_path()));
+        assert!(!directory.is_empty(), "a test lies in a file system");
+        assert_eq!(directory, backing);
+        // A file system in memory is another one.
+        let other = keys_below(Path::new("/proc"));
+        assert!(!other.is_empty() && other.iter().all(|key| !directory.contains(key)), "{other:?}");
     }
 }

@@ -1,13 +1,13 @@
 //! A regular file or a block device, opened once for all lanes.
 
-use crate::cluster::{self, ClusterFileSystem};
 use crate::identity::Identity;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::probe::{self, Alignment, Direct};
-use crate::refusal::{check_size, failed, in_use, read_only, system_error};
+use crate::refusal::{check_size, failed, in_use as refused, read_only, system_error};
+use crate::signatures::{Found, Kind as Contents};
 use crate::size::Size;
 use crate::sysfs::number;
-use crate::{File, busy, clock, locks, stretches};
+use crate::{File, clock, in_use, locks, network_locks, signatures, stretches};
 use block::{Fua, Limits, Memory, SECTOR};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -87,13 +87,17 @@ fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     ))
 }
 
-fn refuse_used(path: &Path, found: &Stat, device: bool) -> Result<(), OpenError> {
-    let user = if device {
-        busy::device_user(found.st_rdev, path)
-    } else {
-        busy::file_user((found.st_dev, found.st_ino))
-    };
-    user.map_or(Ok(()), |user| Err(in_use(path, &user)))
+/// Refuses a file or device that is in use. Programs that may have ended a moment ago count only with
+/// `is_patient` unset.
+fn refuse_used(
+    path: &Path,
+    identity: Identity,
+    options: OpenOptions,
+    is_patient: bool,
+) -> Result<(), OpenError> {
+    let users = in_use::find(identity, !options.read_only);
+    let found = users.iter().find(|user| !(is_patient && user.usage.may_end_soon()));
+    found.map_or(Ok(()), |user| Err(refused(path, &user.to_string())))
 }
 
 /// Opens it, directly if that is wanted and possible; also says why it is not direct.
@@ -124,7 +128,7 @@ fn open(
 fn lock(path: &Path, file: &OwnedFd, options: OpenOptions) -> Result<Lock, OpenError> {
     match locks::lock(file, !options.read_only) {
         locks::Locked::Yes => Ok(Lock::Held),
-        locks::Locked::Busy => Err(in_use(
+        locks::Locked::Busy => Err(refused(
             path,
             "is locked by another program (qemu, another Overdrive, or an od-holder that keeps what is \
                  not written to it yet)",
@@ -223,7 +227,7 @@ impl FileVolume {
         let system = |doing| move |errno| system_error(path, doing, errno);
         let named = rustix::fs::stat(path).map_err(system("look at it"))?;
         let device = is_device(path, &named)?;
-        refuse_used(path, &named, device)?;
+        refuse_used(path, Identity::of(&named), options, false)?;
         if device && !options.read_only && probe::is_read_only(named.st_rdev) {
             return Err(read_only(path));
         }
@@ -257,7 +261,8 @@ impl FileVolume {
                 other => return other,
             };
             let named = rustix::fs::stat(path).map_err(|e| system_error(path, "look at it", e))?;
-            refuse_used(path, &named, is_device(path, &named)?)?;
+            is_device(path, &named)?;
+            refuse_used(path, Identity::of(&named), options, true)?;
             if !patience.pause() {
                 return Err(error);
             }
@@ -281,7 +286,7 @@ impl FileVolume {
         let found = rustix::fs::fstat(&file).map_err(system("look at it"))?;
         let device = is_device(path, &found)?;
         let note = note_on_path(path, Identity::of(&found))?;
-        refuse_used(path, &found, device)?;
+        refuse_used(path, Identity::of(&found), options, false)?;
         let flags = rustix::fs::fcntl_getfl(&file).map_err(system("use what was kept"))?;
         let writable = flags & OFlags::RWMODE == OFlags::RDWR;
         if !options.read_only && (!writable || device && probe::is_read_only(found.st_rdev)) {
@@ -373,28 +378,22 @@ impl FileVolume {
         self.device
     }
 
-    /// The first bytes (up to 4096), for [`crate::detect`].
+    /// Returns the signatures of the wanted kinds on it, the strongest first.
     ///
     /// # Errors
-    /// `Io` if they cannot be read.
-    pub fn first_bytes(&self) -> Result<Vec<u8>, OpenError> {
-        self.page(0)
-    }
-
-    /// The file system on it that several hosts may mount at one time.
-    ///
-    /// # Errors
-    /// `Io` if its marks cannot be read.
-    pub fn cluster_file_system(&self) -> Result<Option<ClusterFileSystem>, OpenError> {
-        let pages = cluster::PAGES.into_iter().map(|place| Ok((place, self.page(place)?)));
-        Ok(cluster::in_pages(&pages.collect::<Result<Vec<_>, OpenError>>()?))
+    /// `Io` if the places of their marks cannot be read.
+    pub fn signatures(
+        &self,
+        is_wanted: impl Fn(Contents) -> bool,
+    ) -> Result<Vec<Found>, OpenError> {
+        signatures::find(self.limits.bytes(), is_wanted, |offset| self.page(offset))
     }
 
     /// Why no other host is kept out, where the file's lock is: in words that follow its name.
     pub fn local_locks(&self) -> Option<String> {
         let found = rustix::fs::fstat(&self.file).ok()?;
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let (kind, option) = cluster::local_locks(&mounts, &number(found.st_dev))?;
+        let (kind, option) = network_locks::local_locks(&mounts, &number(found.st_dev))?;
         Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
     }
 

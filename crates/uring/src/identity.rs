@@ -11,7 +11,9 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 /// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Identity {
+    /// A file: numbers of its file system (`st_dev`) and of itself (`st_ino`).
     File { system: u64, number: u64 },
+    /// A block device (`st_rdev`).
     Device { number: u64 },
 }
 
@@ -33,6 +35,20 @@ impl Identity {
         std::iter::once(kind)
             .chain(bytes)
             .fold(FNV_BASIS, |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+    }
+
+    /// The identity of which this is [`Identity::key`].
+    pub(crate) fn from_key(key: &str) -> Option<Identity> {
+        let (kind, numbers) = key.split_once('-')?;
+        let (one, two) = numbers.split_once('-')?;
+        match kind {
+            "file" => Some(Identity::File { system: one.parse().ok()?, number: two.parse().ok()? }),
+            "device" => {
+                let number = rustix::fs::makedev(one.parse().ok()?, two.parse().ok()?);
+                Some(Identity::Device { number })
+            }
+            _ => None,
+        }
     }
 
     /// A name for it that is fit for file names.
@@ -58,6 +74,10 @@ mod tests {
         assert_eq!(file.hash(), 0x7ed8_686a_24a5_d23c);
         assert_eq!(file.key(), "file-64768-12");
         assert_eq!(device.key(), "device-259-3");
+        for identity in [file, device] {
+            assert_eq!(Identity::from_key(&identity.key()), Some(identity));
+        }
+        assert_eq!(Identity::from_key("mount-12"), None);
         let alike = Identity::File { system: rustix::fs::makedev(259, 3), number: 0 };
         assert_ne!(device.hash(), alike.hash());
     }

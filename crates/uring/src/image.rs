@@ -1,13 +1,9 @@
-//! Image formats that must not be taken for raw disks, by their first bytes.
+//! Image formats that must not be taken for raw disks. Their marks stand in `signatures/table.rs`.
 //!
 //! Served raw, a guest could write through the format's own structures, and write a header that
 //! makes another program read other files of the host: so they are refused, with the command that
 //! shows the same image as a raw disk. A fixed VHD has its mark at the end only and is a raw disk
 //! for all but its last sector; it is not found here.
-//!
-//! Marks are from the formats' published descriptions (qemu's docs/interop for qcow2, QED and
-//! Parallels; VMware "Virtual Disk Format 5.0"; MS-VHDX; Microsoft's VHD specification; VirtualBox
-//! sources for VDI; the LUKS on-disk formats 1 and 2), and are tested on images made by qemu-img.
 
 use std::fmt;
 use std::path::Path;
@@ -78,42 +74,6 @@ impl fmt::Display for ImageFormat {
     }
 }
 
-/// The format that begins like this. 512 bytes suffice; with fewer it knows less.
-pub fn detect(first_bytes: &[u8]) -> Option<ImageFormat> {
-    let starts = |mark: &[u8]| first_bytes.starts_with(mark);
-    let at = |offset: usize, mark: &[u8]| {
-        first_bytes.get(offset..).is_some_and(|rest| rest.starts_with(mark))
-    };
-    if starts(b"QFI\xfb") {
-        return match at(4, &[0, 0, 0, 1]) {
-            true => Some(ImageFormat::Qcow1),
-            false => Some(ImageFormat::Qcow2),
-        };
-    }
-    if starts(b"LUKS\xba\xbe") {
-        return match at(6, &[0, 1]) {
-            true => Some(ImageFormat::Luks1),
-            false => Some(ImageFormat::Luks2),
-        };
-    }
-    let format = if starts(b"KDMV") || starts(b"COWD") || starts(b"# Disk DescriptorFile") {
-        ImageFormat::Vmdk
-    } else if starts(b"vhdxfile") {
-        ImageFormat::Vhdx
-    } else if starts(b"conectix") {
-        ImageFormat::Vhd
-    } else if at(64, &[0x7f, 0x10, 0xda, 0xbe]) {
-        ImageFormat::Vdi
-    } else if starts(b"QED\0") {
-        ImageFormat::Qed
-    } else if starts(b"WithoutFreeSpace") || starts(b"WithouFreSpacExt") {
-        ImageFormat::Parallels
-    } else {
-        return None;
-    };
-    Some(format)
-}
-
 /// The path as one word for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
@@ -153,24 +113,6 @@ pub fn reason(format: ImageFormat, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn short_and_empty_beginnings_are_nothing() {
-        assert_eq!(detect(b""), None);
-        assert_eq!(detect(b"QFI"), None);
-        assert_eq!(detect(&[0; 512]), None);
-        assert_eq!(detect(b"QFI\xfb"), Some(ImageFormat::Qcow2));
-    }
-
-    #[test]
-    fn luks_is_noticed_and_not_refused() {
-        let luks2 = detect(b"LUKS\xba\xbe\x00\x02").expect("a LUKS header");
-        assert_eq!(luks2, ImageFormat::Luks2);
-        assert!(luks2.is_container());
-        assert_eq!(detect(b"LUKS\xba\xbe\x00\x01"), Some(ImageFormat::Luks1));
-        let notice = reason(luks2, Path::new("/dev/sdx"));
-        assert!(notice.contains("cryptsetup open /dev/sdx"), "{notice}");
-    }
 
     #[test]
     fn the_command_survives_odd_names() {

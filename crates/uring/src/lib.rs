@@ -2,12 +2,13 @@
 //!
 //! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
 //! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
-//! - [`detect`] and [`reason`]: image formats that must not be taken for raw disks.
+//! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and contents.
+//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages behind what is large where that is wanted.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.
-//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client; [`device_users`]: what
-//!   uses one.
+//! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: one of the kernel's NBD client.
+//! - [`device_users`], [`Finding`]: what uses a file or device, below it and above it.
 //! - [`UblkControl`], [`UblkQueue`]: the kernel's driver ublk.
 //! - [`resident_bytes`]: how much of a file is in the page cache.
 //! - [`Listener`]: unix and TCP sockets; [`peer`]: the process at the other end of a unix one.
@@ -22,12 +23,10 @@ mod available;
 mod backend;
 mod bell;
 mod below;
-mod busy;
+mod claim;
 mod claimed;
 mod clock;
-mod cluster;
 mod contention;
-mod device_users;
 mod fence;
 mod file;
 mod flight;
@@ -37,12 +36,15 @@ mod huge_allocator;
 mod identity;
 mod idle;
 mod image;
+mod in_use;
 mod inherit;
 mod locks;
 mod loop_device;
 mod messages;
+mod mounts;
 mod nbd_device;
 mod netlink;
+mod network_locks;
 mod open_error;
 mod operations;
 mod pages;
@@ -53,6 +55,7 @@ mod refusal;
 mod resident;
 mod ring;
 mod signals;
+mod signatures;
 mod size;
 mod socket;
 mod sockets;
@@ -62,16 +65,16 @@ mod sysfs;
 mod ublk;
 
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
-pub use available::{memory_left_in_groups, memory_of_machine};
+pub use available::{check_memory_available, memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
-pub use below::keys_below;
+pub use below::{keys_below, keys_below_backing};
+pub use claim::{Claimed, Intent, claim, examine};
 pub use claimed::ClaimedDevice;
-pub use cluster::ClusterFileSystem;
-pub use device_users::{device_number, device_users, mount_points};
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
-pub use image::{ImageFormat, detect, reason};
+pub use image::{ImageFormat, reason};
+pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use loop_device::{LoopDevice, LoopOptions};
 pub use messages::{send_message, take_message};
@@ -83,6 +86,7 @@ pub use probe::Direct;
 pub use resident::resident_bytes;
 pub use ring::Ring;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
+pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
 pub use socket::{Listener, Peer, peer, sweep};
 pub use sockets::{finish, shutdown};
 pub use ublk::{UblkControl, UblkQueue};

@@ -26,9 +26,10 @@ const WRITE: i64 = 1;
 /// Changing the size.
 const RESIZE: i64 = 3;
 
-/// What came of trying to lock.
+/// What came of trying to lock, or of looking for locks in the way.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Locked {
+    /// No lock is in the way.
     Yes,
     /// Another program uses the image in a way that does not go with ours.
     Busy,
@@ -62,11 +63,7 @@ fn call(file: impl AsFd, command: i32, record: &mut libc::flock) -> Result<(), E
 /// reader, `-U` or not; `qemu-img info` is none): what is still in the cache is not in the image.
 pub(crate) fn lock(file: impl AsFd, writes: bool) -> Locked {
     let file = file.as_fd();
-    let (has, not_shared): (&[i64], &[i64]) = if writes {
-        (&[CONSISTENT_READ, WRITE], &[CONSISTENT_READ, WRITE, RESIZE])
-    } else {
-        (&[CONSISTENT_READ], &[WRITE, RESIZE])
-    };
+    let (has, not_shared) = permissions(writes);
     let ours = has.iter().map(|permission| HAS + permission);
     let theirs = not_shared.iter().map(|byte| KEEPS_OTHERS_FROM + byte);
     for byte in ours.chain(theirs) {
@@ -76,10 +73,26 @@ pub(crate) fn lock(file: impl AsFd, writes: bool) -> Locked {
             Err(errno) => return Locked::Unsupported(errno),
         }
     }
+    conflicts(file, writes)
+}
+
+/// Permissions that a reader or writer has, and those that it keeps from others.
+fn permissions(writes: bool) -> (&'static [i64], &'static [i64]) {
+    if writes {
+        (&[CONSISTENT_READ, WRITE], &[CONSISTENT_READ, WRITE, RESIZE])
+    } else {
+        (&[CONSISTENT_READ], &[WRITE, RESIZE])
+    }
+}
+
+/// Looks for locks of other descriptions that exclude reading, or reading and writing. Takes none.
+pub(crate) fn conflicts(file: impl AsFd, writes: bool) -> Locked {
+    let (has, not_shared) = permissions(writes);
     let kept_from_us = has.iter().map(|permission| KEEPS_OTHERS_FROM + permission);
     let had_by_others = not_shared.iter().map(|byte| HAS + byte);
     for byte in kept_from_us.chain(had_by_others) {
         let mut found = record(libc::F_WRLCK, byte);
+        let file = file.as_fd();
         match call(file, libc::F_OFD_GETLK, &mut found) {
             Ok(()) if i32::from(found.l_type) == libc::F_UNLCK => (),
             Ok(()) => return Locked::Busy,

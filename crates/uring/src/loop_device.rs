@@ -5,6 +5,7 @@
 
 use crate::claimed::ClaimedDevice;
 use crate::clock::Patience;
+use crate::identity::Identity;
 use crate::sysfs::number_in;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -224,26 +225,23 @@ impl LoopDevice {
     /// # Errors
     /// What the system says, as when the server of its file has gone for good.
     pub fn is_over(&self, file: impl AsFd) -> io::Result<bool> {
-        let found = rustix::fs::fstat(file)?;
-        Ok(self.file()? == (found.st_dev, found.st_ino))
+        Ok(self.under()? == Identity::of(&rustix::fs::fstat(file)?))
     }
 
-    /// The file that it stands over, by device and inode. Asks its file system.
+    /// Returns the file or device below it. The kernel sends a request to the file system of a file.
     ///
     /// # Errors
-    /// What the system says, as when the server of its file has gone for good.
-    pub(crate) fn file(&self) -> io::Result<(u64, u64)> {
+    /// As the system reports, for example when the server of its file has ended.
+    pub(crate) fn under(&self) -> io::Result<Identity> {
         let flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         let node = rustix::fs::open(self.path(), flags, Mode::empty())?;
         let mut info = Info::NONE;
         // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, which this is.
         unsafe { ioctl(&node, Updater::<STATUS, Info>::new(&mut info)) }?;
-        // The kernel packs a device's number as 12 bits of the major and 20 of the minor, in its own order.
-        let device = rustix::fs::makedev(
-            ((info.device >> 8) & 0xfff) as u32,
-            ((info.device & 0xff) | ((info.device >> 12) & 0xfff00)) as u32,
-        );
-        Ok((device, info.inode))
+        Ok(match unpacked(info.device_of_node) {
+            0 => Identity::File { system: unpacked(info.device), number: info.inode },
+            number => Identity::Device { number },
+        })
     }
 
     /// Takes the size that its file has now.
@@ -285,6 +283,12 @@ impl LoopDevice {
     pub fn is_attached(&self) -> bool {
         self.says("loop/backing_file").is_some()
     }
+}
+
+/// Returns the device number that the kernel packs as 12 bits of the major and 20 of the minor number.
+fn unpacked(packed: u64) -> u64 {
+    let (major, minor) = ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xfff00));
+    rustix::fs::makedev(major as u32, minor as u32)
 }
 
 fn clear(node: &OwnedFd) -> io::Result<()> {

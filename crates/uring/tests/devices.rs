@@ -130,6 +130,65 @@ fn a_file_behind_a_device_is_refused_by_its_other_name_too() {
     assert!(error.to_string().contains(&format!("attached to {name}")), "{error}");
 }
 
+fn refusal_of(path: &Path) -> String {
+    let error = FileVolume::open(path, DEFAULT).expect_err("what lies below is in use");
+    assert_eq!(error.kind, OpenErrorKind::Busy, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_device_over_a_file_that_is_in_use_is_refused_by_whatever_name_the_file_has() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let owner = FileVolume::open(&path, DEFAULT).expect("it is free");
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    let expected =
+        format!("lies on {}, which is locked by process {}", path.display(), std::process::id());
+    assert!(refusal_of(device.path()).contains(&expected));
+    // A device on that device, and a partition of it, are refused alike.
+    let upper = Loop::over(device.path(), &[]).expect("as the first");
+    assert!(refusal_of(upper.path()).contains(&expected));
+    drop(upper);
+    let other = directory.path().join("other name");
+    std::fs::rename(&path, &other).expect("the same directory");
+    let renamed = refusal_of(device.path());
+    assert!(renamed.contains("other name, which is locked by process"), "{renamed}");
+    std::fs::remove_file(&other).expect("it is there");
+    let nameless = refusal_of(device.path());
+    assert!(nameless.contains("which is locked by process"), "{nameless}");
+    drop(owner);
+    FileVolume::open(device.path(), DEFAULT).expect("nothing else uses the file now");
+}
+
+#[test]
+fn a_second_device_over_a_file_or_device_is_refused() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(first) = Loop::over(&path, &["--sizelimit", "4194304"]) else {
+        return;
+    };
+    // Other parts of a file are other disks.
+    let second = Loop::over(&path, &["--offset", "4194304"]).expect("as the first");
+    FileVolume::open(first.path(), DEFAULT).expect("nothing else uses this part");
+    let third = Loop::over(&path, &["--offset", "2097152"]).expect("as the first");
+    for device in [&first, &second] {
+        let expected = format!("is attached to {}", third.path().display());
+        assert!(refusal_of(device.path()).contains(&expected));
+    }
+    drop(third);
+    let upper = Loop::over(first.path(), &[]).expect("as the first");
+    let expected = format!("{}: is attached to {}", first.path().display(), upper.path().display());
+    assert!(refusal_of(first.path()).contains(&expected));
+    // A device claims nothing of what lies below it.
+    let lower = FileVolume::open(second.path(), DEFAULT).expect("nothing else uses this part");
+    let above = Loop::over(second.path(), &[]).expect("as the first");
+    let expected = format!("lies on {}, which is open exclusively", second.path().display());
+    assert!(refusal_of(above.path()).contains(&expected));
+    drop(lower);
+}
+
 #[test]
 fn a_mounted_device_is_refused_by_name() {
     let directory = directory();
@@ -265,6 +324,10 @@ impl Drop for Partition {
     }
 }
 
+fn users(device: u64, node: &Path) -> Vec<String> {
+    uring::device_users(device, node).iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
     let directory = directory();
@@ -276,10 +339,10 @@ fn a_device_that_is_open_by_another_name_in_dev_is_in_use() {
     let alias = Alias(format!("/dev/overdrive-test-{}", std::process::id()).into());
     let made = mknodat(CWD, &alias.0, FileType::BlockDevice, Mode::RUSR, number);
     made.expect("a second node");
-    assert_eq!(uring::device_users(number, device.path()), Vec::<String>::new());
+    assert_eq!(users(number, device.path()), [""; 0]);
     let holder = Holder::of(&alias.0);
-    let told = [format!("is open in process {} (sleep)", holder.0.id())];
-    assert_eq!(uring::device_users(number, device.path()), told);
+    let expected = [format!("is open in process {} (sleep)", holder.0.id())];
+    assert_eq!(users(number, device.path()), expected);
 }
 
 #[test]
@@ -302,8 +365,9 @@ fn a_partition_of_a_device_that_is_open_is_in_use() {
     let part = directory.path().join("partition");
     let made = mknodat(CWD, &part, FileType::BlockDevice, Mode::RUSR, number);
     made.expect("a node");
-    assert_eq!(uring::device_users(number, &part), Vec::<String>::new());
+    assert_eq!(users(number, &part), [""; 0]);
     let holder = Holder::of(device.path());
-    let told = [format!("is part of {whole}, open in process {} (sleep)", holder.0.id())];
-    assert_eq!(uring::device_users(number, &part), told);
+    let expected =
+        [format!("is part of {whole}, which is open in process {} (sleep)", holder.0.id())];
+    assert_eq!(users(number, &part), expected);
 }

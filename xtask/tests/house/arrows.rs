@@ -11,7 +11,8 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("report", &[]),
-    ("compare", &["report"]),
+    // Names in saved results are made printable.
+    ("compare", &["lane", "block", "report"]),
     ("history", &[]),
     ("block", &["lane"]),
     ("policy", &["allocations"]),
@@ -24,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("modelled", &["lane", "block", "cache", "drives", "histogram"]),
     ("models", &["lane", "block", "drives"]),
     ("uring", &["lane", "block"]),
-    ("export", &["allocations", "lane", "block"]),
+    ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
     // Its tests serve parts of blocks, which a layer does.

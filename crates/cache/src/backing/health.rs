@@ -17,7 +17,7 @@ use crate::arena::superblock::Condition;
 use crate::epochs::Epochs;
 use crate::planted::{Bug, planted};
 use crate::stats::counters::Counters;
-use block::{Error, Kind, Result};
+use block::{Error, Kind, Request, Result};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) const TAINTED: Error =
@@ -38,13 +38,14 @@ const CLEARED: Error = Error::new(
     "flush: the volume has failed while this waited, and the operator has cleared the error",
 );
 
-/// What the backing was asked for when it failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operation {
-    Read,
-    /// A run of the write-out, or a range of zeros.
-    Write,
-    Flush,
+/// Errors of the backing, by kind of request.
+#[derive(Debug, Default)]
+struct Errors {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    zeroes: AtomicU64,
+    discards: AtomicU64,
+    flushes: AtomicU64,
 }
 
 /// What is known of the backing's health.
@@ -71,9 +72,7 @@ pub(crate) struct Health {
     flush_first: AtomicBool,
     /// Flushes of the backing that have failed.
     flush_failures: AtomicU64,
-    errors_read: AtomicU64,
-    errors_write: AtomicU64,
-    errors_flush: AtomicU64,
+    errors: Errors,
     /// When the first client came after a takeover in doubt, plus one; 0: none has.
     doubt_since: AtomicU64,
     /// Flushes that were answered with [`IN_DOUBT`].
@@ -104,9 +103,7 @@ impl Health {
             rewrite: AtomicBool::new(false),
             flush_first: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),
-            errors_read: AtomicU64::new(0),
-            errors_write: AtomicU64::new(0),
-            errors_flush: AtomicU64::new(0),
+            errors: Errors::default(),
             doubt_since: AtomicU64::new(0),
             flushes_doubted: AtomicU64::new(0),
         }
@@ -114,21 +111,30 @@ impl Health {
 
     /// Adds what was counted.
     pub(crate) fn count(&self, all: &mut Counters) {
-        all.errors_read = self.errors_read.load(Ordering::Relaxed);
-        all.errors_write = self.errors_write.load(Ordering::Relaxed);
-        all.errors_flush = self.errors_flush.load(Ordering::Relaxed);
+        let load = |errors: &AtomicU64| errors.load(Ordering::Relaxed);
+        all.errors_read = load(&self.errors.reads);
+        all.errors_write = load(&self.errors.writes);
+        all.errors_zero = load(&self.errors.zeroes);
+        all.errors_discard = load(&self.errors.discards);
+        all.errors_flush = load(&self.errors.flushes);
         all.failed = u64::from(self.has_failed());
         all.flushes_doubted = self.flushes_doubted.load(Ordering::Relaxed);
     }
 
-    /// The backing has answered this with an error.
-    pub(crate) fn count_error(&self, operation: Operation) {
-        let errors = match operation {
-            Operation::Read => &self.errors_read,
-            Operation::Write => &self.errors_write,
-            Operation::Flush => &self.errors_flush,
-        };
-        errors.fetch_add(1, Ordering::Relaxed);
+    /// Counts a read, or a look at what is allocated, that the backing has answered with an error.
+    pub(crate) fn count_read_error(&self) {
+        self.errors.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns where errors of such a request are counted.
+    pub(crate) fn errors_of(&self, request: &Request) -> &AtomicU64 {
+        match request {
+            Request::Read { .. } | Request::Advise { .. } => &self.errors.reads,
+            Request::Write { .. } => &self.errors.writes,
+            Request::Zero { .. } => &self.errors.zeroes,
+            Request::Discard { .. } => &self.errors.discards,
+            Request::Flush => &self.errors.flushes,
+        }
     }
 }
 

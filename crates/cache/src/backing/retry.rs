@@ -1,7 +1,6 @@
 //! What is done about a backing that fails: it is tried again, for so long and ever less often; then the volume
 //! has failed (C8).
 
-use crate::backing::health::Operation;
 use crate::request::Handle;
 use block::Error;
 use lane::Lane;
@@ -31,14 +30,8 @@ impl Pauses {
 
 impl Handle {
     /// The backing has failed at this: try again for so long, then the volume fails (C8).
-    pub(crate) async fn backing_failed(
-        &self,
-        error: Error,
-        operation: Operation,
-        retry_time_ns: u64,
-    ) {
+    pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
         let shared = &self.shared;
-        shared.backing.health.count_error(operation);
         self.lane.turn().await;
         let now = self.lane.now();
         let goes_on = shared.epochs.with(|epochs| {

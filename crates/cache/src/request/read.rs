@@ -1,6 +1,5 @@
 //! Reads: from memory, from the backing, or both.
 
-use crate::backing::health::Operation;
 use crate::backing::in_flight::RequestKind;
 use crate::blocks::blocks_of;
 use crate::planted::{Bug, planted};
@@ -181,7 +180,7 @@ impl Handle {
             self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
         }
         if result.is_err() {
-            self.shared.backing.health.count_error(Operation::Read);
+            self.shared.backing.health.count_read_error();
         }
         result
     }
@@ -193,6 +192,9 @@ impl Handle {
         self.at_once.set(answer.is_some());
         if let (Some(begun), Some(Ok(()))) = (timed, &answer) {
             self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
+        }
+        if let Some(Err(_)) = answer {
+            self.shared.backing.health.count_read_error();
         }
         answer
     }

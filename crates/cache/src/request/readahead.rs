@@ -101,15 +101,25 @@ impl Handle {
     async fn read_ahead_below(&self, at: Extent, into: Buf) -> Result {
         let request = Request::Read { at, into };
         self.lane.turn().await;
-        if let Some(result) = self.below.try_now(&request) {
+        let now = self.below.try_now(&request);
+        let is_now = now.is_some();
+        let result = match now {
+            Some(result) => result,
+            None => {
+                let in_flight = &self.shared.backing.in_flight;
+                let sent = in_flight.sent(RequestKind::Readahead);
+                let result = self.below.run(request).await;
+                in_flight.answered(sent);
+                result
+            }
+        };
+        if result.is_err() {
+            self.shared.backing.health.count_read_error();
+        }
+        if is_now {
             // It may answer a whole window so.
             self.lane.rest().await;
-            return result;
         }
-        let in_flight = &self.shared.backing.in_flight;
-        let sent = in_flight.sent(RequestKind::Readahead);
-        let result = self.below.run(request).await;
-        in_flight.answered(sent);
         result
     }
 

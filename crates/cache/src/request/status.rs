@@ -127,6 +127,9 @@ impl Handle {
             let sent = shared.backing.in_flight.sent(RequestKind::Read);
             let result = below.status(at).await;
             shared.backing.in_flight.answered(sent);
+            if result.is_err() {
+                shared.backing.health.count_read_error();
+            }
             result
         });
         let answer = poll_fn(|context| match Pin::new(&mut running).poll(context) {

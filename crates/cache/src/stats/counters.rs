@@ -153,11 +153,17 @@ counters! {
     count flushes_backing: "requests",
     /// Epochs that became durable.
     count epochs: "epochs",
-    /// Errors of the backing while writing out.
+    /// Writes that the backing has answered with an error: of the write-out, and of changes sent
+    /// straight to it.
     count errors_write: "requests",
-    /// Errors of the backing while flushing.
+    /// Write-zeroes that the backing has answered with an error.
+    count errors_zero: "requests",
+    /// Discards that the backing has answered with an error.
+    count errors_discard: "requests",
+    /// Flushes that the backing has answered with an error.
     count errors_flush: "requests",
-    /// Errors of the backing while reading.
+    /// Reads that the backing has answered with an error, those ahead of streams and looks at what
+    /// it holds included.
     count errors_read: "requests",
     /// Flushes answered with an error because a flush of the backing was under way when an earlier process was killed,
     /// over writes of which no copy was held (C1): once for each client.

@@ -1,7 +1,6 @@
 //! Writing out: the commit of an epoch. It closes the epoch, waits for the workers, flushes the backing, and
 //! releases what is durable then; so, too, without closing it, for what was written out early.
 
-use crate::backing::health::Operation;
 use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{Epochs, Start};
@@ -201,7 +200,7 @@ async fn flush_failed(handle: &Handle, error: Error) {
     let shared = &handle.shared;
     let retry_time_ns = shared.backing.health.flush_retry_time_ns(shared.settings.retry_time_ns());
     // First: what waits again then must not be sent if that is the end.
-    handle.backing_failed(error, Operation::Flush, retry_time_ns).await;
+    handle.backing_failed(error, retry_time_ns).await;
     taint(handle).await;
 }
 

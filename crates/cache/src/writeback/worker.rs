@@ -1,7 +1,7 @@
 //! Writing out: the workers that carry runs of blocks to the backing. What is due is decided in
 //! `writeback/commit.rs`.
 
-use crate::backing::health::{Operation, TAINTED};
+use crate::backing::health::TAINTED;
 use crate::backing::in_flight::RequestKind;
 use crate::backing::retry::Pauses;
 use crate::backing::watchdog;
@@ -136,9 +136,7 @@ async fn carry(handle: &Handle, member: usize) {
                 Some(Err(error)) => {
                     // No writer waits for what goes wrong.
                     shared.throttle.work_ends();
-                    handle
-                        .backing_failed(error, Operation::Write, shared.settings.retry_time_ns())
-                        .await;
+                    handle.backing_failed(error, shared.settings.retry_time_ns()).await;
                     pauses.pause(&handle.lane).await;
                     continue;
                 }

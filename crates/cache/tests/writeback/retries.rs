@@ -25,6 +25,33 @@ fn errors_of_the_backing_are_counted_by_their_kind() {
 }
 
 #[test]
+fn errors_of_what_goes_straight_to_the_backing_are_counted_by_kind() {
+    // Before the first flush, large, FUA, and by the mode.
+    let back = Settings { write: WriteMode::Back, ..settings() };
+    let through = Settings { write: WriteMode::Through, ..settings() };
+    for settings in [back, through] {
+        let mut scene = scene(settings);
+        scene.state.fails.set(Some(Request::is_change));
+        let at = Extent::new(8, 8);
+        let write = |fua| Request::Write { at, from: Buf::new(8, GRAIN), fua };
+        for change in [
+            write(false),
+            write(true),
+            Request::Zero { at, fua: false, may_unmap: true },
+            Request::Zero { at, fua: true, may_unmap: false },
+            Request::Discard { at },
+        ] {
+            assert!(scene.ask(change.clone()).is_err(), "{change:?}");
+        }
+        scene.state.fails.set(Some(|request| matches!(request, Request::Read { .. })));
+        assert!(scene.ask(Request::Read { at, into: Buf::new(8, GRAIN) }).is_err());
+        let all = scene.counters();
+        let errors = [all.errors_read, all.errors_write, all.errors_zero, all.errors_discard];
+        assert_eq!((errors, all.errors_flush), ([1, 2, 2, 1], 0));
+    }
+}
+
+#[test]
 fn a_backing_that_fails_is_asked_again_and_again_but_ever_less_often() {
     let mut scene = scene(Settings { retry_time_ns: 20_000 * MS, workers: 1, ..settings() });
     scene.fill(1);

@@ -133,6 +133,8 @@ pub struct State {
     flushes: u32,
     /// Errors given so far: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
+    /// Errors that the process has heard of: reads, changes, flushes.
+    pub(crate) errors_heard: [u32; 3],
     /// The stamps that reads were for that have failed: first and count.
     failed_reads: Vec<(u32, u32)>,
     /// Rises with every change of what a crash could leave.
@@ -178,6 +180,7 @@ impl State {
             writes: 0,
             flushes: 0,
             errors: excused(&faults),
+            errors_heard: [0; 3],
             failed_reads: Vec::new(),
             flushing: Vec::new(),
             flushes_asked: 0,
@@ -485,6 +488,16 @@ impl State {
         for version in self.pending.iter_mut().flatten() {
             version.lost |= self.random.one_in(2);
         }
+    }
+
+    /// Its answer arrives.
+    pub(crate) fn heard(&mut self, flight: Flight, request: &Request) {
+        let kind = match request {
+            Request::Read { .. } => 0,
+            Request::Flush => 2,
+            _ => 1,
+        };
+        self.errors_heard[kind] += u32::from(flight.fails);
     }
 
     /// Stretches of zeros and of other things, as reads would show them.

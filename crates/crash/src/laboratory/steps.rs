@@ -30,7 +30,9 @@ impl Laboratory<'_> {
                 self.take_over(run)?;
             }
         }
-        self.quieten(run)
+        run.check_errors()?;
+        self.quieten(run)?;
+        run.check_errors()
     }
 
     /// One step, with the crashes that can follow it and those in its middle. False: nothing moves.
@@ -58,6 +60,7 @@ impl Laboratory<'_> {
         if run.owner_before.is_some() || self.is_lost(run) {
             return Ok(());
         }
+        run.check_errors()?;
         let again = run.take_over(self.subject)?;
         self.kills_midway(run)?;
         run.go_on(&again);

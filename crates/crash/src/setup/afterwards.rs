@@ -77,6 +77,7 @@ impl Setup {
         next.bypasses = self.bypasses.min(4);
         next.window_shares = self.window_shares.min(2);
         next.advices = self.advices.min(2);
+        next.pairs = self.pairs.min(1);
         dice.restarts(&mut next);
         next.resized(&mut dice.0);
         next.limits = Limits {

@@ -138,7 +138,7 @@ pub struct Setup {
     pub engine: EngineSetup,
     /// Threads, as lanes of one world.
     pub lanes: u32,
-    /// Clients, each with one operation at a time.
+    /// Clients, each with one operation at a time, or with a pair of changes.
     pub clients: u32,
     /// Operations of all clients together.
     pub operations: u32,
@@ -164,6 +164,8 @@ pub struct Setup {
     pub streams: bool,
     /// How often clients say what they will read.
     pub advices: u32,
+    /// How often clients send two changes of the same blocks without waiting for the first.
+    pub pairs: u32,
     /// One in so many operations is followed by a new connection.
     pub reconnect_one_in: u32,
     /// The operator clears the error of a failed volume so often.
@@ -235,6 +237,7 @@ impl Setup {
             bypasses: 0,
             window_shares: 0,
             advices: 0,
+            pairs: 0,
             streams: false,
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),
             clears: if faulty { dice.pick(&[0, 1, 2]) } else { 0 },
@@ -262,6 +265,7 @@ impl Setup {
         Dice(Random::new(seed ^ 0x0014_4e50)).lanes(&mut setup);
         Dice(Random::new(seed ^ 0x0005_4a4e)).windows(&mut setup);
         Dice(Random::new(seed ^ 0x0005_74ea)).streams(&mut setup);
+        Dice(Random::new(seed ^ 0x0a11_17a0)).pairs(&mut setup);
         Dice(Random::new(seed ^ 0x1a7e_f150)).late_flushes(&mut setup);
         Dice(Random::new(seed ^ 0x0004_e1d0)).unheld(&mut setup);
         setup

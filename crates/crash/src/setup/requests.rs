@@ -83,4 +83,11 @@ impl Dice {
             setup.advices = self.pick(&[1, 4, 12]);
         }
     }
+
+    /// In one history in six, clients send changes behind changes of the same blocks.
+    pub(super) fn pairs(&mut self, setup: &mut Setup) {
+        if self.0.one_in(6) {
+            setup.pairs = self.pick(&[1, 4, 12]);
+        }
+    }
 }

@@ -59,6 +59,8 @@ pub struct Roll {
 enum Trouble {
     /// It does not answer in time.
     Silent(Silent),
+    /// The connection has ended. The flag: the daemon has not received the request.
+    Ended { is_unsent: bool, failure: Failure },
     /// It is not there, or something else is wrong.
     Other(Failure),
 }
@@ -67,7 +69,7 @@ impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Failure {
         match trouble {
             Trouble::Silent(silent) => silent.failure(),
-            Trouble::Other(failure) => failure,
+            Trouble::Ended { failure, .. } | Trouble::Other(failure) => failure,
         }
     }
 }
@@ -113,7 +115,7 @@ pub fn call_roll(runtime: &Path) -> Roll {
         match answer {
             Ok(answered) => roll.answered.push(answered),
             Err(Trouble::Silent(silent)) => roll.silent.push(silent),
-            Err(Trouble::Other(_)) => {}
+            Err(Trouble::Ended { .. } | Trouble::Other(_)) => {}
         }
     }
     roll
@@ -176,6 +178,10 @@ impl Daemon {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                 Trouble::Silent(Silent::at(&self.path))
             }
+            io::ErrorKind::ConnectionReset => {
+                let failure = broken(&self.path, error);
+                Trouble::Ended { is_unsent: false, failure }
+            }
             _ => Trouble::Other(broken(&self.path, error)),
         }
     }
@@ -200,11 +206,25 @@ impl Daemon {
         Ok(self.exchange(ask)?)
     }
 
+    /// Asks, and asks once more on another connection if the daemon has closed this one: it does so
+    /// with those that have been quiet for long, and with the oldest ones in a crowd. A request
+    /// that may have been carried out is repeated only if that changes nothing.
+    fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
+        let is_harmless = matches!(ask, Ask::List | Ask::Show { .. } | Ask::Stats { .. });
+        match self.exchange_once(ask) {
+            Err(Trouble::Ended { is_unsent, .. }) if is_unsent || is_harmless => {
+                self.stream = Daemon::open(&self.path)?.stream;
+                self.exchange_once(ask)
+            }
+            answered => answered,
+        }
+    }
+
     /// What is asked may take as long as a backing does. A list is answered at once or never; so it tells
     /// meanwhile whether the daemon is still there.
-    fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
+    fn exchange_once(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
         self.stream.set_read_timeout(Some(LIST_TIME)).map_err(|error| self.trouble(error))?;
-        self.send(ask).map_err(Trouble::Other)?;
+        self.send(ask)?;
         let mut line = Vec::new();
         let mut reader = BufReader::new(Read::take(&self.stream, LINE_BYTES_MAX as u64));
         while let Err(error) = reader.read_until(b'\n', &mut line) {
@@ -216,6 +236,10 @@ impl Daemon {
                 }
                 trouble => return Err(trouble),
             }
+        }
+        if line.is_empty() {
+            let failure = broken(&self.path, "it has ended meanwhile");
+            return Err(Trouble::Ended { is_unsent: false, failure });
         }
         self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)
     }
@@ -289,10 +313,13 @@ impl Daemon {
         Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
     }
 
-    fn send(&mut self, ask: &Ask) -> Result<(), Failure> {
+    fn send(&mut self, ask: &Ask) -> Result<(), Trouble> {
         let mut line = serde_json::to_string(ask).expect("plain data");
         line.push('\n');
-        self.stream.write_all(line.as_bytes()).map_err(|error| broken(&self.path, error))
+        self.stream.write_all(line.as_bytes()).map_err(|error| {
+            let is_unsent = error.kind() == io::ErrorKind::BrokenPipe;
+            Trouble::Ended { is_unsent, failure: broken(&self.path, error) }
+        })
     }
 
     fn value(&self, line: &str) -> Result<serde_json::Value, Failure> {

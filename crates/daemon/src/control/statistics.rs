@@ -4,6 +4,8 @@
 //! A counter or a histogram of the cache is one row of the tables in `crates/cache/src/stats`, and is
 //! told without a word here.
 
+use super::errors::BackingErrors;
+use super::losses::Losses;
 use super::words::State;
 use block::Durability;
 use cache::{Counters, Histograms};
@@ -45,6 +47,8 @@ pub struct Statistics {
     pub curve: Option<Curve>,
     /// What was asked of the backing.
     pub backing: Backing,
+    /// Acknowledged writes that it has lost.
+    pub losses: Losses,
     /// What a modelled drive has done, if the backing is one.
     pub model: Option<Model>,
     /// The members of a pool, if the backing is one.
@@ -142,6 +146,8 @@ pub struct Backing {
     pub flushes: u64,
     /// Requests that ended with an error.
     pub errors: u64,
+    /// Those by kind.
+    pub errors_by_kind: BackingErrors,
     /// Of a read; with a cache, of the latest.
     pub read_mean_ns: u64,
     /// More, where there is no cache that counts.

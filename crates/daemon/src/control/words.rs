@@ -58,6 +58,9 @@ pub enum Ask {
         /// Only if it is still the failure of which `memory` told this number.
         #[serde(default)]
         failure: Option<u64>,
+        /// The file to which what is given up was saved.
+        #[serde(default)]
+        saved_to: Option<String>,
     },
     /// The memory of a failed volume's cache as a descriptor, to rescue what is dirty in it, and the
     /// number of this failure.
@@ -76,7 +79,8 @@ pub enum Ask {
         #[serde(default)]
         off_ns: u64,
     },
-    /// Disconnects the clients of a volume, writes everything out, and lets go of its backing.
+    /// Disconnects the clients of a volume, writes everything out, and lets go of its backing:
+    /// answered with its [`Losses`](super::losses::Losses); by an older daemon with nothing.
     Detach {
         /// Its name.
         volume: String,
@@ -159,6 +163,9 @@ pub struct Row {
     pub write: String,
     /// What is not durable on the backing, in bytes.
     pub dirty_bytes: u64,
+    /// Requests that the backing has answered with an error, since the daemon serves it.
+    #[serde(default)]
+    pub errors: u64,
     /// Clients that are connected.
     pub clients: u64,
     /// For clients; empty if it has no address of its own any more.

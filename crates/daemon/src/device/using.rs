@@ -69,7 +69,8 @@ pub(super) fn claim(link: &Path, node: &Path) -> Result<ClaimedDevice, Failure> 
 }
 
 fn users(node: &Path) -> Vec<String> {
-    device_number(node).map_or(Vec::new(), |number| device_users(number, node))
+    let found = device_number(node).map_or(Vec::new(), |number| device_users(number, node));
+    found.iter().map(ToString::to_string).collect()
 }
 
 /// That it is in use, and by what.

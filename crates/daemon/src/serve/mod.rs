@@ -24,6 +24,7 @@ mod tests;
 mod watch;
 
 use crate::control::Control;
+use crate::control::losses::Losses;
 use crate::device::{self, Attaching, By, Devices, Route};
 use crate::front::{Direct, Ending, Fleet, Fuse, Inherited, Nbd, Place, Ublk, find_inherited};
 use crate::lanes::{Lanes, Setup, broken};
@@ -119,6 +120,8 @@ pub struct ServedVolume {
     pub uri: String,
     /// What the cache counted, if there is one.
     pub counters: Option<Counters>,
+    /// Acknowledged writes that it has lost.
+    pub losses: Losses,
 }
 
 /// What is known after serving.

@@ -1,6 +1,8 @@
 //! A volume that is served, and what an operator can do with it.
 
 use super::served::Served;
+use crate::control::errors::BackingErrors;
+use crate::control::losses::{GivenUp, Losses};
 use crate::control::words::{Row, State};
 use crate::device::{By, Devices, Wanted};
 use block::{Durability, Request, Size, Spec, WriteMode};
@@ -9,7 +11,7 @@ use lane::Event;
 use stack::SCRATCH;
 use stack::{Attached, Volume};
 use stack::{Exit, Failure};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use uring::Ring;
@@ -35,6 +37,7 @@ pub(crate) struct Site {
     /// It is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
+    losses: RefCell<Losses>,
     /// What the write mode was before the pause.
     paused: Cell<Option<WriteMode>>,
     /// An operator is at it.
@@ -71,6 +74,7 @@ impl Site {
             kept: Event::new(),
             ended: Event::new(),
             has_ended: Cell::new(false),
+            losses: RefCell::default(),
             paused: Cell::new(None),
             busy: Cell::new(false),
         }))
@@ -118,6 +122,15 @@ impl Site {
         }
     }
 
+    /// Errors of the backing so far.
+    pub(crate) fn errors(&self) -> BackingErrors {
+        let counted = |shared: &Arc<Shared>| (&shared.counters(self.ring.lane().now())).into();
+        match self.volume.counts() {
+            Some(counts) => counts.into(),
+            None => self.shared().map(counted).unwrap_or_default(),
+        }
+    }
+
     pub(crate) fn row(&self) -> Row {
         let shared = self.shared();
         let dirty = shared.map_or(0, |shared| u64::from(shared.dirty_blocks()));
@@ -130,6 +143,7 @@ impl Site {
             memory_bytes: slots * BLOCK,
             write: shared.map_or(WriteMode::None, |shared| shared.write_mode()).word().to_owned(),
             dirty_bytes: dirty * BLOCK,
+            errors: self.errors().sum(),
             clients: self.clients(),
             uri: self.address.clone(),
             pid: std::process::id(),
@@ -285,6 +299,7 @@ impl Site {
         &self,
         discard_dirty: bool,
         failure: Option<u64>,
+        saved_to: Option<String>,
     ) -> Result<serde_json::Value, Failure> {
         let _turn = self.turn()?;
         let still = self.shared().map(|shared| shared.times_cleared());
@@ -301,19 +316,50 @@ impl Site {
             let message = format!("{}: has not failed; there is no error to clear", self.name);
             return Err(Failure::new(Exit::Negative, message));
         };
+        let unflushed = self.may_have_lost_unflushed();
         if discard_dirty {
             let blocks = cache.discard_dirty().await.map_err(|error| self.io(error))?;
-            return Ok(serde_json::json!({ "discarded_bytes": blocks * BLOCK }));
+            let bytes = blocks * BLOCK;
+            let mut losses = self.losses.borrow_mut();
+            losses.unflushed |= unflushed;
+            losses.given_up.push(GivenUp { bytes, saved_to });
+            return Ok(
+                serde_json::json!({ "discarded_bytes": bytes, "may_miss_unflushed": unflushed }),
+            );
         }
         let dirty = u64::from(cache.shared().dirty_blocks()) * BLOCK;
         cache.shared().clear_error();
+        self.losses.borrow_mut().unflushed |= unflushed;
         match self.drain().await {
-            Ok(()) => Ok(serde_json::json!({ "written_bytes": dirty })),
+            Ok(()) => {
+                Ok(serde_json::json!({ "written_bytes": dirty, "may_miss_unflushed": unflushed }))
+            }
             Err(error) => Err(Failure::new(
                 Exit::Io,
                 format!("{}: {error}; the volume has failed again", self.name),
             )),
         }
+    }
+
+    /// Whether a failed volume may miss writes that went straight to its backing: a flush has
+    /// failed. Of a volume that was taken over failed, it is not known why it had.
+    fn may_have_lost_unflushed(&self) -> bool {
+        let errors = self.errors();
+        let has_hung = self.attached.stack.stall().is_some_and(|stall| stall.begun() > 0);
+        errors.flushes > 0 || errors.sum() == 0 && !has_hung
+    }
+
+    /// Acknowledged writes that it has lost since it is served here.
+    pub(crate) fn losses(&self) -> Losses {
+        let mut losses = self.losses.borrow().clone();
+        match self.shared() {
+            Some(shared) => {
+                losses.damaged_headers = shared.counters(self.ring.lane().now()).headers_rejected;
+            }
+            // Nothing here writes again what a failed flush has lost.
+            None => losses.unflushed |= self.errors().flushes > 0,
+        }
+        losses
     }
 
     /// The stack as data, with the settings in force.

@@ -3,6 +3,7 @@
 use super::ServedVolume;
 use super::captive::{Which, either};
 use super::site::Site;
+use crate::control::losses::Losses;
 use crate::control::words::Row;
 use crate::device::{self, Devices};
 use crate::front::{Ending, Fleet};
@@ -144,11 +145,12 @@ impl Sites {
 
     /// Ends one volume: its device and its clients, then what is dirty, then its hold on the backing. A device that is in
     /// use is refused, and nothing changes.
-    pub(crate) async fn detach(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) async fn detach(&self, name: &str) -> Result<Losses, Failure> {
         let site = self.find(name)?;
         self.devices.detach(name).await?;
         self.fleet.remove(name);
         let result = self.close(&site).await;
+        let losses = site.losses();
         if let Err(failure) = &result {
             crate::tell!("overdrive: {name}: {failure}");
             self.note_failure(failure.clone());
@@ -164,7 +166,7 @@ impl Sites {
         if self.list.borrow().is_empty() {
             self.end(Ending::Stop);
         }
-        result
+        result.map(|()| losses)
     }
 
     /// Has udev prefer the volumes' devices to what they lie on.
@@ -234,7 +236,8 @@ impl Sites {
         };
         let counters = site.shared().map(|shared| shared.counters(lane.now()));
         let (name, backing, uri) = (site.name.clone(), site.backing.clone(), site.address.clone());
-        self.served.borrow_mut().push(ServedVolume { name, backing, uri, counters });
+        let losses = site.losses();
+        self.served.borrow_mut().push(ServedVolume { name, backing, uri, counters, losses });
         if let Some(shared) = site.shared() {
             shared.stop();
         }

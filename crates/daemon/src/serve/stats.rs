@@ -35,6 +35,7 @@ pub(crate) fn of(site: &Site) -> Statistics {
         policy: shared.map(|shared| policy(shared)),
         curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
         backing: backing(site, now_ns),
+        losses: site.losses(),
         model: site.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
         process: Process {
@@ -95,13 +96,15 @@ fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve
 
 fn backing(site: &Site, now_ns: u64) -> Backing {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let errors = site.errors();
     let Some(counts) = site.volume.counts() else {
         let counted = site.shared().map(|shared| shared.counters(now_ns)).unwrap_or_default();
         return Backing {
             reads: counted.read_misses,
             changes: counted.writes_through + counted.runs_written + counted.zeroes_written,
             flushes: counted.flushes_backing,
-            errors: counted.errors_read + counted.errors_write + counted.errors_flush,
+            errors: errors.sum(),
+            errors_by_kind: errors,
             read_mean_ns: counted.backing_read_ns,
             kinds: None,
         };
@@ -109,12 +112,12 @@ fn backing(site: &Site, now_ns: u64) -> Backing {
     let mean = |kind: &Kind| load(&kind.summed_ns) / load(&kind.requests).max(1);
     let Counts { reads, writes, zeroes, discards, flushes } = counts;
     let changes = [writes, zeroes, discards];
-    let errors = changes.into_iter().chain([reads, flushes]).map(|kind| load(&kind.errors));
     Backing {
         reads: load(&reads.requests),
         changes: changes.map(|kind| load(&kind.requests)).iter().sum(),
         flushes: load(&flushes.requests),
         errors: errors.sum(),
+        errors_by_kind: errors,
         read_mean_ns: mean(reads),
         kinds: Some(BackingKinds {
             read_bytes: load(&reads.bytes),

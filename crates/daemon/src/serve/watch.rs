@@ -2,12 +2,14 @@
 
 use super::captive::either;
 use super::site::Site;
-use cache::Counters;
+use crate::control::errors::BackingErrors;
 use std::rc::Rc;
 use uring::Ring;
 
 /// Between two looks, in nanoseconds.
 const PERIOD_NS: u64 = 250_000_000;
+/// Between two reports of errors, in nanoseconds.
+const ERRORS_PERIOD_NS: u64 = 1_000_000_000;
 /// After a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
@@ -21,9 +23,9 @@ pub(crate) struct Watch {
 /// What has been told.
 #[derive(Default)]
 struct Told {
-    reads: u64,
-    writes: u64,
-    trouble: bool,
+    errors: BackingErrors,
+    /// Errors that come before are reported then.
+    errors_due_ns: u64,
     failed: bool,
     stalled: bool,
 }
@@ -56,9 +58,13 @@ impl Watch {
             if let Some(news) = told.of_stall(stalled) {
                 crate::tell!("overdrive: {name}: {news}");
             }
-            if let Some(shared) = self.site.shared()
-                && let Some(news) = told.news(&shared.counters(lane.now()))
-            {
+            let failed = self.site.shared().is_some_and(|shared| shared.has_failed());
+            let retried = self.site.shared().is_some() && !failed;
+            let errors = self.site.errors();
+            if let Some(news) = told.of_errors(errors, retried, lane.now(), stopped) {
+                crate::tell!("overdrive: {name}: {news}");
+            }
+            if let Some(news) = told.of_failure(failed) {
                 crate::tell!("overdrive: {name}: {news}");
             }
             // Only now: what happened last is told as well.
@@ -114,31 +120,39 @@ impl Told {
         }
     }
 
-    /// The sentence that is due, if one is: one for the beginning of each kind of trouble, one for
-    /// its end.
-    fn news(&mut self, counters: &Counters) -> Option<String> {
-        let reads = counters.errors_read;
-        let writes = counters.errors_write + counters.errors_flush;
-        let more_reads = reads > std::mem::replace(&mut self.reads, reads);
-        let more_writes = writes > std::mem::replace(&mut self.writes, writes);
-        if counters.failed == 1 {
-            let new = !std::mem::replace(&mut self.failed, true);
-            return new.then(|| {
-                "the backing does not take writes, and retry_time is over: the volume has failed; \
-                 writes and flushes get errors from now on, reads go on; mend the backing, then see \
-                 'overdrive volume clear-error --help'"
-                    .to_owned()
-            });
+    /// The sentence about a volume that has failed, once.
+    fn of_failure(&mut self, failed: bool) -> Option<&'static str> {
+        let was_failed = std::mem::replace(&mut self.failed, failed);
+        (failed && !was_failed).then_some(
+            "the backing does not take writes, and retry_time is over: the volume has failed; writes \
+             and flushes get errors from now on, reads go on; mend the backing, then see 'overdrive \
+             volume clear-error --help'",
+        )
+    }
+
+    /// The sentence about errors that were not reported yet. At most one a period, unless it
+    /// `is_last`.
+    fn of_errors(
+        &mut self,
+        errors: BackingErrors,
+        retried: bool,
+        now_ns: u64,
+        is_last: bool,
+    ) -> Option<String> {
+        let new = errors.since(&self.errors);
+        let is_due = is_last || self.errors_due_ns <= now_ns;
+        if new.sum() == 0 || !is_due {
+            return None;
         }
-        let was_trouble = std::mem::replace(&mut self.trouble, more_reads || more_writes);
-        match (was_trouble, self.trouble) {
-            (false, true) if more_writes => Some(format!(
-                "the backing fails to write or flush ({writes} errors so far); it is being tried \
-                 again, nothing is lost yet"
-            )),
-            (false, true) => Some(format!("the backing fails to read ({reads} errors so far)")),
-            _ => None,
-        }
+        (self.errors, self.errors_due_ns) = (errors, now_ns + ERRORS_PERIOD_NS);
+        let fate = match new.has_changes() && retried {
+            true => {
+                "; data in memory is kept and written again, requests that went straight to the \
+                 backing have failed"
+            }
+            false => "",
+        };
+        Some(format!("the backing has answered with errors: {new} ({} so far){fate}", errors.sum()))
     }
 }
 
@@ -147,22 +161,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_trouble_is_told_once() {
+    fn a_failure_is_reported_once_and_again_when_it_comes_again() {
         let mut told = Told::default();
-        let mut counters = Counters::default();
-        assert_eq!(told.news(&counters), None);
-        counters.errors_read = 1;
-        let first = told.news(&counters).expect("an error is news");
-        assert!(first.contains("fails to read"), "{first}");
-        counters.errors_read = 2;
-        assert_eq!(told.news(&counters), None, "it goes on");
-        assert_eq!(told.news(&counters), None, "it is over");
-        counters.errors_flush = 1;
-        let again = told.news(&counters).expect("something else is news");
-        assert!(again.contains("nothing is lost"), "{again}");
-        (counters.errors_flush, counters.failed) = (2, 1);
-        assert!(told.news(&counters).is_some_and(|news| news.contains("has failed")));
-        counters.errors_read = 3;
-        assert_eq!(told.news(&counters), None, "nothing can be worse");
+        assert_eq!(told.of_failure(false), None);
+        assert!(told.of_failure(true).is_some_and(|news| news.contains("has failed")));
+        assert_eq!(told.of_failure(true), None, "it goes on");
+        assert_eq!(told.of_failure(false), None, "an operator has cleared it");
+        assert!(told.of_failure(true).is_some());
+    }
+
+    #[test]
+    fn every_error_is_reported_and_at_most_once_in_a_second() {
+        const MS: u64 = 1_000_000;
+        let mut told = Told::default();
+        let mut errors = BackingErrors::default();
+        assert_eq!(told.of_errors(errors, true, 0, false), None);
+        errors.reads = 1;
+        let first = told.of_errors(errors, true, 10 * MS, false).expect("an error is news");
+        assert_eq!(first, "the backing has answered with errors: 1 read (1 so far)");
+        (errors.writes, errors.flushes) = (4, 1);
+        assert_eq!(told.of_errors(errors, true, 900 * MS, false), None, "too early");
+        let second = told.of_errors(errors, true, 1010 * MS, false).expect("it is time");
+        assert!(
+            second.contains("4 writes, 1 flush (6 so far); data in memory is kept"),
+            "{second}"
+        );
+        assert_eq!(told.of_errors(errors, true, 5000 * MS, false), None, "nothing is new");
+        errors.discards = 1;
+        let third = told.of_errors(errors, false, 5000 * MS, false).expect("an error is news");
+        assert!(third.ends_with("1 discard (7 so far)"), "nothing is kept in memory: {third}");
+        errors.zeroes = 1;
+        let last = told.of_errors(errors, false, 5001 * MS, true).expect("the volume ends");
+        assert!(last.contains("1 write-zeroes (8 so far)"), "{last}");
     }
 }

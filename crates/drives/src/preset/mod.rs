@@ -95,12 +95,13 @@ impl Model {
         catalogue::ALL.iter().map(|(name, _)| *name)
     }
 
-    /// A preset by its name; none if there is no such preset.
+    /// Returns the preset of this name, whatever the case of its letters; none if there is no such preset.
     ///
     /// # Panics
     /// If a preset is wrong, which a test excludes.
     pub fn preset(name: &str) -> Option<Model> {
-        let text = catalogue::text(name)?;
+        let (name, text) =
+            catalogue::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         match Model::parse(name, text) {
             Ok(model) => Some(model),
             Err(error) => panic!("a preset is wrong: {error}"),

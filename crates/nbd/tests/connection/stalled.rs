@@ -39,7 +39,10 @@ fn what_waits_for_it_is_answered_with_an_error() {
         let mut bytes = Vec::new();
         for command in commands {
             let length = if command == NBD_CMD_FLUSH { 0 } else { 4096 };
-            bytes.extend(request(command, u64::from(command), 0, length).encode());
+            // Each has a place of its own: what overlaps would wait for the others, not for the
+            // backing.
+            let offset = if command == NBD_CMD_FLUSH { 0 } else { u64::from(command) * 4096 };
+            bytes.extend(request(command, u64::from(command), offset, length).encode());
         }
         bytes.resize(bytes.len() + 4096, 9);
         client.send(&bytes).await;
@@ -57,6 +60,34 @@ fn what_waits_for_it_is_answered_with_an_error() {
         lane.sleep_until(2_000_000_000).await;
         assert_eq!(log.borrow().len(), 10, "all of it was done after all");
         assert_eq!(client.read(0, 512).await.0, 0, "and life goes on");
+        client.goodbye().await;
+    });
+    assert_eq!(end, End::Disconnected);
+}
+
+#[test]
+fn a_change_that_waits_for_an_earlier_one_is_given_up() {
+    let scene = stalling(0);
+    let (hang, stall) = (scene.device.hang.clone(), scene.device.stall.clone().expect("set"));
+    let (log, lane) = (scene.log(), scene.lane.clone());
+    let (end, ()) = scene.play(async move |client: Client| {
+        client.go().await;
+        hang.set(true);
+        let mut bytes = request(NBD_CMD_TRIM, 1, 0, 8192).encode().to_vec();
+        bytes.extend(request(NBD_CMD_WRITE, 2, 4096, 4096).encode());
+        bytes.extend([9; 4096]);
+        client.send(&bytes).await;
+        lane.sleep_until(1_000_000_000).await;
+        stall.set(true);
+        for _ in 0..2 {
+            assert_eq!(client.reply().await.expect("an answer").error, NBD_EIO);
+        }
+        hang.set(false);
+        stall.set(false);
+        lane.sleep_until(2_000_000_000).await;
+        assert_eq!(log.borrow().join(","), "discard", "the write is not done later");
+        assert_eq!(client.write(0, 4096, &[7; 4096]).await, 0);
+        assert_eq!(client.read(4096, 4096).await, (0, vec![7; 4096]));
         client.goodbye().await;
     });
     assert_eq!(end, End::Disconnected);

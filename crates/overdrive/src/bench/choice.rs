@@ -26,19 +26,26 @@ pub(super) fn state_help() -> String {
 }
 
 pub(super) fn state_long_help() -> String {
+    let usual = profiles().map(|suite| format!("{} {}", suite.name, suite.preparation));
+    let usual: Vec<String> = usual.collect();
+    format!(
+        "{}.\n\n{}\n\nWhat each suite does itself to the part that it works on: {}",
+        state_help(),
+        steps_help(),
+        usual.join(", ")
+    )
+}
+
+/// Returns the steps of a preparation, and the names of some.
+pub(super) fn steps_help() -> String {
     let presets = PRESETS.iter().map(|(name, steps, about)| {
         let steps = if steps.is_empty() { "-" } else { steps };
         format!("\n  {name:<12} {steps:<26} {about}")
     });
-    let usual = profiles().map(|suite| format!("{} {}", suite.name, suite.preparation));
-    let usual: Vec<String> = usual.collect();
     format!(
-        "{}.\n\nSteps, with commas between: fill, fill:DATA% (compressible to that), random:PERCENT%, \
-         torture:SECONDSs or torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES, idle:SECONDSs. Names:{}\n\n\
-         What each suite does itself to the part that it works on: {}",
-        state_help(),
-        presets.collect::<String>(),
-        usual.join(", ")
+        "Steps, with commas between: fill, fill:DATA% (compressible to that), random:PERCENT%, \
+         torture:SECONDSs or torture:BYTES:DEPTH:SECONDSs, trim, trim:BYTES, idle:SECONDSs. Names:{}",
+        presets.collect::<String>()
     )
 }
 

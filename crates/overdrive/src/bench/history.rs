@@ -2,6 +2,7 @@
 
 use super::keeping;
 use crate::columns::{self, Cell, Column, Style};
+use block::printable;
 use clap::ValueEnum;
 use history::{Error, History, Run, Which};
 use serde_json::{Value, json};
@@ -234,7 +235,7 @@ fn told(run: &Run) -> Vec<String> {
         lines.push(format!("{test:<40} {value:>12.1} {unit}{marks}"));
     }
     // What another program may have put into the file is not trusted with a terminal.
-    lines.iter().map(|line| line.chars().filter(|letter| !letter.is_control()).collect()).collect()
+    lines.iter().map(|line| printable(line).into_owned()).collect()
 }
 
 /// What a reader has to know of a row beside its figure.

@@ -8,9 +8,11 @@ use rigs::{Live, Wishes};
 use stack::{Exit, Failure};
 use std::io::Read;
 use std::path::Path;
-use suites::Target;
 use suites::fio::Place;
+use suites::{SPAN_MIN, Target};
 
+/// Modelled drives that are suggested where there is nothing of a name.
+const SUGGESTIONS_MAX: usize = 4;
 /// What all choices of a suite follow from.
 pub(super) const SEED: u64 = 1;
 
@@ -47,6 +49,23 @@ pub(super) struct LiveOptions {
 }
 
 impl LiveOptions {
+    /// Checks the size of a file that is made, before it is made.
+    fn check_size(&self) -> Result<(), Failure> {
+        match self.size {
+            Some(size) if size.0 < SPAN_MIN => {
+                let least = Size(SPAN_MIN);
+                let message =
+                    format!("--size {size}: a suite works on at least {least}; write more");
+                Err(Failure::new(Exit::Usage, message))
+            }
+            Some(size) => size
+                .volume_sectors()
+                .map(drop)
+                .map_err(|what| Failure::new(Exit::Usage, format!("--size {size}: {what}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a file is made.
     pub(super) fn makes_file(&self) -> bool {
         self.size.is_some()
@@ -103,10 +122,32 @@ impl LiveOptions {
         }
     }
 
+    /// Returns where a volume that is named is served; None: it is not a name, but a path or a URI, or a file is made.
+    ///
+    /// # Errors
+    /// Neither a file nor a volume has that name: with the modelled drives of which the name reminds.
+    fn uri(&self, text: &str) -> Result<Option<String>, Failure> {
+        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
+        if !is_name || self.size.is_some() {
+            return Ok(None);
+        }
+        let uri = volumes::uri(text)?;
+        let near = models::similar(text, drives::Model::names(), SUGGESTIONS_MAX);
+        if uri.is_some() || near.is_empty() {
+            return Ok(uri);
+        }
+        let near: Vec<String> = near.iter().map(|name| format!("model:{name}")).collect();
+        let message = format!(
+            "{text}: there is no such file, and no volume of that name is served; did you mean {}?",
+            near.join(" or ")
+        );
+        Err(Failure::new(Exit::Negative, message))
+    }
+
     /// The target as fio would find it, and its size: nothing is written, so nothing is lost.
     pub(super) fn look(&self, text: &str) -> Result<(Target, Place), Failure> {
-        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
-        let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
+        self.check_size()?;
+        let uri = self.uri(text)?;
         let place = uri.as_deref().unwrap_or(text);
         let bytes = match self.size {
             Some(size) => size.0,
@@ -121,14 +162,14 @@ impl LiveOptions {
 
     /// Opens a target: what there is under this path, or the volume of this name.
     pub(super) fn open(&self, text: &str) -> Result<(Target, Live), Failure> {
+        self.check_size()?;
         let wishes = Wishes {
             size: self.size,
             destroy: self.destroy,
             verify: self.verify,
             content: Content { seed: drawn()?, ..self.content() },
         };
-        let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
-        let uri = if is_name && self.size.is_none() { volumes::uri(text)? } else { None };
+        let uri = self.uri(text)?;
         let rig = Live::open(uri.as_deref().unwrap_or(text), &wishes)?;
         Ok((Target::of_rig(text, rig.bytes(), SEED), rig))
     }

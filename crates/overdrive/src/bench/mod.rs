@@ -2,12 +2,14 @@
 
 mod choice;
 mod compare;
+mod help;
 #[cfg(feature = "history")]
 mod history;
 mod job;
 #[cfg(feature = "history")]
 mod keeping;
 mod live;
+mod only;
 mod output;
 mod prices;
 mod spares;
@@ -21,6 +23,8 @@ use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
+
+pub(crate) use help::suited;
 
 /// Run a test suite on a modelled drive in virtual time, or in real time on what there is.
 ///
@@ -148,9 +152,11 @@ pub(crate) struct Arguments {
     no_history: bool,
 }
 
-/// What is done with results.
+/// Everything but a run.
 #[derive(clap::Subcommand)]
 enum After {
+    /// List the suites, one on a line.
+    List,
     Compare(compare::Options),
     #[cfg(feature = "history")]
     History(history::Options),
@@ -159,6 +165,10 @@ enum After {
 impl After {
     fn run(&self) -> Result<ExitCode, Failure> {
         match *self {
+            After::List => {
+                help::list();
+                Ok(ExitCode::SUCCESS)
+            }
             After::Compare(ref options) => compare::run(options),
             #[cfg(feature = "history")]
             After::History(ref options) => history::run(options),
@@ -207,6 +217,7 @@ impl Arguments {
             let text = &plan.target.text;
             return Err(usage(format!("--span {span}: {text} has only {holds}")));
         }
+        only::check(&plan)?;
         Ok(plan)
     }
 
@@ -255,28 +266,6 @@ impl Arguments {
     }
 }
 
-/// Refuses a test that the suite has not, before anything is written.
-fn check_only(plan: &Plan) -> Result<(), Failure> {
-    let Some(only) = &plan.only else { return Ok(()) };
-    let (rig, _) = Listed::new(plan.target.bytes());
-    let plan = Plan { cache: None, preparation: Preparation::default(), ..plan.clone() };
-    let (outcome, _) = suites::run_on(Box::new(rig), &plan, &mut ());
-    let usage = |what| {
-        let message = format!("--only {only}: {} {what}", plan.suite.name);
-        Err(Failure::new(Exit::Usage, message))
-    };
-    if outcome.rows.is_empty() {
-        return usage("has no such test");
-    }
-    let (rig, _) = Listed::new(plan.target.bytes());
-    let whole = Plan { only: None, ..plan.clone() };
-    let (whole, _) = suites::run_on(Box::new(rig), &whole, &mut ());
-    match whole.rows.len() > 1 && whole.rows.len() == outcome.rows.len() {
-        true => usage("runs as a whole; leave --only out"),
-        false => Ok(()),
-    }
-}
-
 /// Writes the loads of a suite as a job file of fio.
 fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
     let text = arguments.target();
@@ -291,8 +280,14 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));
     }
-    let page = PageFile::open(file, &arguments.inputs())?;
     let (target, place) = arguments.live.look(text)?;
+    if let Some(why) = place.misread() {
+        let message = format!(
+            "--export-fio: {text:?}: fio {why}, and would measure another file; rename it, or name a link to it"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let page = PageFile::open(file, &arguments.inputs())?;
     let plan = arguments.plan(target, spares::one(arguments)?)?;
     let (rig, listing) = Listed::new(plan.target.bytes());
     let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());

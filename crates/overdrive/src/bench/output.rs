@@ -1,6 +1,5 @@
 //! What is printed of outcomes.
 
-use std::io::Write;
 use suites::{Outcome, report};
 
 /// A table for each, or one JSON object.
@@ -9,6 +8,5 @@ pub(super) fn print(outcomes: &[Outcome], json: bool) {
         true => format!("{}\n", report::json_of(outcomes)),
         false => outcomes.iter().map(report::text).collect::<Vec<_>>().join("\n"),
     };
-    // It need not be read: a closed pipe is no failure of the suite.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    daemon::console::output(format_args!("{text}"));
 }

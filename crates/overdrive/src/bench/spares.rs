@@ -1,6 +1,6 @@
 //! A suite, once for each spare part that was asked for.
 
-use super::{Arguments, check_only, failure};
+use super::{Arguments, failure};
 use crate::progress::Stages;
 use crate::watch::Watch;
 use stack::{Exit, Failure};
@@ -66,10 +66,10 @@ fn run_one(
     // then a signal ends the program.
     let early = arguments.live.makes_file().then(watch).transpose()?;
     let (plan, rig) = arguments.set_up(spare_percent)?;
-    check_only(&plan)?;
     let mut watch = early.map_or_else(watch, Ok)?;
-    let (outcome, ended) = suites::run_on(rig, &plan, &mut watch);
+    let (mut outcome, ended) = suites::run_on(rig, &plan, &mut watch);
     watch.finish();
+    suites::published::mark_doubts(&mut outcome);
     Ok((outcome, ended.map_err(|halt| failure(&plan, &halt))))
 }
 

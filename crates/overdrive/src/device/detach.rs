@@ -1,6 +1,7 @@
 //! `overdrive detach`: writes a volume out, and takes its device away.
 
 use crate::volumes::{self, Named};
+use block::Size;
 use daemon::control::words::Ask;
 use stack::{Exit, Failure};
 use std::path::Path;
@@ -44,8 +45,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match volumes::find_device(&name)? {
         Named::Served(mut target) => {
             let name = target.row.name.clone();
-            volumes::ask(&mut target, &Ask::Detach { volume: name.clone() })?;
-            daemon::say!("{name} detached; all of it is on {}", target.row.backing);
+            let answer = volumes::ask(&mut target, &Ask::Detach { volume: name.clone() })?;
+            let outcome =
+                volumes::losses_in(answer).map(|losses| losses.outcome(&target.row.backing));
+            let outcome = outcome.map(|outcome| format!("; {outcome}")).unwrap_or_default();
+            daemon::say!("{name} detached{outcome}");
             Ok(ExitCode::SUCCESS)
         }
         Named::NotServed => give_up(&name, arguments.force),
@@ -73,10 +77,29 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
         Failure::new(exit, format!("{name}: {error}"))
     })?;
     daemon::sweep_faces(&daemon::runtime_directory());
-    daemon::say!(
-        "{name} detached; what its holder keeps is served again by the next 'overdrive attach'"
-    );
+    daemon::say!("{name} detached; {}", kept(name));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is kept of a volume that no daemon serves.
+fn kept(name: &str) -> String {
+    let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
+    let mut held = holders.answered.iter().filter(|held| held.is_orphaned() && held.volume == name);
+    match held.next() {
+        Some(held) => format!(
+            "{} of acknowledged writes stay kept by its holder, process {}; the next 'overdrive \
+             attach {}' goes on with them",
+            Size(held.dirty_blocks * 4096),
+            held.holder_pid,
+            held.backing,
+        ),
+        None if !holders.silent.is_empty() => {
+            "a holder does not answer, so it is not known what is kept of it; see 'overdrive volume \
+             list'"
+                .to_owned()
+        }
+        None => "no holder keeps writes of it".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,12 @@ pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
     Ok(directory.join(name))
 }
 
+/// Removes the messages of a daemon that has written everything out. Those of one that has failed
+/// stay until the next 'attach'.
+pub(crate) fn forget_log(name: &str) {
+    let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
+}
+
 /// Prints what a daemon has said so far.
 pub(super) fn show(log: &Path) {
     let said = fs::read(log).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The health of the members of a pool or a stripe that is served.
 
 use super::report::{as_json, as_text, ask};
+use block::printable;
 use daemon::control::under::Served;
 use devices::Report;
 use serde_json::{Value, json};
@@ -81,14 +82,14 @@ impl Member {
     }
 
     fn as_text(&self, number: usize) -> String {
-        let mut text = format!("{:<20} {}", format!("member {number}"), self.name);
+        let mut text = format!("{:<20} {}", format!("member {number}"), printable(&self.name));
         if let Some(state) = &self.state {
             _ = write!(text, ", {state}");
         }
         text.push('\n');
         match (&self.health, self.why()) {
             (Known::Told(report), _) => text.push_str(&as_text(&self.name, report)),
-            (_, why) => _ = writeln!(text, "{}", why.unwrap_or_default()),
+            (_, why) => _ = writeln!(text, "{}", printable(&why.unwrap_or_default())),
         }
         text
     }

@@ -51,8 +51,9 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
     }
     daemon::console::output(format_args!("{}", as_text(&row.backing, &report)));
     let Flash { erases_least, erases_mean, erases_most, .. } = flash;
+    daemon::say!("");
     daemon::say!(
-        "\n{:<20} least {erases_least}, mean {erases_mean}, most {erases_most}",
+        "{:<20} least {erases_least}, mean {erases_mean}, most {erases_most}",
         "erases of a block"
     );
     daemon::say!("{:<20} {}", "free superblocks", flash.free_superblocks);

@@ -135,14 +135,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
 /// A preset by its name; a failure that names similar ones.
 fn preset(name: &str) -> Result<Model, Failure> {
     Model::preset(name).ok_or_else(|| {
-        let shared = |known: &str| {
-            let pairs = known.bytes().zip(name.bytes());
-            pairs.take_while(|(one, other)| one == other).count()
-        };
-        // Fewer letters in common say nothing.
-        let most = Model::names().map(shared).max().unwrap_or(0).max(3);
-        let similar = Model::names().filter(|known| shared(known) == most);
-        let similar: Vec<&str> = similar.take(3).collect();
+        let similar = models::similar(name, Model::names(), 4);
         let mend = match similar.as_slice() {
             _ if Path::new(name).exists() => format!("for a file of your own, --check {name}"),
             [] => "see 'overdrive drive models'".to_owned(),

@@ -1,7 +1,7 @@
 //! What a drive says of its health: asked of smartctl, as one object, as lines.
 
 use crate::tools;
-use block::Size;
+use block::{Size, printable};
 use devices::{Line, Nothing, Report, smartctl};
 use drives::Attribute;
 use serde_json::{Value, json};
@@ -97,15 +97,14 @@ pub(super) fn as_json(place: &str, report: &Report) -> Value {
 
 pub(super) fn as_text(place: &str, report: &Report) -> String {
     let mut text = String::new();
-    let plain = |word: &str| word.chars().filter(|one| !one.is_control()).collect::<String>();
-    let known = |value: Option<String>| value.unwrap_or_else(|| "not told".to_owned());
+    let known = |value: Option<String>| value.unwrap_or_else(|| "not reported".to_owned());
     let size = |bytes: Option<u64>| known(bytes.map(|bytes| Size(bytes).to_string()));
     let number =
         |number: Option<u64>, unit: &str| known(number.map(|number| format!("{number}{unit}")));
     let verdict = report.passed.map(|passed| if passed { "passed" } else { "FAILING" }.to_owned());
     let temperature = report.temperature_c.map(|degrees| format!("{degrees} C"));
     let lines = [
-        ("device", format!("{} {}", plain(place), plain(&report.model))),
+        ("device", format!("{} {}", printable(place), printable(&report.model))),
         ("its own verdict", known(verdict)),
         ("host writes", size(report.host_written_bytes)),
         ("host reads", size(report.host_read_bytes)),
@@ -147,10 +146,9 @@ fn lines_text(lines: &[Line]) -> String {
     let mut text =
         format!("{:>3} {:<28} {:>5} {}\n", "ID#", "ATTRIBUTE_NAME", "VALUE", "RAW_VALUE");
     for line in lines {
-        let plain = |word: &str| word.chars().filter(|one| !one.is_control()).collect::<String>();
         let id = if line.id > 0 { line.id.to_string() } else { "-".to_owned() };
         let value = line.normalized.map_or("-".to_owned(), |value| format!("{value:03}"));
-        let (name, raw) = (plain(&line.name), plain(&line.raw));
+        let (name, raw) = (printable(&line.name), printable(&line.raw));
         _ = writeln!(text, "{id:>3} {name:<28} {value:>5} {raw}");
     }
     text

@@ -1,6 +1,6 @@
 //! One model with all its numbers, each with its source, and what follows from them.
 
-use block::Size;
+use block::{Size, printable};
 use drives::{Derived, Fact, FlashModel, Kind, Model};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -107,7 +107,6 @@ pub(super) fn as_text(model: &Model, checked: bool) -> String {
         _ = writeln!(text, "{}: sound; {} numbers", model.name, model.facts.len());
     }
     _ = writeln!(text, "{} ({})", model.title, model.name);
-    let plain = |source: &str| source.chars().filter(|one| !one.is_control()).collect::<String>();
     let section_of = |fact: &Fact| fact.key.split('.').next().unwrap_or_default().to_owned();
     let facts = model.facts.iter().filter(|fact| section_of(fact) != "published");
     let mut facts: Vec<&Fact> = facts.collect();
@@ -119,7 +118,7 @@ pub(super) fn as_text(model: &Model, checked: bool) -> String {
             _ = writeln!(text, "\n[{own}]");
             section = own;
         }
-        _ = writeln!(text, "{name:<22} {:<16} {}", plain(&fact.value), plain(&fact.source));
+        _ = writeln!(text, "{name:<22} {:<16} {}", printable(&fact.value), printable(&fact.source));
     }
     text.push_str(&published_text(model));
     if let Kind::Flash(flash) = &model.kind {
@@ -170,7 +169,7 @@ fn published_text(model: &Model) -> String {
         _ = writeln!(text, "\nPublished besides");
     }
     for told in rest {
-        let source: String = told.source.chars().filter(|one| !one.is_control()).collect();
+        let source = printable(&told.source);
         _ = writeln!(text, "{:<22} {:<16} {source}", told.key, told.value);
     }
     text

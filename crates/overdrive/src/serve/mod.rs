@@ -8,6 +8,7 @@ use crate::progress::Bytes;
 use block::{Size, Spec, WriteMode};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
+use daemon::control::losses::Losses;
 use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
 use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
@@ -306,7 +307,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
         for (volume, counters) in counted {
             let name =
                 if served.volumes.len() > 1 { format!("{}: ", volume.name) } else { "".into() };
-            daemon::tell!("overdrive: {name}{}", summary(&counters));
+            daemon::tell!("overdrive: {name}{}", summary(&counters, &volume.losses));
         }
     }
     Ok(ExitCode::from(served.captive.map_or(0, |captive| captive.status)))
@@ -322,16 +323,17 @@ fn print(uris: &[String]) {
 }
 
 /// What users ask first: did it help, and is everything safe.
-fn summary(counters: &Counters) -> String {
+fn summary(counters: &Counters, losses: &Losses) -> String {
     let reads = counters.read_hits + counters.read_misses;
     let hits = 100.0 * counters.read_hits as f64 / reads.max(1) as f64;
     let saved = counters.blocks_saved * 4096;
     format!(
         "{reads} reads, {hits:.1} % from memory; {} asked to be written, {} absorbed, {} of it \
-         overwritten before it had to be written; all that was answered is on the backing",
+         overwritten before it had to be written; {}",
         Size(counters.asked_write_bytes),
         Size(counters.blocks_absorbed * 4096),
         Size(saved),
+        losses.outcome("the backing"),
     )
 }
 
@@ -350,6 +352,7 @@ fn json_of(served: &Served) -> serde_json::Value {
                 "backing": volume.backing,
                 "uri": volume.uri,
                 "counters": counters(volume.counters.as_ref()),
+                "losses": volume.losses,
             })
         })
         .collect();

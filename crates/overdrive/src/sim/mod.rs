@@ -93,7 +93,10 @@ enum Count {
 
 fn format(text: &str) -> Result<Format, String> {
     let known = Format::by_name(text);
-    known.ok_or_else(|| format!("there is no such format; take one of {}", formats()))
+    known.ok_or_else(|| match models::near(text, Format::ALL.into_iter().map(Format::name)) {
+        Some(near) => format!("there is no such format; did you mean '{near}'?"),
+        None => format!("there is no such format; take one of {}", formats()),
+    })
 }
 
 fn formats() -> String {
@@ -127,7 +130,10 @@ fn policies() -> String {
 
 fn policy(text: &str) -> Result<Choice, String> {
     let known = Choice::by_name(text);
-    known.ok_or_else(|| format!("there is no such policy; take one of {}", policies()))
+    known.ok_or_else(|| match models::near(text, Choice::all().map(|choice| choice.name)) {
+        Some(near) => format!("there is no such policy; did you mean '{near}'?"),
+        None => format!("there is no such policy; take one of {}", policies()),
+    })
 }
 
 fn policy_help() -> String {

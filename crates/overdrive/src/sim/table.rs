@@ -74,6 +74,13 @@ pub(super) fn facts(plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String
         (notes.late, "requests came too late to be put in the order of their times"),
         (notes.dropped, "requests were lost while it was recorded"),
         (u64::from(notes.is_cut), "recording that was cut off: its whole blocks were read"),
+        (notes.joined, "texts of blkparse follow the first: each is taken after the one before"),
+        (notes.other_events, "events of blkparse of other kinds are not counted"),
+        (
+            notes.skipped_lines,
+            "lines without a request were skipped (headings, comments, statistics)",
+        ),
+        (notes.padding_bytes, "bytes of zeros behind the compressed data were skipped"),
     ] {
         if count > 0 {
             facts.push(("note", format!("{} {what}", grouped(count))));

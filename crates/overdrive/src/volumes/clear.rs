@@ -61,14 +61,19 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
             true => Ok(()),
             false => Err(changed(&name)),
         };
-        rescued = Some(save(memory, path, &target.row.keys, unchanged)?);
+        let row = &target.row;
+        // As it was written, seen from where its daemon is.
+        let directory = std::fs::read_link(format!("/proc/{}/cwd", row.pid)).unwrap_or_default();
+        let backing = Backing { keys: &row.keys, names: vec![directory.join(&row.backing)] };
+        rescued = Some(save(memory, path, &backing, unchanged)?);
         failure = Some(number);
     }
     let discard_dirty = options.way.discard_dirty;
     if !options.way.retry && !discard_dirty {
         return Ok(tell(&name, options, rescued.as_ref(), None));
     }
-    let ask = Ask::ClearError { volume: name.clone(), discard_dirty, failure };
+    let saved_to = options.way.rescue.as_deref().map(absolute);
+    let ask = Ask::ClearError { volume: name.clone(), discard_dirty, failure, saved_to };
     let done = target.daemon.ask(&ask).map_err(|failure| after_saving(options, failure))?;
     Ok(tell(&name, options, rescued.as_ref(), Some(&done)))
 }
@@ -99,7 +104,9 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
             let same = now.is_orphaned() && now.takes == status.takes;
             if same { Ok(()) } else { Err(changed(name)) }
         };
-        rescued = Some(save(looked.arena, path, std::slice::from_ref(key), unchanged)?);
+        let names = status.path.iter().chain([&status.backing]).map(PathBuf::from).collect();
+        let backing = Backing { keys: std::slice::from_ref(key), names };
+        rescued = Some(save(looked.arena, path, &backing, unchanged)?);
     }
     if !options.way.discard_dirty {
         return Ok(tell(name, options, rescued.as_ref(), None));
@@ -108,6 +115,11 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
     Keeper::discard(&runtime, key, takes).map_err(|error| after_saving(options, trouble(error)))?;
     let done = serde_json::json!({ "discarded_bytes": status.dirty_blocks * 4096 });
     Ok(tell(name, options, rescued.as_ref(), Some(&done)))
+}
+
+/// A path as the daemon can name it later, whose directory is another.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// The memory was written to while it was being saved.
@@ -127,13 +139,19 @@ fn after_saving(options: &Options, failure: Failure) -> Failure {
     }
 }
 
+/// What has failed: its keys, and paths that it may have.
+struct Backing<'a> {
+    keys: &'a [String],
+    names: Vec<PathBuf>,
+}
+
 fn save(
     memory: OwnedFd,
     path: &Path,
-    keys: &[String],
+    backing: &Backing<'_>,
     unchanged: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Rescued, Failure> {
-    check_rescue_place(path, keys)?;
+    check_rescue_place(path, backing.keys, &backing.names)?;
     let rescued = rescue(memory, path, unchanged)?;
     if rescued.rejected > 0 {
         daemon::tell!(
@@ -152,6 +170,14 @@ fn tell(
     done: Option<&serde_json::Value>,
 ) -> ExitCode {
     let bytes = |key: &str| Size(done.and_then(|done| done[key].as_u64()).unwrap_or(0));
+    let unflushed = done.is_some_and(|done| done["may_miss_unflushed"] == true);
+    let unflushed = match unflushed {
+        true => {
+            "; writes that went straight to the backing since its last good flush may be missing: \
+             check what it holds"
+        }
+        false => "",
+    };
     if options.json {
         let rescued = rescued
             .map(|rescued| serde_json::json!({ "bytes": rescued.bytes, "map": rescued.map }));
@@ -164,9 +190,10 @@ fn tell(
     }
     if let (Some(rescued), Some(path)) = (rescued, &options.way.rescue) {
         let fate = match done {
-            Some(_) => "and given up here",
+            Some(_) => format!("and given up here{unflushed}"),
             None => {
                 "and still kept here, until --retry writes it out or --discard-dirty gives it up"
+                    .to_owned()
             }
         };
         daemon::say!(
@@ -178,9 +205,10 @@ fn tell(
             path.display(),
         );
     } else if options.way.retry {
-        daemon::say!("{name}: {} written; the volume is well again", bytes("written_bytes"));
+        let written = bytes("written_bytes");
+        daemon::say!("{name}: {written} written and flushed; the volume serves again{unflushed}");
     } else {
-        daemon::say!("{name}: {} given up", bytes("discarded_bytes"));
+        daemon::say!("{name}: {} given up{unflushed}", bytes("discarded_bytes"));
     }
     ExitCode::SUCCESS
 }

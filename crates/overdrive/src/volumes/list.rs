@@ -2,7 +2,7 @@
 
 use super::meant::silent_holder;
 use super::{mount_points, no_daemon, roll};
-use block::Size;
+use block::{Size, printable};
 use clap::ValueEnum;
 use daemon::control::Silent;
 use daemon::control::words::{Row, State};
@@ -28,7 +28,7 @@ pub(crate) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,state,size,memory,dirty,write,clients,pid,device,mounted,backing"
+        default_value = "name,state,size,memory,dirty,errors,write,clients,pid,device,mounted,backing"
     )]
     output: Vec<Column>,
 }
@@ -40,6 +40,8 @@ enum Column {
     Size,
     Memory,
     Dirty,
+    /// Requests that the backing has answered with an error.
+    Errors,
     Write,
     Clients,
     Pid,
@@ -66,7 +68,7 @@ impl Column {
 
     fn is_number(self) -> bool {
         use Column::*;
-        matches!(self, Size | Memory | Dirty | Clients | Pid)
+        matches!(self, Size | Memory | Dirty | Errors | Clients | Pid)
     }
 
     fn cell(self, row: &Row, bytes: bool) -> String {
@@ -80,6 +82,7 @@ impl Column {
             Column::Size => size(row.size_bytes),
             Column::Memory => size(row.memory_bytes),
             Column::Dirty => size(row.dirty_bytes),
+            Column::Errors => row.errors.to_string(),
             Column::Write => row.write.clone(),
             Column::Clients => row.clients.to_string(),
             Column::Pid => row.pid.to_string(),
@@ -116,6 +119,7 @@ fn nothing(pid: u32) -> Row {
         memory_bytes: 0,
         write: String::new(),
         dirty_bytes: 0,
+        errors: 0,
         clients: 0,
         uri: String::new(),
         pid,
@@ -194,7 +198,8 @@ fn print(rows: &[Row], options: &Options) {
     if !options.noheadings {
         lines.push(columns.iter().map(|column| column.heading()).collect());
     }
-    let cells = |row| columns.iter().map(|column| column.cell(row, options.bytes)).collect();
+    let cell = |row, column: &Column| printable(&column.cell(row, options.bytes)).into_owned();
+    let cells = |row| columns.iter().map(|column| cell(row, column)).collect();
     lines.extend(rows.iter().map(cells));
     let widths: Vec<usize> = (0..columns.len())
         .map(|index| lines.iter().map(|line| line[index].chars().count()).max().unwrap_or(0))

@@ -11,6 +11,7 @@ mod stats;
 mod waiting;
 
 use clap::Subcommand;
+use daemon::control::losses::Losses;
 use daemon::control::words::{Ask, Row};
 use daemon::control::{Daemon, Roll, call_roll};
 use stack::{Exit, Failure};
@@ -224,16 +225,30 @@ fn simple(
 ) -> Result<ExitCode, Failure> {
     let mut target = find(control, name.name.as_deref())?;
     let ask = ask(target.row.name.clone());
-    waiting::ask(&mut target, &ask)?;
+    let answer = waiting::ask(&mut target, &ask)?;
+    let losses = match ask {
+        Ask::Detach { .. } => losses_in(answer),
+        _ => None,
+    };
     if name.json {
-        let said = serde_json::json!({
+        let mut said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": target.row.name, "done": done,
         });
+        if let Some(losses) = &losses {
+            said["losses"] = serde_json::json!(losses);
+        }
         daemon::say!("{said}");
     } else {
-        daemon::say!("{} {done}", target.row.name);
+        let missing = losses.and_then(|losses| losses.sentence());
+        let missing = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
+        daemon::say!("{} {done}{missing}", target.row.name);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The losses that a daemon has answered. None: it is an older one, which tells nothing of them.
+pub(crate) fn losses_in(answer: serde_json::Value) -> Option<Losses> {
+    if answer.is_null() { None } else { serde_json::from_value(answer).ok() }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {

@@ -27,7 +27,12 @@ const LOOKS: Duration = Duration::from_millis(500);
 /// As [`Daemon::ask`].
 pub(crate) fn ask(target: &mut Target, ask: &Ask) -> Result<Value, Failure> {
     let mut answers = ask_all(std::slice::from_mut(target), |_| ask.clone());
-    answers.pop().expect("one target, one answer")
+    let answer = answers.pop().expect("one target, one answer");
+    let was_attached = !target.row.device.is_empty();
+    if answer.is_ok() && was_attached && matches!(ask, Ask::Detach { .. }) {
+        crate::device::forget_log(&target.row.name);
+    }
+    answer
 }
 
 /// Asks each of them, all at once, as [`ask`] does it.

@@ -78,7 +78,9 @@ fn a_signal_drains_everything_first() {
         server.signal(signal);
         let ended = server.wait().well();
         assert!(
-            ended.stderr.contains("all that was answered is on the backing"),
+            ended
+                .stderr
+                .contains("every write acknowledged since its daemon began is on the backing"),
             "{}",
             ended.stderr
         );

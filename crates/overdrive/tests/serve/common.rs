@@ -82,6 +82,11 @@ pub(crate) fn place() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's directory takes files")
 }
 
+/// A directory on another disk than [`place`]: in memory, so for little.
+pub(crate) fn other_disk() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("Linux has shared memory")
+}
+
 /// A sparse image of so many MiB.
 pub(crate) fn image(place: &TempDir, mib: u64) -> PathBuf {
     let path = place.path().join("disk.img");

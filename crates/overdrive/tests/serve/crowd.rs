@@ -2,8 +2,9 @@
 
 use crate::common::{Server, have_libnbd, python};
 use crate::dice::scaled;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::Duration;
 
 /// What the server has in memory.
@@ -133,4 +134,68 @@ fn clients_that_send_half_a_request_do_not_keep_new_ones_out() {
         python(HALVES, &[&server.uri, &socket]).well();
         server.end().well();
     }
+}
+
+#[test]
+fn stalled_operators_lock_no_other_out() {
+    let server = Server::start("ram:8M", &["--memory", "2M"]);
+    let daemons = server.home.runtime().join("overdrive/daemons");
+    let control = daemons.join(format!("{}.sock", server.pid().as_raw_nonzero()));
+    let mut watch = server.home.command(&["volume", "stats", "--watch", "200ms", "--json"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("started");
+    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    lines.next().expect("a line").expect("text");
+    // They send nothing, half a request, or requests whose answers they do not take.
+    let stalled: Vec<UnixStream> = (0..300)
+        .map(|number| {
+            let mut stream = UnixStream::connect(&control).expect("it listens");
+            stream.set_nonblocking(true).expect("a socket");
+            let (word, times) = match number % 3 {
+                0 => (&b""[..], 0),
+                1 => (&b"{\"ask\":"[..], 1),
+                _ => (&b"{\"ask\":\"list\"}\n"[..], 10_000),
+            };
+            let sent = (0..times).take_while(|_| stream.write_all(word).is_ok()).count();
+            assert!(sent > 0 || times == 0);
+            stream
+        })
+        .collect();
+    for _ in 0..3 {
+        server.volume(&["list"]).well();
+        // The connection of this one was closed, and it has made another.
+        for _ in 0..3 {
+            lines.next().expect("it goes on").expect("text");
+        }
+    }
+    watch.kill().expect("our child");
+    watch.wait().expect("our child");
+    drop(stalled);
+    server.end().well();
+}
+
+#[test]
+fn half_a_request_of_an_operator_has_an_end() {
+    let server = Server::start("ram:8M", &["--memory", "2M"]);
+    let daemons = server.home.runtime().join("overdrive/daemons");
+    let control = daemons.join(format!("{}.sock", server.pid().as_raw_nonzero()));
+    let connect = || {
+        let stream = UnixStream::connect(&control).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a valid time");
+        stream
+    };
+    let (mut half, mut unread, mut quiet) = (connect(), connect(), connect());
+    half.write_all(b"{\"ask\":").expect("sent");
+    unread.set_nonblocking(true).expect("a socket");
+    while unread.write_all(b"{\"ask\":\"list\"}\n").is_ok() {}
+    assert_eq!(half.read(&mut [0]).expect("closed"), 0);
+    unread.set_nonblocking(false).expect("a socket");
+    // It gets what was sent before, and the end.
+    let mut answers = Vec::new();
+    if let Err(error) = unread.read_to_end(&mut answers) {
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+    // A connection without a request may stay.
+    quiet.write_all(b"{\"ask\":\"list\"}\n").expect("sent");
+    assert!(quiet.read(&mut [0; 100]).expect("an answer") > 2);
+    server.end().well();
 }

@@ -1,6 +1,8 @@
 //! The failed state (C8): what clients and operators see, and the ways out of it.
 
-use crate::common::{Server, have_libnbd, image, is_root, place, python, run, wait_until};
+use crate::common::{
+    Server, have_libnbd, image, is_root, other_disk, place, python, run, wait_until,
+};
 use crate::mounted::plain;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,6 +55,48 @@ pub(crate) fn is_rescued(path: &Path) {
 }
 
 #[test]
+fn every_error_of_what_goes_straight_to_the_backing_is_counted_logged_and_shown() {
+    if !have_libnbd() {
+        return;
+    }
+    // Before the first flush, FUA, by the mode, and without a cache; small and large.
+    for (write, options) in [
+        ("h.pwrite(block(n), n * 65536)", &["--memory", "32M"][..]),
+        ("h.pwrite(block(n) * 32, 0)", &["--memory", "32M", "--write", "back-now"]),
+        ("h.pwrite(block(n), n * 65536, nbd.CMD_FLAG_FUA)", &["--memory", "32M"]),
+        ("h.pwrite(block(n), n * 65536)", &["--memory", "32M", "--write", "through"]),
+        ("h.pwrite(block(n), n * 65536)", &["--memory", "0"]),
+    ] {
+        let place = place();
+        let faults = ["--faults", "write=3,count=6", "--guard", "off"];
+        let server = Server::start(image(&place, 16), &[options, &faults].concat());
+        let program = format!(
+            "got = [told(lambda: {write}) for n in range(8)]\n\
+             assert got == [None] * 2 + ['EIO'] * 6, got\n"
+        );
+        client(&server, &program);
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        let backing = &stats["backing"];
+        assert_eq!(
+            (&backing["errors"], &backing["errors_by_kind"]["writes"]),
+            (&6.into(), &6.into())
+        );
+        let said = server.volume(&["stats"]).well().stdout;
+        let verdict = said.lines().nth(1).expect("a name and a verdict").trim_start();
+        let first = "The backing has answered 6 requests with errors (6 writes)";
+        assert!(verdict.starts_with(first), "{options:?}: {said}");
+        let listed = server.volume(&["list", "--noheadings", "-o", "state,errors"]).well().stdout;
+        assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["serving", "6"]);
+        let ended = server.end().well();
+        assert!(
+            ended.stderr.contains("errors: ") && ended.stderr.contains("6 so far"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
 fn what_is_dirty_can_be_given_up_and_the_volume_serves_again() {
     if !have_libnbd() {
         return;
@@ -89,7 +133,8 @@ fn what_is_dirty_can_be_saved_to_a_file() {
     let image = image(&place, 16);
     let server = Server::start(&image, &held(&["--faults", "write=1"]));
     client(&server, FAIL);
-    let file = place.path().join("rescued");
+    let aside = other_disk();
+    let file = aside.path().join("rescued");
     let rescue = ["clear-error", "disk", "--rescue", plain(&file)];
     let said = server.volume(&rescue).well().stdout;
     assert!(said.contains("1 MiB saved") && said.contains("ddrescue"), "{said}");
@@ -143,7 +188,8 @@ fn what_an_orphaned_holder_keeps_can_be_saved_or_served_again() {
         let retry = ["volume", "clear-error", "disk", "--retry"];
         home.overdrive(&retry).refused(3, &["no daemon serves it", "overdrive serve"]);
         if stop {
-            let file = place.path().join("rescued");
+            let aside = other_disk();
+            let file = aside.path().join("rescued");
             let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
             let said = home.overdrive(&rescue).well().stdout;
             assert!(said.contains("still kept"), "{said}");

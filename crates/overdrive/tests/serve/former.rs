@@ -3,7 +3,7 @@
 //!
 //! `cargo xtask former` builds that program and runs these tests.
 
-use crate::common::{Ended, OVERDRIVE, Server, image, place, wait_until};
+use crate::common::{Ended, OVERDRIVE, Server, image, other_disk, place, wait_until};
 use crate::home::Home;
 use crate::lives::Clients;
 use std::fs;
@@ -139,7 +139,8 @@ fn what_the_former_program_keeps_is_listed_and_rescued() {
     let rows = home.overdrive(&["volume", "list", "--json"]).json("overdrive.volumes/1");
     assert_eq!(rows["volumes"][0]["state"], "orphaned");
     assert!(rows["volumes"][0]["dirty_bytes"].as_u64() > Some(0), "{rows}");
-    let file = place.path().join("rescued");
+    let aside = other_disk();
+    let file = aside.path().join("rescued");
     let rescue = ["volume", "clear-error", "disk", "--rescue", file.to_str().expect("plain")];
     home.overdrive(&rescue).well();
     assert!(fs::metadata(&file).expect("saved").len() > 0);

@@ -2,6 +2,7 @@
 //!
 //! What draws its parameters ([`dice`]) is run again and again, and larger, by `cargo xtask soak`.
 
+mod arrival;
 mod as_files;
 mod backings;
 mod bytes;
@@ -9,6 +10,7 @@ mod captive;
 mod clients;
 mod common;
 mod config;
+mod contents;
 mod crowd;
 mod databases;
 mod devices;
@@ -24,6 +26,7 @@ mod freeze;
 mod hang;
 mod home;
 mod hostile;
+mod in_use;
 mod limits;
 mod lives;
 mod mistakes;

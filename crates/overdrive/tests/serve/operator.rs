@@ -319,3 +319,40 @@ fn memory_that_is_no_volumes_is_refused_as_damaged() {
     let refused = crate::common::serve_in(&home, &image, &["-q", "--run", "true"]);
     refused.refused(7, &["disk.img"]);
 }
+
+#[test]
+fn no_name_moves_a_terminals_cursor_or_splits_a_line() {
+    let place = place();
+    let odd = "a\nb\u{1b}[2J\u{9b}1m";
+    let image = place.path().join(format!("{odd}.img"));
+    fs::File::create(&image).and_then(|file| file.set_len(8 << 20)).expect("sparse");
+    let server = Server::start(&image, &["--memory", "1M"]);
+    let is_plain = |text: &str| !text.chars().any(|letter| letter.is_control() && letter != '\n');
+    let list = server.volume(&["list"]).well().stdout;
+    assert!(list.lines().count() == 2 && is_plain(&list), "{list:?}");
+    let escaped = "a\\nb\\u001b[2J\\u009b1m";
+    assert!(list.lines().nth(1).is_some_and(|row| row.starts_with(escaped)), "{list:?}");
+    // Programs get the names as they are.
+    let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+    assert_eq!(rows["volumes"][0]["name"], odd);
+    assert_eq!(rows["volumes"][0]["backing"], plain(&image));
+    for arguments in [&["show", odd][..], &["stats", odd], &["flush", odd]] {
+        let told = server.volume(arguments).well();
+        assert!(is_plain(&told.stdout), "{arguments:?}: {:?}", told.stdout);
+        assert!(!told.stdout.contains("a\nb"), "{arguments:?}: {:?}", told.stdout);
+    }
+    let missing = place.path().join(format!("missing{odd}"));
+    for (arguments, status) in [
+        (&["volume", "show", plain(&missing)][..], 1),
+        (&["drive", "health", plain(&missing)], 1),
+        (&["sim", "--memory", "1M", "--trace", plain(&missing)], 1),
+        (&["serve", plain(&missing), "--memory", "1M"], 1),
+        (&["bench", "cdm", plain(&missing)], 1),
+    ] {
+        let ended = server.home.overdrive(arguments);
+        assert!(is_plain(&ended.stderr), "{arguments:?}: {:?}", ended.stderr);
+        ended.refused(status, &[escaped]);
+    }
+    let ended = server.end().well();
+    assert!(is_plain(&ended.stderr) && !ended.stderr.contains("a\nb"), "{:?}", ended.stderr);
+}

@@ -37,6 +37,8 @@ fn wrong_values_are_named_and_nothing_is_changed() {
         (&["--nbd", &nowhere], &["missing", "no such directory", "make it"]),
         (&["--name", &long], &["--name", "255"]),
         (&["--no-such-option"], &["--no-such-option"]),
+        (&["--policy", "lur"], &["'lur'", "similar", "'lru'"]),
+        (&["--write", "bakc"], &["'back'"]),
     ];
     for (options, words) in cases {
         let run = [*options, &["-q", "--run", "exit 99"]].concat();
@@ -56,7 +58,9 @@ fn wrong_backings_are_named() {
         ("null:1Z", &["is not a size"]),
         ("nbd://host/", &["nbdfuse"]),
         ("nbd+unix:///?socket=x", &["nbdfuse"]),
-        ("model:hdd", &["there is no such model", "wd-velociraptor-1000"]),
+        ("model:hdd", &["there is no such model", "'overdrive drive models' lists them"]),
+        ("model:850pro", &["did you mean samsung-850-pro-128 or samsung-850-pro-256"]),
+        ("null:8388608T", &["less than 8388608T"]),
         ("model:samsung-840-evo-25", &["did you mean samsung-840-evo-250?"]),
         ("model:samsung-840-evo-250?siez=1G", &["did you mean 'size'?"]),
         ("model:samsung-840-evo-250?size=1T", &["samsung-840-evo-250", "too little flash"]),
@@ -68,6 +72,8 @@ fn wrong_backings_are_named() {
 #[test]
 fn help_and_version_are_no_errors() {
     let help = run(OVERDRIVE, &["serve", "--help"]).well();
+    let lax = ["--policy", "LRU", "--write", "Back", "--guard", "OFF", "-q", "--run", "true"];
+    serve("ram:1M", &lax).well();
     for option in ["--memory", "--write", "--nbd", "--run", "--retry-time"] {
         assert!(help.stdout.contains(option), "{option}");
     }

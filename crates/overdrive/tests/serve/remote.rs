@@ -2,7 +2,7 @@
 //! There the kernel may wait inside of the very call that hands a request in.
 
 use crate::common::{
-    OVERDRIVE, Server, have, have_libnbd, is_root, pause, place, python, run, wait_until,
+    OVERDRIVE, Server, have, have_libnbd, is_root, other_disk, pause, python, run, wait_until,
 };
 use crate::mounted::plain;
 use rustix::process::{Pid, Signal, kill_process};
@@ -142,7 +142,7 @@ fn a_server_that_stops_below_keeps_neither_an_orphan_nor_the_list() {
     if !have_remote() {
         return;
     }
-    let (remote, place) = (Remote::new(), place());
+    let remote = Remote::new();
     let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "1000s"];
     let server = Server::start(remote.file(), &options);
     let write =
@@ -163,7 +163,8 @@ fn a_server_that_stops_below_keeps_neither_an_orphan_nor_the_list() {
     assert_eq!(row["state"], "orphaned");
     assert_eq!((&row["size_bytes"], &row["dirty_bytes"]), (&(64 << 20).into(), &4096.into()));
     assert_eq!(row["backing"], plain(&remote.file()));
-    let file = place.path().join("saved");
+    let aside = other_disk();
+    let file = aside.path().join("saved");
     let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
     within("5", &rescue).well();
     assert_eq!(fs::read(&file).expect("saved")[..4096], [b'A'; 4096]);

@@ -1,6 +1,6 @@
 //! `clear-error --rescue`: where it may save to, how often, and what a failed attempt leaves.
 
-use crate::common::{Server, have, have_libnbd, image, is_root, place, run};
+use crate::common::{Server, have, have_libnbd, image, is_root, other_disk, place, run};
 use crate::failed::{FAIL, client, held, is_rescued, state};
 use crate::home::Home;
 use crate::mounted::plain;
@@ -28,7 +28,7 @@ fn what_an_attempt_has_left_does_not_block_the_next() {
     if !have_libnbd() || !have(&["prlimit"]) {
         return;
     }
-    let (place, aside) = (place(), place());
+    let (place, aside) = (place(), other_disk());
     let server = failed(&place);
     let file = aside.path().join("saved");
     let rescue = ["clear-error", "--rescue", plain(&file)];
@@ -79,8 +79,15 @@ fn a_rescue_is_not_saved_to_what_has_failed() {
         server.volume(&rescue).refused(2, &["is the volume's backing", "another disk"]);
     }
     assert_eq!(state(&server), "failed");
+    // Nor beside it: what has failed is the disk.
+    let beside = place.path().join("saved");
+    let beside = ["clear-error", "--rescue", plain(&beside), "--discard-dirty"];
+    server.volume(&beside).refused(2, &["same disk", "another disk"]);
+    assert_eq!(names(place.path()), ["disk.img", "link"]);
     // The same of an orphan, of which only its holder knows what its backing is.
     let home = server.kill();
+    home.overdrive(&[&["volume", "clear-error", "disk"], &beside[1..]].concat())
+        .refused(2, &["same disk", "another disk"]);
     let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&link)];
     home.overdrive(&rescue).refused(2, &["is the volume's backing"]);
     home.overdrive(&["volume", "clear-error", "disk", "--discard-dirty"]).well();
@@ -127,8 +134,8 @@ fn a_rescue_is_not_saved_to_a_file_system_on_what_has_failed() {
         let rescue = ["clear-error", "--rescue", plain(&file), "--discard-dirty"];
         server.volume(&rescue).refused(2, &["lies on the volume's backing", "another disk"]);
     }
-    // Beside it is not on it.
-    let file = place.path().join("saved");
+    let aside = other_disk();
+    let file = aside.path().join("saved");
     server.volume(&["clear-error", "--rescue", plain(&file), "--discard-dirty"]).well();
     server.end();
 }
@@ -138,11 +145,11 @@ fn a_rescue_right_after_a_failed_detach_waits_for_the_process_that_ends() {
     if !have_libnbd() {
         return;
     }
-    let place = place();
+    let (place, aside) = (place(), other_disk());
     for attempt in 0..4 {
         let server = failed(&place);
         server.volume(&["detach"]).refused(6, &["they stay kept"]);
-        let file = place.path().join(format!("saved-{attempt}"));
+        let file = aside.path().join(format!("saved-{attempt}"));
         let rescue = ["clear-error", "disk", "--rescue", plain(&file), "--discard-dirty"];
         server.volume(&rescue).well();
         is_rescued(&file);
@@ -172,10 +179,69 @@ fn a_volume_whose_detach_failed_is_rescued_while_its_daemon_serves_others() {
     let server = Server::run_in(&home, home.command(&["serve", "--config", plain(&config)]));
     client(&server, FAIL);
     server.volume(&["detach", "disk"]).refused(6, &["they stay kept"]);
-    let file = place.path().join("saved");
+    let aside = other_disk();
+    let file = aside.path().join("saved");
     let rescue = ["clear-error", "disk", "--rescue", plain(&file), "--discard-dirty"];
     server.volume(&rescue).well();
     is_rescued(&file);
     server.volume(&["flush", "other"]).well();
     assert_eq!(server.end().status, 6, "the detach has failed");
+}
+
+/// How a volume of [`failed`] ends after its operator has ended the failure in this way.
+fn ended_after(clear: &[&str], detach: &[&str]) -> (String, String) {
+    let place = place();
+    let server = failed(&place);
+    server.volume(&[&["clear-error"], clear].concat()).well();
+    let stats = server.volume(&["stats"]).well().stdout;
+    assert!(stats.contains("1 MiB of acknowledged writes was given up"), "{stats}");
+    let detached = server.volume(detach).well().stdout;
+    (detached, server.wait().well().stderr)
+}
+
+#[test]
+fn what_was_given_up_is_said_at_the_end_and_where_it_is_saved() {
+    if !have_libnbd() {
+        return;
+    }
+    let aside = other_disk();
+    let file = aside.path().join("saved");
+    let clear = ["--rescue", plain(&file), "--discard-dirty"];
+    let (detached, log) = ended_after(&clear, &["detach"]);
+    let given_up =
+        format!("1 MiB of acknowledged writes was given up, and is saved in {}", plain(&file));
+    assert!(detached.contains(&given_up), "{detached}");
+    assert!(log.contains(&format!("{given_up}; every other write acknowledged")), "{log}");
+    // Given up and saved nowhere.
+    let (detached, log) = ended_after(&["--discard-dirty"], &["detach", "--json"]);
+    let detached: serde_json::Value = serde_json::from_str(&detached).expect("JSON");
+    let losses = &detached["losses"];
+    assert_eq!(losses["given_up"][0]["bytes"], 1 << 20, "{detached}");
+    assert!(
+        losses["given_up"][0]["saved_to"].is_null() && losses["unflushed"] == false,
+        "{losses}"
+    );
+    assert!(log.contains("was given up; every other write acknowledged"), "{log}");
+}
+
+#[test]
+fn a_failed_flush_is_said_of_writes_that_went_straight_to_the_backing() {
+    if !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let options = ["--memory", "8M", "--write", "through", "--retry-time", "300ms"];
+    let faults = ["--faults", "flush=2,count=1"];
+    let server = Server::start(image(&place, 16), &[&options[..], &faults].concat());
+    client(
+        &server,
+        "h.pwrite(block(1), 0); h.flush(); h.pwrite(block(2), 0); assert told(h.flush) == 'EIO'",
+    );
+    assert_eq!(state(&server), "failed");
+    let cleared = server.volume(&["clear-error", "--retry"]).well().stdout;
+    assert!(cleared.contains("may be missing"), "{cleared}");
+    let detached = server.volume(&["detach"]).well().stdout;
+    assert!(detached.contains("a flush of the backing has failed"), "{detached}");
+    let log = server.wait().well().stderr;
+    assert!(log.contains("may be missing; every other write acknowledged"), "{log}");
 }

@@ -1,6 +1,6 @@
 //! Processes that are there and do not answer, and sockets of those that are gone.
 
-use crate::common::{Server, have_libnbd, image, pause, place, python, wait_until};
+use crate::common::{Server, have_libnbd, image, other_disk, pause, place, python, wait_until};
 use crate::home::Home;
 use crate::mounted::plain;
 use rustix::process::{Pid, Signal, kill_process};
@@ -129,7 +129,8 @@ fn a_stopped_holder_is_not_an_absent_one() {
         (&rows[0]["pid"], &rows[0]["backing"]),
         (&holder.holder_pid.into(), &holder.key.into())
     );
-    let file = place.path().join("saved");
+    let aside = other_disk();
+    let file = aside.path().join("saved");
     let rescue = ["volume", "clear-error", "disk", "--rescue", plain(&file)];
     home.overdrive(&rescue).refused(3, &["od-holder", "does not answer", &pid]);
     let again = crate::common::serve_in(&home, &image, &["-q", "--run", "true"]);

@@ -2,6 +2,7 @@
 
 mod preparing;
 
+use crate::access::Access;
 use crate::halt::{Halt, Watch};
 use crate::in_front::cache;
 use crate::plan::Plan;
@@ -14,7 +15,7 @@ use lane::Lane;
 use load::{Alone, Content, Data, Dependent, End, Limit, Load, Record, Running, Source, Terms};
 use std::cell::Cell;
 use std::rc::Rc;
-use trace::Trace;
+use trace::{Operation, Trace};
 
 /// Events of a load without a lane between two looks.
 const ALONE: u32 = 1 << 16;
@@ -45,6 +46,8 @@ pub struct Bed<'a> {
     busy: f64,
     /// Of the last load's time, the share in which it was ready to run, and the machine ran something else.
     kept_waiting: f64,
+    /// Kind of the last load.
+    access: Option<Access>,
     data: Option<Data>,
     /// The first bytes of the device that are known to be written.
     written: u64,
@@ -83,6 +86,7 @@ impl<'a> Bed<'a> {
             done: Preparation::default(),
             busy: 0.0,
             kept_waiting: 0.0,
+            access: None,
         };
         bed.empty_cache()?;
         Ok(bed)
@@ -196,6 +200,7 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The device cannot take the load; or the suite was interrupted, or the device failed before.
     pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
+        self.access = Some(Access::of(&load));
         self.load_on(&self.top.clone(), stage, load)
     }
 
@@ -240,6 +245,12 @@ impl<'a> Bed<'a> {
     /// The device cannot take it; or the suite was interrupted, or the device failed before.
     pub fn replay(&mut self, stage: &str, trace: &Trace) -> Result<Record, Halt> {
         self.go_on()?;
+        let mut operations = trace.events().iter().map(|event| event.operation);
+        // A file system writes files in order.
+        self.access = Some(match operations.any(|it| matches!(it, Operation::Write { .. })) {
+            true => Access::SequentialWrites,
+            false => Access::Reads,
+        });
         let source = Dependent::new(trace);
         let limits = self.top.limits();
         source.check(limits)?;
@@ -325,6 +336,11 @@ impl<'a> Bed<'a> {
     /// Of the last load's time, the share in which it was ready to run, and the machine ran something else.
     pub fn kept_waiting(&self) -> f64 {
         self.kept_waiting
+    }
+
+    /// Returns the kind of the last load; None: there was none.
+    pub fn access(&self) -> Option<Access> {
+        self.access
     }
 
     /// Why the suite is not complete: it was interrupted, or the device failed.

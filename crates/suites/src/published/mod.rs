@@ -5,10 +5,12 @@
 //! holds.
 
 mod beside;
+mod doubt;
 mod reviews;
 mod specification;
 
 pub use beside::{Beside, beside};
+pub use doubt::mark_doubts;
 
 use crate::plan::Plan;
 use crate::preparation::Preparation;

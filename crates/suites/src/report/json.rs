@@ -140,6 +140,9 @@ fn row(row: &Row) -> Value {
     if row.partial {
         set("partial", true.into());
     }
+    if let Some(doubt) = &row.doubt {
+        set("doubt", doubt.as_str().into());
+    }
     Value::Object(object)
 }
 

@@ -30,6 +30,7 @@ fn bars_of(rows: &[&Row], published: &[Published]) -> Vec<String> {
     };
     let drawn = [
         ("Throughput", "MB/s"),
+        ("Throughput", "MiB/s"),
         ("Requests answered in a second", "IOPS"),
         ("Mean time of an access", "ms"),
     ];
@@ -58,7 +59,7 @@ pub(crate) fn levels(outcome: &Outcome, unit: &str) -> Vec<Level> {
 pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
     let mut figures = Vec::new();
     let mut left = Vec::new();
-    for unit in ["MB/s", "IOPS"] {
+    for unit in ["MB/s", "MiB/s", "IOPS"] {
         let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.unit == unit).collect();
         let values: Vec<_> = rows.iter().map(|row| ("", row.test.as_str(), row.value)).collect();
         let (drawn, others) = names::curves(&values, unit);
@@ -79,11 +80,10 @@ pub(crate) fn by_position(outcome: &Outcome) -> Vec<String> {
     if sequences.is_empty() {
         return Vec::new();
     }
-    vec![chart::by_position(
-        "Sequential transfers by position",
-        &sequences,
-        &levels(outcome, "MB/s"),
-    )]
+    let unit = outcome.series.iter().find(|series| series.along == "GB");
+    let unit = unit.map_or("MB/s", |series| series.unit);
+    let title = "Sequential transfers by position";
+    vec![chart::by_position(title, unit, &sequences, &levels(outcome, unit))]
 }
 
 /// What is told of each second's latencies, in the order of a row's series.

@@ -2,6 +2,7 @@
 
 use crate::outcome::{Outcome, Row};
 use crate::suite;
+use block::printable;
 use report::words::{figure, time};
 use std::fmt::Write;
 
@@ -25,6 +26,9 @@ pub(super) fn notes(row: &Row) -> String {
     }
     if row.partial {
         notes.push("not complete".to_owned());
+    }
+    if let Some(doubt) = &row.doubt {
+        notes.push(format!("IN DOUBT: {doubt}"));
     }
     if let Some(punctual) = row.punctual {
         let p99 = time(punctual.p99_ns as f64);
@@ -62,13 +66,15 @@ pub(super) fn latencies(row: &Row) -> [String; 5] {
 /// The table, the method above it.
 pub fn text(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
-    let mut text = format!("{} on {}", plan.suite.name, plan.target.title());
+    let title = plan.target.title();
+    let mut text = format!("{} on {}", plan.suite.name, printable(title));
     match &plan.cache {
         Some(cache) => _ = write!(text, " behind {} of cache", cache.memory),
         None => text.push_str(", bare"),
     }
     _ = writeln!(text, ", in {} time", outcome.time);
-    outcome.method.iter().for_each(|sentence| _ = writeln!(text, "{}", wrapped(sentence)));
+    let sentences = outcome.method.iter().map(|sentence| printable(sentence));
+    sentences.for_each(|sentence| _ = writeln!(text, "{}", wrapped(&sentence)));
     text.push('\n');
     match outcome.rows.is_empty() {
         true => text.push_str("Nothing was measured.\n"),

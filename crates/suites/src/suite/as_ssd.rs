@@ -1,7 +1,8 @@
 //! AS SSD Benchmark.
 //!
 //! A file of 1 GB with data that cannot be compressed. Sequential transfers one at a time; random 4 KiB one at a time, and
-//! with 64 under way; the access time. Each as a read and as a write. The score weighs the rates in MB/s:
+//! with 64 under way; the access time. Each as a read and as a write. A MB is 2^20 bytes there. The score weighs the
+//! rates in these:
 //!
 //! ```text
 //!   read  = sequential / 10 + 4K + 4K-64Thrd
@@ -65,7 +66,7 @@ impl Suite for AsSsd {
                 let record = bed.load(&test, load(plan, order, bytes, depth, part as u64))?;
                 let row = match name {
                     "Acc.time" => Row::access(test, &record),
-                    _ => with_ceiling(bed, Row::throughput(test, &record)),
+                    _ => with_ceiling(bed, Row::binary_throughput(test, &record)),
                 };
                 outcome.add(bed, row);
             }
@@ -91,6 +92,7 @@ impl Suite for AsSsd {
         block += &line("Acc.time", "ms", 3);
         block += &line("Score", "", 0);
         block += &format!("{:<10} {:>12}\n", "Total", value("Score", 0));
+        block += "\n* MB = 1,048,576 bytes\n";
         Some(block)
     }
 

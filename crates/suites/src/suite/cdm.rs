@@ -136,7 +136,7 @@ fn block_of_8(outcome: &Outcome) -> String {
         "\nProfile: Default\n   Test: {} (x{RUNS})\n   Time: Measure {} sec / Interval 5 sec\n Target: {}\n",
         block::Size(plan.span()),
         plan.time_ns as f64 / 1e9,
-        plan.target.text
+        block::printable(&plan.target.text)
     );
     block
 }
@@ -164,7 +164,8 @@ fn block_of_3(outcome: &Outcome) -> String {
         }
     }
     let plan = &outcome.plan;
-    _ = write!(block, "\n  Test : {} MB [{}] (x{RUNS})\n", plan.span() >> 20, plan.target.text);
+    let target = block::printable(&plan.target.text);
+    _ = write!(block, "\n  Test : {} MB [{target}] (x{RUNS})\n", plan.span() >> 20);
     block
 }
 

@@ -221,12 +221,49 @@ fn over_deviation(bed: &Bed, outcome: &mut Outcome, name: &str) {
     outcome.add(bed, Row { partial, ..Row::plain(test, "x", value) });
 }
 
-/// What of the first minute's rate is a fall, in percent.
+/// A rate below this percentage of the first minute's is a fall.
 const FALL_PERCENT: u32 = 80;
+/// Seconds of the first minute.
+const FIRST: usize = 60;
 
-/// The first second after the first minute in which the rate has fallen; None: it never has.
+/// Returns the first second in which the rate has fallen; None: it never has.
+///
+/// A second is compared with the mean of the first minute, as far as that minute lies before it: no second is judged by
+/// a mean that it is itself a part of, and a fall within the first minute is found as well.
 fn fall(rates: &[f64]) -> Option<usize> {
-    let (first, rest) = rates.split_at_checked(60)?;
-    let level = first.iter().sum::<f64>() / 60.0 * f64::from(FALL_PERCENT) / 100.0;
-    rest.iter().position(|rate| *rate < level).map(|at| at + 60)
+    let mut sum = 0.0;
+    for (second, rate) in rates.iter().enumerate() {
+        let before = second.min(FIRST);
+        let level = sum / before.max(1) as f64 * f64::from(FALL_PERCENT) / 100.0;
+        if *rate < level {
+            return Some(second);
+        }
+        if second < FIRST {
+            sum += rate;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fall_is_found_within_the_first_minute_and_after_it() {
+        let curve = |fall: usize, low: f64| -> Vec<f64> {
+            (0..200).map(|second| if second < fall { 1000.0 } else { low }).collect()
+        };
+        assert_eq!(fall(&curve(35, 500.0)), Some(35));
+        assert_eq!(fall(&curve(1, 799.0)), Some(1));
+        assert_eq!(fall(&curve(60, 500.0)), Some(60));
+        assert_eq!(fall(&curve(150, 500.0)), Some(150));
+        assert_eq!(fall(&curve(150, 801.0)), None);
+        // A slow start is no fall, and what comes after the first minute does not move the level.
+        let rising: Vec<f64> = (0..100).map(f64::from).collect();
+        assert_eq!(fall(&rising), None);
+        let sinking: Vec<f64> = (0..300).map(|second| 1000.0 - f64::from(second)).collect();
+        assert_eq!(fall(&sinking), Some(224), "below 80 % of 970.5");
+        assert_eq!(fall(&[]), None);
+    }
 }

@@ -2,18 +2,19 @@
 //!
 //! The whole drive is written and then read in order, 64 KB at a time, one after the other; average, least and largest rate
 //! and the curve by position are shown. Then random accesses of 512 bytes, 4 KB, 64 KB and 1 MB, as reads and as writes:
-//! the mean time of one. Reviewers put the 4 KB time into their tables.
+//! the mean time of one. Reviewers put the 4 KB time into their tables. A MB is 2^20 bytes there.
 //!
-//! The block of 64 KB is that program's default (recalled).
+//! The block of 64 KB is that program's default, and the form of the text that it copies is recalled.
 
 use super::{SECOND, Suite, lay_out, reads, trim::rates, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
-use crate::outcome::{Outcome, Row, Series};
+use crate::outcome::{BINARY_MB, Outcome, Row, Series};
 use crate::plan::{Plan, Profile};
 use crate::report::plots;
 use load::{Limit, Load, Order};
 use report::words::figure;
+use std::fmt::Write;
 
 const BLOCK: u32 = 64 << 10;
 /// Positions of the curve.
@@ -69,10 +70,43 @@ impl Suite for HdTune {
         Ok(())
     }
 
+    fn block(&self, outcome: &Outcome) -> Option<String> {
+        let mut block = String::new();
+        for (head, direction) in [("Read", "read"), ("Write", "write")] {
+            _ = writeln!(block, "{head} transfer rate");
+            for (label, name) in
+                [("Minimum", "least"), ("Maximum", "largest"), ("Average", "average")]
+            {
+                let row = outcome.row(&format!("{direction}, {name}"));
+                let value = row.map_or("-".to_owned(), |row| format!("{:.1}", row.value));
+                _ = writeln!(block, "Transfer Rate {label} : {value} MB/s");
+            }
+            block.push('\n');
+        }
+        for (head, direction) in [("Read", "read"), ("Write", "write")] {
+            _ = writeln!(
+                block,
+                "{head} test\n{:<13} {:>17} {:>16} {:>16} {:>14}",
+                "Transfer size",
+                "operations / sec",
+                "avg. access time",
+                "max. access time",
+                "avg. speed"
+            );
+            for (bytes, name) in ACCESSES {
+                let row = outcome.row(&format!("{direction} access, {name}"));
+                block.push_str(&row.map_or(String::new(), |row| access_line(name, bytes, row)));
+            }
+            block.push('\n');
+        }
+        block.push_str("* MB = 1,048,576 bytes, KB = 1,024 bytes\n");
+        Some(block)
+    }
+
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
         let value = |test: &str| outcome.row(test).map(|row| row.value);
         Some(format!(
-            "On average it writes {} and reads {} MB/s; a random read of 4 KB takes {:.3} ms.",
+            "On average it writes {} and reads {} MiB/s; a random read of 4 KB takes {:.3} ms.",
             figure(value("write, average")?),
             figure(value("read, average")?),
             value("read access, 4 KB")?
@@ -82,6 +116,17 @@ impl Suite for HdTune {
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
         plots::by_position(outcome)
     }
+}
+
+/// Returns a line of the block: one access after the other, so that their number a second follows from their mean time.
+fn access_line(name: &str, bytes: u32, row: &Row) -> String {
+    let rate = 1000.0 / row.value.max(1e-9);
+    let max_ms = row.latency.as_ref().map_or(0.0, |latency| latency.max_ns() as f64 / 1e6);
+    let speed = rate * f64::from(bytes) / BINARY_MB;
+    format!(
+        "{name:<13} {rate:>12.0} IOPS {:>13.3} ms {max_ms:>13.3} ms {speed:>9.3} MB/s\n",
+        row.value
+    )
 }
 
 /// One pass over the span.
@@ -95,22 +140,23 @@ fn pass(
     let mark_bytes = (plan.span() / POSITIONS).next_multiple_of(1 << 20);
     let limit = Limit::requests(load.blocks());
     let record = bed.load(&format!("{direction} in order"), Load { limit, mark_bytes, ..load })?;
-    let row = Row::throughput(format!("{direction}, average"), &record);
+    let row = Row::binary_throughput(format!("{direction}, average"), &record);
     let partial = row.partial;
     outcome.add(bed, with_ceiling(bed, row));
     let values = rates(&record.marks_ns, mark_bytes);
+    let values: Vec<f64> = values.into_iter().map(|rate| rate * 1e6 / BINARY_MB).collect();
     let least = values.iter().copied().reduce(f64::min);
     let largest = values.iter().copied().reduce(f64::max);
     for (name, value) in [("least", least), ("largest", largest)] {
         if let Some(value) = value {
-            let row = Row::plain(format!("{direction}, {name}"), "MB/s", value);
+            let row = Row::plain(format!("{direction}, {name}"), "MiB/s", value);
             outcome.add(bed, Row { partial, ..row });
         }
     }
     let step = mark_bytes as f64 / 1e9;
     outcome.series.push(Series {
         name: direction.to_owned(),
-        unit: "MB/s",
+        unit: "MiB/s",
         along: "GB",
         step,
         values,

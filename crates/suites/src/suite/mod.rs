@@ -106,9 +106,9 @@ pub static ALL: &[&dyn Suite] = &[
     &loadtime::LoadTime,
 ];
 
-/// The suite of this name.
+/// Returns the suite of this name, whatever the case of its letters.
 pub fn find(name: &str) -> Option<&'static dyn Suite> {
-    ALL.iter().copied().find(|suite| suite.profile().name == name)
+    ALL.iter().copied().find(|suite| suite.profile().name.eq_ignore_ascii_case(name))
 }
 
 const SECOND: u64 = 1_000_000_000;

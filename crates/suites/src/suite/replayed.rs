@@ -65,7 +65,7 @@ pub(super) fn add(outcome: &mut Outcome, bed: &Bed, row: Row) {
     if !outcome.plan.wants(&row.test) {
         return;
     }
-    outcome.rows.push(Row { prepared: bed.prepared().to_string(), ..row });
+    outcome.push(bed, row);
 }
 
 /// What is to be said of any replay.

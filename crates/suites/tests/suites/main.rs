@@ -461,7 +461,10 @@ fn as_ssd_weighs_its_rates() {
     };
     assert!((value("Score") - half("read") - 1.5 * half("write")).abs() < 1e-9);
     assert_eq!(row(&outcome, "Acc.time read").unit, "ms");
-    assert!(report::text(&outcome).contains("4K-64Thrd "));
+    let block = report::text(&outcome);
+    assert!(block.contains("4K-64Thrd ") && block.contains("* MB = 1,048,576 bytes"), "{block}");
+    assert_eq!(row(&outcome, "4K-64Thrd read").unit, "MiB/s");
+    assert_binary(row(&outcome, "4K read"), 4096);
 }
 
 #[test]
@@ -474,6 +477,21 @@ fn hdtune_passes_over_all_of_it_and_accesses_every_size() {
     }
     assert!(value("read access, 512 bytes") <= value("read access, 1 MB"));
     assert_eq!((outcome.series.len(), outcome.rows.len()), (2, 14));
+    assert_eq!((row(&outcome, "read, average").unit, outcome.series[0].unit), ("MiB/s", "MiB/s"));
+    assert_binary(row(&outcome, "read, average"), 64 << 10);
+    // The figures of the program's own text go together as there: 21,522 requests of 4 KiB are 84.070 MB/s.
+    let text = report::text(&outcome);
+    let line = text.lines().find(|line| line.starts_with("4 KB ")).expect("a line of the block");
+    let number = |at: usize| line.split_whitespace().nth(at).and_then(|word| word.parse().ok());
+    let (rate, speed): (f64, f64) = (number(2).expect("a rate"), number(8).expect("a speed"));
+    assert!((speed - rate / 256.0).abs() < 0.01, "{line}");
+}
+
+/// A rate of blocks of this many bytes is in units of 2^20.
+fn assert_binary(row: &Row, block_bytes: u32) {
+    let mean_ns = row.latency.as_ref().expect("it was timed").mean_ns();
+    let binary = f64::from(block_bytes) / 1_048_576.0 * 1e9 / mean_ns;
+    assert!((row.value / binary - 1.0).abs() < 0.01, "{} and {binary}", row.value);
 }
 
 #[test]

@@ -5,11 +5,16 @@
 //!   259,2       0   1        0.00000000 4020    Q      R    282624       + 8       [java]
 //! ```
 //!
-//! One kind of event counts: Q, requests as they were queued, or D, as they were sent to the device. Between the two
-//! the kernel merges neighbours: a merge is an event M or F, which is counted and told. So after Q there are as many
-//! requests as were asked for, and after D fewer, larger ones. In RWBS a letter D is a discard; R, W are the
-//! directions; a flush has no sectors. Lines come by processor, not quite in the order of their times: they are put
-//! in order within a window (`window.rs`). The summary at the end, which begins with `CPU` or `Total`, is skipped.
+//! One kind of event counts: Q, requests as they were queued, or D, as they were sent to the
+//! device. Between the two the kernel merges neighbours: a merge is an event M or F, which is
+//! counted and told. So after Q there are as many requests as were asked for, and after D fewer,
+//! larger ones. In RWBS a letter D is a discard; R, W are the directions; a flush has no sectors.
+//! Lines come by processor, not quite in the order of their times: they are put in order within a
+//! window (`window.rs`).
+//!
+//! A text may be several that were joined. Statistics end each (of devices; of processes with `-s`;
+//! with `-q` only `Input file sda.blktrace.0 added` is left): they are skipped and counted. Events
+//! after them begin the next text, whose times start again.
 
 use super::Found;
 use crate::access::{Direction, Extent};
@@ -27,61 +32,149 @@ pub(crate) enum Event {
     Sent,
 }
 
-/// What is kept between the lines.
+/// Beginnings of the lines that blkparse prints beside events.
+const STATISTICS: [&[u8]; 20] = [
+    b"CPU",
+    b"Total (",
+    b"Reads Queued:",
+    b"Read Dispatches:",
+    b"Reads Requeued:",
+    b"Reads Completed:",
+    b"Read Merges:",
+    b"Read depth:",
+    b"PC Reads Queued:",
+    b"PC Read Disp.:",
+    b"PC Reads Req.:",
+    b"PC Reads Compl.:",
+    b"IO unplugs:",
+    b"Allocation wait:",
+    b"Dispatch wait:",
+    b"Completion wait:",
+    b"Throughput (R/W):",
+    b"Events (",
+    b"Skips:",
+    b"Input file ",
+];
+
+/// State between the lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blkparse {
     event: Event,
     /// Requests that were merged into others.
     pub(crate) merged: u64,
-    is_summary: bool,
+    /// Events of other kinds.
+    pub(crate) others: u64,
+    /// Lines of statistics.
+    pub(crate) statistics: u64,
+    /// Texts that follow the statistics of another.
+    pub(crate) joined: u64,
+    /// Whether this text has had events, and then statistics.
+    has_events: bool,
+    is_ended: bool,
 }
 
 impl Blkparse {
     pub(crate) fn new(event: Event) -> Blkparse {
-        Blkparse { event, merged: 0, is_summary: false }
+        Blkparse {
+            event,
+            merged: 0,
+            others: 0,
+            statistics: 0,
+            joined: 0,
+            has_events: false,
+            is_ended: false,
+        }
     }
 
-    pub(crate) fn line(&mut self, line: &[u8], devices: &mut Devices) -> Found {
-        self.is_summary |= line.starts_with(b"CPU") || line.starts_with(b"Total");
-        if self.is_summary {
-            return Ok(None);
-        }
-        let mut fields = between_blanks(line);
-        let mut next = || fields.next().ok_or(EXPECTED);
-        let device = next()?;
-        let mut numbers = device.splitn(2, |byte| *byte == b',').map(number);
-        if !matches!((numbers.next(), numbers.next()), (Some(Some(_)), Some(Some(_)))) {
-            return Err(EXPECTED);
-        }
-        let (cpu, sequence) = (number(next()?), number(next()?));
-        cpu.and(sequence).ok_or(EXPECTED)?;
-        let time_ns = decimal(next()?, 9).ok_or(EXPECTED)?;
-        number(next()?).ok_or(EXPECTED)?;
+    /// Reads a line. The flag is true if an event begins the next of several joined texts.
+    pub(crate) fn line(&mut self, line: &[u8], devices: &mut Devices) -> (Found, bool) {
+        let Some(head) = Head::of(line) else {
+            if !is_statistics(line) {
+                return (Err(EXPECTED), false);
+            }
+            self.statistics += 1;
+            self.is_ended = self.has_events;
+            return (Ok(None), false);
+        };
+        let begins = core::mem::take(&mut self.is_ended);
+        self.joined += u64::from(begins);
+        self.has_events = true;
+        (self.event(head, devices), begins)
+    }
+
+    fn event<'a>(
+        &mut self,
+        mut head: Head<'a, impl Iterator<Item = &'a [u8]>>,
+        devices: &mut Devices,
+    ) -> Found {
         let wanted: &[u8] = if self.event == Event::Queued { b"Q" } else { b"D" };
-        match next()? {
+        match head.fields.next().ok_or(EXPECTED)? {
             action if action == wanted => {}
             b"M" | b"F" => {
                 self.merged += 1;
                 return Ok(None);
             }
-            _ => return Ok(None),
+            _ => {
+                self.others += 1;
+                return Ok(None);
+            }
         }
-        let rwbs = next()?;
-        let device = devices.named(device)?;
+        let fields = &mut head.fields;
+        let rwbs = fields.next().ok_or(EXPECTED)?;
+        let device = devices.named(head.device)?;
         match fields.next().map(number) {
             Some(Some(sector)) => {
                 let is_plus = fields.next() == Some(b"+");
                 let sectors = fields.next().and_then(number).filter(|_| is_plus);
                 let extent = Extent::of_sectors(sector, sectors.ok_or(EXPECTED)?)?;
-                extent.access(time_ns, device, direction(rwbs)).map(Some)
+                extent.access(head.time_ns, device, direction(rwbs)).map(Some)
             }
             // A flush: behind its letters stands the name of the process.
             _ if rwbs.starts_with(b"F") || rwbs == b"N" => {
-                Extent::of_bytes(0, 0)?.access(time_ns, device, Direction::Other).map(Some)
+                Extent::of_bytes(0, 0)?.access(head.time_ns, device, Direction::Other).map(Some)
             }
             _ => Err(EXPECTED),
         }
     }
+}
+
+/// The fields with which every event begins, and those behind them.
+struct Head<'a, Fields> {
+    device: &'a [u8],
+    time_ns: u64,
+    fields: Fields,
+}
+
+impl<'a> Head<'a, ()> {
+    /// Returns the head of an event; None: the line is no event.
+    fn of(line: &'a [u8]) -> Option<Head<'a, impl Iterator<Item = &'a [u8]>>> {
+        let mut fields = between_blanks(line);
+        let device = fields.next()?;
+        let mut numbers = device.splitn(2, |byte| *byte == b',').map(number);
+        numbers.next()??;
+        numbers.next()??;
+        // The processor and the sequence.
+        number(fields.next()?)?;
+        number(fields.next()?)?;
+        let time_ns = decimal(fields.next()?, 9)?;
+        // The process.
+        number(fields.next()?)?;
+        Some(Head { device, time_ns, fields })
+    }
+}
+
+/// Whether the line is of blkparse's statistics, or names the process that they are of: `java
+/// (4020)`.
+fn is_statistics(line: &[u8]) -> bool {
+    STATISTICS.iter().any(|start| line.starts_with(start)) || is_process(line)
+}
+
+fn is_process(line: &[u8]) -> bool {
+    let Some(inside) = line.strip_suffix(b")") else { return false };
+    let Some(open) = inside.iter().rposition(|byte| *byte == b'(') else { return false };
+    let numbers = &inside[open + 1..];
+    let numbers = numbers.strip_suffix(b", ...").unwrap_or(numbers);
+    line[..open].ends_with(b" ") && number(numbers).is_some()
 }
 
 fn direction(rwbs: &[u8]) -> Direction {

@@ -244,6 +244,83 @@ fn blkparse_is_put_in_order_and_merges_are_told() {
     }
 }
 
+/// The output of blkparse 1.2.0 without options, with -q and with -s, shortened.
+const STATISTICS: &str = "\
+my prog (x) (4020)
+ Reads Queued:           4,       16KiB\t Writes Queued:           0,        0KiB
+ Allocation wait:        0        \t Allocation wait:         0
+unknown (0, ...)
+ Completion wait:        0        \t Completion wait:         0
+
+CPU0 (sda):
+ Reads Queued:           4,       16KiB\t Writes Queued:           0,        0KiB
+ Read depth:             1        \t Write depth:             0
+
+Throughput (R/W): 0KiB/s / 0KiB/s
+Events (sda): 16 entries
+Skips: 0 forward (0 -   0.0%)
+";
+const INPUT: &str = "Input file sda.blktrace.0 added\n";
+
+#[test]
+fn joined_texts_of_blkparse_are_read_to_their_end() {
+    let events = |count: u64| -> String {
+        let line = |at| format!("8,0 0 {at} 0.{at:09} 42 Q R {} + 8 [my prog (x)]\n", at * 8);
+        (1..=count).map(line).collect()
+    };
+    let quiet = events(3) + INPUT;
+    let with_processes = events(4) + STATISTICS + INPUT;
+    for (text, accesses, joined, skipped) in [
+        (quiet.clone(), 3, 0, 1),
+        (with_processes.clone(), 4, 0, 12),
+        (quiet.clone() + &quiet, 6, 1, 2),
+        (with_processes.repeat(3) + &events(5), 17, 3, 36),
+        (INPUT.to_owned() + &quiet, 3, 0, 2),
+    ] {
+        let (read, _, notes) = whole(Format::Blkparse, text.as_bytes());
+        let notes = notes.unwrap_or_else(|told| panic!("{told} in {text}"));
+        assert_eq!((read.len(), notes.joined, notes.skipped_lines), (accesses, joined, skipped));
+        assert_eq!(notes.late, 0);
+        assert_eq!(detected("x", text.as_bytes()), Ok(Format::Blkparse));
+    }
+    // Each text's times begin again, and its requests stay behind those before.
+    let twice = good(Format::Blkparse, quiet.repeat(2).as_bytes());
+    assert!(twice.iter().map(|access| access.0).eq([1, 2, 3, 1, 2, 3]));
+    // Other events between are counted; other lines are refused.
+    let (_, _, notes) = whole(Format::Blkparse, BLKPARSE.as_bytes());
+    let notes = notes.expect("good");
+    assert_eq!((notes.other_events, notes.skipped_lines, notes.merged), (5, 2, 1));
+    for line in ["java", "java ()", "java (x)", "(7)", "java(7)", "8,0 0 1 0.1 x Q R 8 + 8"] {
+        let told = bad(Format::Blkparse, (quiet.clone() + line + "\n" + &quiet).as_bytes());
+        assert!(told.starts_with("line 5: not 'major,minor cpu"), "{told}");
+    }
+}
+
+#[test]
+fn headings_comments_and_marks_of_text_are_skipped_and_counted() {
+    let mark = "\u{feff}";
+    for (text, skipped) in [
+        ("op,offset_512,length4k\nR,0,4096\n", 1),
+        ("# a comment\nop offset length\nR 0 4096\n# another\n", 3),
+        ("op,\"offset\",length\r\nR,0,4096\r\n", 1),
+        ("R,0,4096\n\n", 0),
+    ] {
+        for text in [text.to_owned(), format!("{mark}{text}")] {
+            let (accesses, _, notes) = whole(Format::Csv, text.as_bytes());
+            let notes = notes.unwrap_or_else(|told| panic!("{told} in {text}"));
+            assert_eq!((accesses.len(), notes.skipped_lines), (1, skipped), "{text}");
+            assert_eq!(detected("x", text.as_bytes()), Ok(Format::Csv), "{text}");
+        }
+    }
+    // A heading stands once, before the first request, and has no number among its names.
+    for text in ["op,offset,length\nop,offset,length\n", "R,0,1\nop,offset,length\n", "op,0,a\n"] {
+        assert!(bad(Format::Csv, text.as_bytes()).contains("not 'op offset length'"), "{text}");
+    }
+    let alibaba = "device_id,opcode,offset_4k,length,timestamp\n1,R,0,512,7\n";
+    let (accesses, _, notes) = whole(Format::Alibaba, alibaba.as_bytes());
+    assert_eq!((accesses.len(), notes.map(|notes| notes.skipped_lines)), (1, Ok(1)));
+}
+
 #[test]
 fn objects_are_sectors_or_names() {
     let file =

@@ -49,12 +49,12 @@ fn print_cache(stats: &Statistics) {
         time(counters.flush_predicted_ns),
     );
     daemon::say!(
-        "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {} errors",
+        "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {}",
         backing.reads,
         time(backing.read_mean_ns),
         backing.changes,
         backing.flushes,
-        backing.errors,
+        errors(backing),
     );
     stats.policy.iter().for_each(print_policy);
     stats.curve.iter().for_each(print_curve);
@@ -112,7 +112,14 @@ fn print_backing(backing: &Backing) {
         time(kinds.write_mean_ns),
     );
     daemon::say!("flushes   {}, mean {}", backing.flushes, time(kinds.flush_mean_ns));
-    daemon::say!("errors    {}", backing.errors);
+    daemon::say!("backing   {}", errors(backing));
+}
+
+/// How many errors there were, and of what.
+fn errors(backing: &Backing) -> String {
+    let kinds = backing.errors_by_kind.to_string();
+    let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
+    format!("{} errors{kinds}", backing.errors)
 }
 
 fn print_polling(process: &Process) {

@@ -15,6 +15,7 @@ pub(super) fn of(stats: &Statistics) -> Vec<String> {
     let sentences = [
         told.state(),
         told.errors(),
+        told.losses(),
         told.memory(),
         told.reads(),
         told.readahead(),
@@ -66,10 +67,23 @@ impl Told<'_> {
     }
 
     fn errors(&self) -> Option<String> {
-        let errors = Some(self.0.backing.errors).filter(|errors| *errors > 0)?;
+        let backing = &self.0.backing;
+        let errors = Some(backing.errors).filter(|errors| *errors > 0)?;
+        let kinds = match backing.errors_by_kind.sum() {
+            // A daemon from before they were told apart.
+            0 => String::new(),
+            _ => format!(" ({})", backing.errors_by_kind),
+        };
+        let requests = if errors == 1 { "request" } else { "requests" };
         Some(format!(
-            "The backing has answered {errors} requests with errors; see the daemon's log."
+            "The backing has answered {errors} {requests} with errors{kinds}; see the daemon's log, and \
+             check the disk below."
         ))
+    }
+
+    fn losses(&self) -> Option<String> {
+        let missing = self.0.losses.sentence()?;
+        Some(format!("Since its daemon began: {missing}."))
     }
 
     fn memory(&self) -> Option<String> {
@@ -322,6 +336,10 @@ mod tests {
         has(&slowed, &["slowed for 9.5 s (summed over 1234 changes) because", "may hold 1 MiB"]);
         has(&slowed, &["takes 10 MiB a second"]);
         let broken = said(json!({}), json!({ "state": "failed", "backing": { "errors": 3 } }));
-        has(&broken, &["It has failed", "answered 3 requests with errors"]);
+        has(&broken, &["It has failed", "answered 3 requests with errors;"]);
+        let kinds = json!({ "errors": 6, "errors_by_kind": { "writes": 5, "discards": 1 } });
+        let errors = said(json!({}), json!({ "backing": kinds }));
+        let first = "The backing has answered 6 requests with errors (5 writes, 1 discard)";
+        assert!(errors.starts_with(first), "{errors}");
     }
 }

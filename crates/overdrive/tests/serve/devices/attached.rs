@@ -30,7 +30,10 @@ fn a_device_is_a_disk_with_a_volatile_cache() {
     assert!(disk.counted("flushes") > before, "the engine has heard of it");
     drop(file);
     let ended = disk.detach().well();
-    assert!(ended.stdout.contains("detached"), "{}", ended.stdout);
+    let all = "detached; every write acknowledged since its daemon began is on ";
+    assert!(ended.stdout.contains(all), "{}", ended.stdout);
+    let logs = disk.home.runtime().join("overdrive/logs");
+    assert_eq!(fs::read_dir(logs).expect("a directory").count(), 0, "its log goes with it");
     assert!(!device.exists() && !device.is_symlink());
     let mut found = [0; 8192];
     File::open(&disk.image).expect("it is there").read_exact_at(&mut found, MIB).expect("inside");

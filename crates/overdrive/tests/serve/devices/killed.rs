@@ -241,6 +241,7 @@ fn a_device_in_a_killed_daemon_s_memory_is_gone_and_not_empty() {
     let writer = std::thread::spawn(move || {
         fs::write(&path, "x").and_then(|()| fs::File::open(&path)?.sync_all())
     });
-    disk.home.overdrive(&["detach", &disk.name, "--force"]).well();
+    let given_up = disk.home.overdrive(&["detach", &disk.name, "--force"]).well();
+    assert!(given_up.stdout.contains("no holder keeps writes of it"), "{}", given_up.stdout);
     writer.join().expect("no panic").expect_err("it is gone");
 }

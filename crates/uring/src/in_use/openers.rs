@@ -1,10 +1,12 @@
-//! What uses a block device of this machine, in whatever mount namespace, by name.
+//! Programs that have a block device open, and mounts in other namespaces.
 //!
-//! What decides is the exclusive open; this says why it was refused, and finds what that does not see: programs that have
-//! the device open, and swap.
+//! The exclusive opening decides. This says why it was refused, and finds what it does not see: programs
+//! that have the device open without claiming it.
 
-use crate::busy;
-use crate::sysfs::{directory, number, number_in};
+use super::find_above;
+use super::finding::{Finding, Relation, Usage};
+use crate::mounts::mounted;
+use crate::sysfs::{self, number};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -16,30 +18,22 @@ struct Part {
     node: PathBuf,
 }
 
+impl Part {
+    fn of(device: u64) -> Option<Part> {
+        Some(Part { device, node: sysfs::node(device)? })
+    }
+}
+
 /// The device itself, and its partitions.
 fn parts_of(device: u64, node: &Path) -> Vec<Part> {
     let mut parts = vec![Part { device, node: node.to_owned() }];
-    let entries = fs::read_dir(directory(device)).ok().into_iter().flatten().flatten();
-    parts.extend(entries.filter_map(|entry| {
-        fs::metadata(entry.path().join("partition")).ok()?;
-        let device = number_in(&fs::read_to_string(entry.path().join("dev")).ok()?)?;
-        Some(Part { device, node: Path::new("/dev").join(entry.file_name()) })
-    }));
+    parts.extend(sysfs::partitions(device).into_iter().filter_map(Part::of));
     parts
-}
-
-/// The whole device, if this is a partition.
-fn whole_of(device: u64) -> Option<Part> {
-    let own = fs::canonicalize(directory(device)).ok()?;
-    fs::metadata(own.join("partition")).ok()?;
-    let whole = own.parent()?;
-    let device = number_in(&fs::read_to_string(whole.join("dev")).ok()?)?;
-    Some(Part { device, node: Path::new("/dev").join(whole.file_name()?) })
 }
 
 /// Where parts are mounted by the list of a process.
 fn places_in(mounts: &str, parts: &[Part]) -> Vec<String> {
-    let places = |part: &Part| busy::mounted(mounts, &number(part.device), Some(&part.node));
+    let places = |part: &Part| mounted(mounts, &number(part.device), Some(&part.node));
     parts.iter().flat_map(places).collect()
 }
 
@@ -55,18 +49,18 @@ pub fn mount_points(device: u64, node: &Path) -> Vec<String> {
     places_in(&mounts, &parts_of(device, node))
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+pub(super) fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").ok().into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-fn name_of(process: u32) -> String {
+pub(super) fn name_of(process: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     format!("process {process} ({})", name.trim())
 }
 
-/// Mounts in namespaces other than ours, each told once.
-fn mounted_elsewhere(parts: &[Part]) -> Vec<String> {
+/// Mounts in namespaces other than ours, one of each.
+fn mounted_elsewhere(parts: &[Part]) -> Vec<Usage> {
     let mut seen = BTreeSet::from_iter(fs::read_link("/proc/self/ns/mnt").ok());
     let mut users = Vec::new();
     for process in processes() {
@@ -77,7 +71,7 @@ fn mounted_elsewhere(parts: &[Part]) -> Vec<String> {
         let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
         if let Some(place) = places_in(&mounts, parts).first() {
             let process = name_of(process);
-            users.push(format!("is mounted at {place} in the mount namespace of {process}"));
+            users.push(Usage::Mounted(format!("{place} in the mount namespace of {process}")));
         }
     }
     users
@@ -99,19 +93,20 @@ fn open_in(parts: &[Part]) -> Vec<u32> {
     processes().filter(|process| *process != own).filter(has).collect()
 }
 
-/// What uses a block device, one of its partitions, or the whole of which it is one, as words that follow its name: "is mounted at /srv". Empty: nothing
+/// Finds what uses a block device, one of its partitions, or its disk if it is a partition. Empty: nothing
 /// that this process may see. `node` is its name in /dev.
-pub fn device_users(device: u64, node: &Path) -> Vec<String> {
+pub fn device_users(device: u64, node: &Path) -> Vec<Finding> {
     let parts = parts_of(device, node);
-    let mut users: Vec<String> = busy::device_user(device, node).into_iter().collect();
-    users.extend(mounted_elsewhere(&parts));
-    // A mount's own hold is no open file, so nothing is told twice.
-    let told = |process: u32| format!("is open in {}", name_of(process));
-    users.extend(open_in(&parts).into_iter().map(told));
-    if let Some(whole) = whole_of(device) {
-        let told =
-            |process| format!("is part of {}, open in {}", whole.node.display(), name_of(process));
-        users.extend(open_in(std::slice::from_ref(&whole)).into_iter().map(told));
+    let mut users = find_above(device);
+    let own = |usage| Finding::of(Relation::Itself, usage);
+    users.extend(mounted_elsewhere(&parts).into_iter().map(own));
+    // A mount's own hold is no open file, so nothing is reported twice.
+    let open = |process: u32| Usage::Open(name_of(process));
+    users.extend(open_in(&parts).into_iter().map(|process| own(open(process))));
+    if let Some(disk) = sysfs::disk_of(device).and_then(Part::of) {
+        let processes = open_in(std::slice::from_ref(&disk));
+        let part = |process| Finding::of(Relation::Disk(disk.node.clone()), open(process));
+        users.extend(processes.into_iter().map(part));
     }
     users
 }

@@ -1,0 +1,57 @@
+//! Names and paths of users in messages and tables: nothing in them moves a terminal's cursor or
+//! splits a line.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether the letter stays as it is. Others are control characters, ends of lines, and letters
+/// that change the direction of those around them, so that a line shows something else than it
+/// holds.
+fn is_plain(letter: char) -> bool {
+    !letter.is_control()
+        && !matches!(
+            letter,
+            '\u{061c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// Returns the text with escapes as in JSON (`\n`, `\u001b`) in the place of letters that a
+/// terminal would obey: one line, whatever the text is. An object of JSON stays the same object.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match letter {
+            letter if is_plain(letter) => escaped.push(letter),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            // None of them is beyond the first plane.
+            letter => _ = write!(escaped, "\\u{:04x}", u32::from(letter)),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_left() {
+        assert!(matches!(printable("db \u{e4}\\'\"|"), Cow::Borrowed(_)));
+        assert_eq!(printable("a\nb\r\tc"), "a\\nb\\r\\tc");
+        assert_eq!(printable("\u{1b}[2J\u{7f}\u{9b}1m\0"), "\\u001b[2J\\u007f\\u009b1m\\u0000");
+        assert_eq!(printable("gnp\u{202e}exe"), "gnp\\u202eexe");
+        let every: String = (0..=0x2100).filter_map(char::from_u32).collect();
+        let escaped = printable(&every);
+        assert!(!escaped.contains(char::is_control) && escaped.lines().count() == 1);
+        assert_eq!(printable(&escaped), escaped, "once is enough");
+    }
+}

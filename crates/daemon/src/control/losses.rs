@@ -1,0 +1,101 @@
+//! Acknowledged writes that a volume has lost, as far as its daemon knows: for every sentence that
+//! says what is on the backing.
+
+use block::Size;
+use serde::{Deserialize, Serialize};
+
+/// Dirty data that an operator has given up.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GivenUp {
+    /// How much.
+    pub bytes: u64,
+    /// The file to which the same command saved it first.
+    pub saved_to: Option<String>,
+}
+
+/// Losses of a volume since its daemon serves it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Losses {
+    /// In the order of time.
+    pub given_up: Vec<GivenUp>,
+    /// A flush of the backing has failed, and nothing in memory could mend that: writes that went
+    /// straight to the backing before it may be missing.
+    pub unflushed: bool,
+    /// Damaged headers of memory that an earlier process had left: their blocks were left out.
+    pub damaged_headers: u64,
+}
+
+impl Losses {
+    /// What is missing, a sentence's part for each loss.
+    fn parts(&self) -> Vec<String> {
+        let given_up = self.given_up.iter().map(|given_up| {
+            let amount = Size(given_up.bytes);
+            match &given_up.saved_to {
+                Some(file) => {
+                    format!("{amount} of acknowledged writes was given up, and is saved in {file}")
+                }
+                None => format!("{amount} of acknowledged writes was given up"),
+            }
+        });
+        let mut parts: Vec<String> = given_up.collect();
+        if self.unflushed {
+            parts.push(
+                "a flush of the backing has failed, and writes that went straight to it before may \
+                 be missing"
+                    .to_owned(),
+            );
+        }
+        if self.damaged_headers > 0 {
+            parts.push(format!(
+                "blocks of {} damaged headers in the memory of an earlier process were left out",
+                self.damaged_headers
+            ));
+        }
+        parts
+    }
+
+    /// What is missing, as one sentence without its full stop. None: nothing is, as far as the
+    /// daemon knows.
+    pub fn sentence(&self) -> Option<String> {
+        let parts = self.parts();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// What is on the backing, once all that was dirty has been written out and flushed.
+    pub fn outcome(&self, backing: &str) -> String {
+        match self.sentence() {
+            None => format!("every write acknowledged since its daemon began is on {backing}"),
+            Some(missing) => format!(
+                "{missing}; every other write acknowledged since its daemon began is on {backing}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_claimed_that_was_given_up() {
+        let mut losses = Losses::default();
+        assert_eq!(losses.sentence(), None);
+        let all = "every write acknowledged since its daemon began is on g.img";
+        assert_eq!(losses.outcome("g.img"), all);
+        let saved_to = Some("/safe/F".to_owned());
+        losses.given_up.push(GivenUp { bytes: 1 << 20, saved_to });
+        losses.given_up.push(GivenUp { bytes: 4096, saved_to: None });
+        let outcome = losses.outcome("g.img");
+        for words in [
+            "1 MiB of acknowledged writes was given up, and is saved in /safe/F; 4 KiB",
+            "every other write",
+        ] {
+            assert!(outcome.contains(words), "{outcome}");
+        }
+        let losses = Losses { unflushed: true, damaged_headers: 2, ..Losses::default() };
+        let outcome = losses.outcome("g.img");
+        assert!(outcome.contains("may be missing; blocks of 2 damaged headers"), "{outcome}");
+    }
+}

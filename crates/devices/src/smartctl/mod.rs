@@ -1,0 +1,164 @@
+//! Reads smartctl's JSON and brings it to the same few values for every vendor.
+//!
+//! NVMe's log, SCSI's log pages and ATA's device statistics are standards. ATA attributes are their
+//! vendor's: `families` lists the meaning and unit of each, by drive family. A value without a
+//! known meaning, or one that cannot be true (`limits`), stays empty: reports never guess.
+
+mod ata;
+mod families;
+mod generic;
+mod limits;
+mod nvme;
+mod raw;
+mod scsi;
+
+use limits::Limits;
+use serde_json::Value;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// An attribute as its vendor numbers it; NVMe's have no numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// Its number; 0: it has none.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its value as its vendor scales it.
+    pub normalized: Option<u64>,
+    /// Its value as it is counted.
+    pub raw: String,
+}
+
+/// A drive's health. A value that the drive does not report, or that cannot be true, is `None`.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Report {
+    /// The model's name.
+    pub model: String,
+    /// The firmware's version.
+    pub firmware: String,
+    /// The drive's own verdict.
+    pub passed: Option<bool>,
+    /// Bytes that the host wrote.
+    pub host_written_bytes: Option<u64>,
+    /// Bytes that the host read.
+    pub host_read_bytes: Option<u64>,
+    /// Bytes that went to the flash.
+    pub nand_written_bytes: Option<u64>,
+    /// The flash writes over the host's; below 1 only where a drive compresses.
+    pub write_amplification: Option<f64>,
+    /// Used share of the flash's rated life, in percent; at most 100.
+    pub worn_percent: Option<u64>,
+    /// Spare blocks that are left, in percent of their first number.
+    pub spare_percent: Option<u64>,
+    /// Temperature in degrees Celsius.
+    pub temperature_c: Option<i64>,
+    /// Hours that it was on.
+    pub power_on_hours: Option<u64>,
+    /// Reads or writes whose errors could not be corrected.
+    pub media_errors: Option<u64>,
+    /// Sectors or blocks that were replaced.
+    pub reallocated: Option<u64>,
+    /// The vendor's attributes, as smartctl prints them.
+    pub attributes: Vec<Line>,
+}
+
+/// Why there is no report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Nothing {
+    /// smartctl did not start: the system's words.
+    Unstarted(String),
+    /// smartctl printed no JSON, as versions before 7.0, or no end of it: the reason.
+    Garbled(String),
+    /// The device could not be opened: smartctl's words.
+    Closed(String),
+    /// The device has no SMART, or does not report it: smartctl's words, if any.
+    None(String),
+}
+
+/// Maximum size of smartctl's output; real ones have less than 1 MiB.
+const OUTPUT_MAX_BYTES: u64 = 16 << 20;
+
+/// Runs the program `smartctl` on a device and reads its output.
+///
+/// # Errors
+/// The program did not work, or there is no health in its output.
+pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
+    let output = output(smartctl, device, OUTPUT_MAX_BYTES)?;
+    let value = serde_json::from_slice(&output);
+    report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
+}
+
+/// Returns what the program prints; a program that prints more than `max_bytes` is ended.
+fn output(smartctl: &Path, device: &Path, max_bytes: u64) -> Result<Vec<u8>, Nothing> {
+    let unstarted = |error: std::io::Error| Nothing::Unstarted(error.to_string());
+    // Device statistics are standard, where vendors' attributes are not.
+    let mut command = Command::new(smartctl);
+    command.args(["-j", "-a", "-l", "devstat"]).arg(device);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(unstarted)?;
+    let mut output = Vec::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    let read = stdout.take(max_bytes + 1).read_to_end(&mut output);
+    let is_too_long = output.len() as u64 > max_bytes;
+    if read.is_err() || is_too_long {
+        _ = child.kill();
+    }
+    _ = child.wait();
+    read.map_err(unstarted)?;
+    if is_too_long {
+        return Err(Nothing::Garbled(format!("it printed more than {max_bytes} bytes")));
+    }
+    Ok(output)
+}
+
+/// Reads smartctl's JSON.
+///
+/// # Errors
+/// There is no health in it.
+pub fn report(value: &Value) -> Result<Report, Nothing> {
+    let messages = value["smartctl"]["messages"].as_array().into_iter().flatten();
+    let messages: Vec<&str> = messages.filter_map(|one| one["string"].as_str()).collect();
+    let messages = messages.join("; ");
+    // Bit 0: the device's type is not known; bit 1: it was not opened.
+    let status = value["smartctl"]["exit_status"].as_u64().unwrap_or(0);
+    if status & 2 != 0 || messages.contains("Permission denied") {
+        return Err(Nothing::Closed(messages));
+    }
+    let mut report = common(value);
+    if value["ata_smart_attributes"]["table"].is_array() {
+        ata::read(&mut report, value);
+    } else if value["nvme_smart_health_information_log"].is_object() {
+        nvme::read(&mut report, value);
+    } else if scsi::has_health(value) || report.passed.is_some() {
+        scsi::read(&mut report, value);
+    } else {
+        return Err(Nothing::None(messages));
+    }
+    Ok(report)
+}
+
+/// Returns the values that smartctl prints alike for every kind of drive.
+fn common(value: &Value) -> Report {
+    let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let hours = value["power_on_time"]["hours"].as_u64();
+    Report {
+        model: text("model_name"),
+        firmware: text("firmware_version"),
+        passed: value["smart_status"]["passed"].as_bool(),
+        temperature_c: limits::temperature(value["temperature"]["current"].as_i64()),
+        power_on_hours: limits::hours(hours),
+        // smartctl 7.4 and later.
+        worn_percent: value["endurance_used"]["current_percent"].as_u64().map(limits::worn),
+        spare_percent: limits::percent(value["spare_available"]["current_percent"].as_u64()),
+        ..Report::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

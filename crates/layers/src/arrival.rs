@@ -1,0 +1,307 @@
+//! Order of arrival: changes of one client that overlap take effect in the order in which they
+//! came.
+//!
+//! A [`Block`] keeps no order between requests that are under way together. A client that sends a
+//! discard and, before its answer, a write of the same blocks expects the data to stay, and gets
+//! that from most servers. So a change waits until the earlier changes of its client that it
+//! overlaps are answered. All others pass: where nothing overlaps, a change costs a look at the
+//! extents that are under way.
+//!
+//! This stands above a stack, on one lane, and not inside it. Only here the requests of a client
+//! come in their order: below, each is a task, and tasks run in any order.
+//!
+//! [`Block`]: block::Block
+
+use crate::planted::{Bug, planted};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use block::{Extent, Padding, Request, Result, Stack, Unless};
+use core::cell::RefCell;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker, ready};
+
+/// What the filter counts extents by: sectors of a block of 4 KiB.
+const GRANULE_SECTORS: u64 = 8;
+/// Granules that an extent is counted in at most; a longer one is counted as such.
+const GRANULES_MAX: u64 = 16;
+const BUCKETS: usize = 512;
+/// What leaves as many bits of a hash as name a bucket.
+const HASH_SHIFT: u32 = u64::BITS - BUCKETS.trailing_zeros();
+
+/// Counts the extents under way by their granules, hashed. Most changes overlap none, and this
+/// shows it without a search.
+struct Filter {
+    buckets: [u16; BUCKETS],
+    /// Extents that are too long for that.
+    long: usize,
+}
+
+impl Filter {
+    /// The buckets of an extent. None: it is too long.
+    fn buckets_of(at: Extent) -> Option<impl Iterator<Item = usize>> {
+        let first = at.first / GRANULE_SECTORS;
+        let end = at.end().div_ceil(GRANULE_SECTORS);
+        // Fibonacci hashing: neighbours and any stride spread alike.
+        let bucket = |granule: u64| granule.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> HASH_SHIFT;
+        let buckets = (first..end).map(move |granule| bucket(granule) as usize);
+        (end - first <= GRANULES_MAX).then_some(buckets)
+    }
+
+    fn add(&mut self, at: Extent) {
+        match Filter::buckets_of(at) {
+            Some(buckets) => buckets.for_each(|bucket| self.buckets[bucket] += 1),
+            None => self.long += 1,
+        }
+    }
+
+    fn remove(&mut self, at: Extent) {
+        match Filter::buckets_of(at) {
+            Some(buckets) => buckets.for_each(|bucket| self.buckets[bucket] -= 1),
+            None => self.long -= 1,
+        }
+    }
+
+    /// False: none of the extents overlaps this one.
+    fn may_overlap(&self, at: Extent) -> bool {
+        let is_used = |bucket: usize| self.buckets[bucket] > 0;
+        self.long > 0 || Filter::buckets_of(at).is_none_or(|mut buckets| buckets.any(is_used))
+    }
+}
+
+/// A change that is under way, or waits for an earlier one.
+struct Entry {
+    /// Rises from one to the next.
+    number: u64,
+    at: Extent,
+    /// Wakes the task of a change that waits.
+    waker: Option<Waker>,
+}
+
+/// The changes of a client, with the order in which they came.
+struct Line {
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    filter: Filter,
+    number: u64,
+    /// Changes that wait, and have a waker.
+    waiting: usize,
+}
+
+impl Line {
+    fn new(changes: usize) -> Line {
+        Line {
+            entries: Vec::with_capacity(changes),
+            free: Vec::with_capacity(changes),
+            filter: Filter { buckets: [0; BUCKETS], long: 0 },
+            number: 0,
+            waiting: 0,
+        }
+    }
+
+    /// Whether a change that overlaps this extent came before this number.
+    fn is_taken(&self, at: Extent, number: u64) -> bool {
+        let mut entries = self.entries.iter().flatten();
+        entries.any(|entry| entry.number < number && entry.at.overlaps(&at))
+    }
+
+    /// Whether any change overlaps this extent.
+    fn overlaps(&self, at: Extent) -> bool {
+        self.filter.may_overlap(at) && self.is_taken(at, u64::MAX)
+    }
+
+    /// Takes the last place; returns its index.
+    fn enter(&mut self, at: Extent) -> usize {
+        self.number += 1;
+        self.filter.add(at);
+        let entry = Some(Entry { number: self.number, at, waker: None });
+        match self.free.pop() {
+            Some(index) => {
+                self.entries[index] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() - 1
+            }
+        }
+    }
+
+    /// Whether a change that waits may begin now; if not, `waker` is called when it may.
+    fn may_begin(&mut self, index: usize, waker: &Waker) -> bool {
+        let entry = self.entries[index].as_ref().expect("a change is in line until it leaves");
+        let (at, number, had_waker) = (entry.at, entry.number, entry.waker.is_some());
+        let waits = self.is_taken(at, number);
+        self.waiting = self.waiting + usize::from(waits) - usize::from(had_waker);
+        if let Some(entry) = &mut self.entries[index] {
+            entry.waker = waits.then(|| waker.clone());
+        }
+        !waits
+    }
+
+    /// Removes a change, and wakes those that have waited for it alone.
+    fn leave(&mut self, index: usize) {
+        let left = self.entries[index].take().expect("a change leaves once");
+        self.free.push(index);
+        self.filter.remove(left.at);
+        self.waiting -= usize::from(left.waker.is_some());
+        if self.waiting == 0 {
+            return;
+        }
+        for next in 0..self.entries.len() {
+            let Some(Entry { number, at, waker: Some(waker) }) = &self.entries[next] else {
+                continue;
+            };
+            if at.overlaps(&left.at) && !self.is_taken(*at, *number) {
+                // It looks again by itself, and takes the waker away.
+                waker.wake_by_ref();
+            }
+        }
+    }
+}
+
+/// The changes of one client that are under way in a stack. For one lane.
+#[derive(Clone)]
+pub struct ArrivalOrder(Rc<RefCell<Line>>);
+
+impl ArrivalOrder {
+    /// For a client without changes under way. Up to `changes` of them take no further memory.
+    pub fn new(changes: usize) -> ArrivalOrder {
+        ArrivalOrder(Rc::new(RefCell::new(Line::new(changes))))
+    }
+
+    /// True if a request that comes now has to wait for an earlier change. It then goes to
+    /// [`ArrivalOrder::run`]; a stack must not be asked to answer it at once.
+    #[inline]
+    pub fn must_wait(&self, request: &Request) -> bool {
+        request.is_change() && self.overlaps(request)
+    }
+
+    /// Apart from [`ArrivalOrder::must_wait`], so that reads only pass there by a jump.
+    #[inline(never)]
+    fn overlaps(&self, request: &Request) -> bool {
+        let overlaps = request.extent().is_some_and(|at| self.0.borrow().overlaps(at));
+        overlaps && !planted(Bug::OvertakeOnConnection)
+    }
+
+    /// Serves a request below, as [`Stack::run_unless_stalled`] does it, behind the earlier changes
+    /// that it overlaps. Its place in the order is that of this call, not of the first poll. A
+    /// change that still waits when the backing stalls is given up: its client gets the error, and
+    /// nothing of it is done later.
+    pub fn run(&self, stack: &Stack, request: Request, padding: Padding) -> InOrder {
+        let place = request.extent().filter(|_| request.is_change()).map(|at| {
+            let waits = self.must_wait(&request);
+            Place { order: self.clone(), index: self.0.borrow_mut().enter(at), waits }
+        });
+        let asked = match padding {
+            Padding::NONE => stack.run_unless_stalled(request),
+            padding => stack.run_padded_unless_stalled(request, padding),
+        };
+        InOrder { place, asked }
+    }
+}
+
+/// A place in the line, until it is dropped.
+struct Place {
+    order: ArrivalOrder,
+    index: usize,
+    /// An earlier change overlaps this one.
+    waits: bool,
+}
+
+impl Place {
+    /// Whether a change that waits may begin now; if not, its task is woken when it may.
+    fn may_begin(&mut self, context: &mut Context<'_>) -> bool {
+        self.waits = !self.order.0.borrow_mut().may_begin(self.index, context.waker());
+        !self.waits
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.order.0.borrow_mut().leave(self.index);
+    }
+}
+
+/// A request under way, or waiting for earlier ones. See [`ArrivalOrder::run`].
+pub struct InOrder {
+    place: Option<Place>,
+    /// Not polled before its place is the first.
+    asked: Unless,
+}
+
+impl Future for InOrder {
+    type Output = Result;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result> {
+        let stalled = self.asked.stalled();
+        if let Some(place) = self.place.as_mut().filter(|place| place.waits) {
+            if let Some(error) = stalled {
+                self.place = None;
+                return Poll::Ready(Err(error));
+            }
+            if !place.may_begin(context) {
+                return Poll::Pending;
+            }
+        }
+        let result = ready!(Pin::new(&mut self.asked).poll(context));
+        self.place = None;
+        Poll::Ready(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(first: u64, count: u32) -> Extent {
+        Extent::new(first, count)
+    }
+
+    #[test]
+    fn a_change_waits_for_all_earlier_ones_that_it_overlaps_and_for_no_other() {
+        let mut line = Line::new(4);
+        let extents = [extent(0, 8), extent(16, 8), extent(4, 16), extent(24, 8)];
+        let places = extents.map(|at| line.enter(at));
+        let waker = Waker::noop();
+        let may_begin = |line: &mut Line| places.map(|place| line.may_begin(place, waker));
+        assert_eq!(may_begin(&mut line), [true, true, false, true]);
+        assert_eq!(line.waiting, 1);
+        line.leave(places[1]);
+        line.leave(places[0]);
+        assert!(line.may_begin(places[2], waker));
+        assert_eq!(line.waiting, 0);
+        // The place of one that has left, and a number of its own.
+        let last = line.enter(extent(19, 1));
+        assert_eq!(last, places[0]);
+        assert!(!line.may_begin(last, waker) && line.may_begin(places[3], waker));
+        line.leave(places[2]);
+        assert!(line.may_begin(last, waker));
+    }
+
+    #[test]
+    fn the_filter_misses_no_overlap() {
+        let mut random = lane::Random::new(7);
+        let mut draw = || {
+            let count = [1, 8, 64, 120, 129, 5000][random.below(6) as usize];
+            extent(random.below(1 << 16), count)
+        };
+        let mut line = Line::new(32);
+        let mut places = Vec::new();
+        let (mut overlaps, mut skipped) = (0, 0);
+        for round in 0..20_000 {
+            let at = draw();
+            let taken = line.is_taken(at, u64::MAX);
+            assert_eq!(line.overlaps(at), taken, "round {round}: {at:?}");
+            overlaps += u32::from(taken);
+            skipped += u32::from(!line.filter.may_overlap(at));
+            places.push(line.enter(at));
+            if places.len() == 8 {
+                places.drain(..4).for_each(|place| line.leave(place));
+            }
+        }
+        places.drain(..).for_each(|place| line.leave(place));
+        assert!(line.filter.buckets.iter().all(|&count| count == 0) && line.filter.long == 0);
+        assert!(overlaps > 100 && skipped > 1000, "{overlaps} and {skipped}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Names that are near a wrong one, for suggestions.
+
+/// Shorter beginnings and parts of names are in too many of them.
+const PART_CHARACTERS_MIN: usize = 3;
+
+/// How a known name resembles a wrong one; the first is the nearest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likeness {
+    /// It differs in the case of letters, or in marks between words.
+    Same,
+    /// It begins like that.
+    Begins,
+    /// It has that within it.
+    Holds,
+    /// It is a few letters away.
+    Mistyped,
+}
+
+/// Letters and digits, in lower case.
+fn plain(name: &str) -> String {
+    name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+fn likeness(wrong: &str, known: &str, distance: usize) -> Option<Likeness> {
+    let is_part = wrong.chars().count() >= PART_CHARACTERS_MIN;
+    match known {
+        _ if known == wrong && !wrong.is_empty() => Some(Likeness::Same),
+        _ if is_part && known.starts_with(wrong) => Some(Likeness::Begins),
+        _ if is_part && known.contains(wrong) => Some(Likeness::Holds),
+        _ if distance <= known.len().div_ceil(3) => Some(Likeness::Mistyped),
+        _ => None,
+    }
+}
+
+/// Returns the names that are nearest to a wrong one, `most` of them at most. Letters' case and the marks between words
+/// do not count.
+pub fn similar<'a>(wrong: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    let wrong = plain(wrong);
+    let ranked = known.filter_map(|name| {
+        let known = plain(name);
+        let distance = strsim::damerau_levenshtein(&wrong, &known);
+        Some((likeness(&wrong, &known, distance)?, distance, name))
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_unstable();
+    let best = ranked.first().map(|(likeness, ..)| *likeness);
+    let alike = ranked.into_iter().filter(|(likeness, ..)| Some(*likeness) == best);
+    // Of mistyped names only the nearest is meant.
+    let most = if best == Some(Likeness::Mistyped) { 1.min(most) } else { most };
+    alike.map(|(.., name)| name).take(most).collect()
+}
+
+/// Returns the name that is nearest to a wrong one, if one is near.
+pub fn near<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    similar(wrong, known, 1).first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_are_found_whatever_their_case_and_marks() {
+        let suites = ["corners", "cdm", "consistency", "as-ssd", "qd1", "pts-wsat"];
+        let one = |wrong: &str| near(wrong, suites.into_iter());
+        assert_eq!(one("cmd"), Some("cdm"));
+        assert_eq!(one("CDM"), Some("cdm"));
+        assert_eq!(one("ASSSD"), Some("as-ssd"));
+        assert_eq!(one("corner"), Some("corners"));
+        assert_eq!(one("wsat"), Some("pts-wsat"));
+        assert_eq!(one("list"), None);
+        assert_eq!(one(""), None);
+        assert_eq!(near("lur", ["adaptive", "lru", "fifo"].into_iter()), Some("lru"));
+        let drives = ["samsung-840-pro-256", "samsung-850-pro-128", "samsung-850-pro-256"];
+        let all = |wrong: &str| similar(wrong, drives.into_iter(), 3);
+        assert_eq!(all("850pro"), drives[1..]);
+        assert_eq!(all("Samsung 850 Pro 256"), [drives[2]]);
+        assert_eq!(all("samsung-850-por-256"), [drives[2]]);
+        assert_eq!(all("xyz").len(), 0);
+    }
+}

@@ -1,0 +1,179 @@
+//! `overdrive bench SUITE --help`: what concerns that suite; and the list of suites.
+
+use super::{choice, only};
+use clap::Command;
+use daemon::settings::SETTINGS;
+use suites::{ALL, Plan, Suite, Target, find};
+
+/// Bytes of a device on which no suite leaves out tests for want of room.
+const ROOM_BYTES: u64 = 1 << 40;
+
+/// Prints the suites, one on a line.
+pub(super) fn list() {
+    let width = ALL.iter().map(|suite| suite.profile().name.len()).max().unwrap_or(0);
+    for suite in ALL {
+        daemon::say!("{:<width$}  {}", suite.profile().name, suite.profile().about);
+    }
+}
+
+/// Returns the program's command, whose help is that of one suite where the command line asks for it.
+pub(crate) fn suited(command: Command) -> Command {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    match asked(&words.collect::<Vec<_>>()) {
+        Some(suite) => command.mut_subcommand("bench", |bench| of_suite(bench, suite)),
+        None => command,
+    }
+}
+
+/// Returns the suite whose help is asked for; None: another help, or none.
+fn asked(words: &[String]) -> Option<&'static dyn Suite> {
+    let (first, rest) = words.split_first()?;
+    let asks = rest.iter().any(|word| word == "-h" || word == "--help");
+    let name = rest.iter().find(|word| !word.starts_with('-'))?;
+    find(name).filter(|_| asks && first == "bench")
+}
+
+/// Hides what does not concern a suite, and says in its own words what does.
+fn of_suite(bench: Command, suite: &'static dyn Suite) -> Command {
+    let profile = suite.profile();
+    let names = names(suite);
+    let is_custom = profile.name == "custom";
+    let hidden = [
+        ("suite", true),
+        ("era", suite.eras().is_empty()),
+        ("state", !profile.takes_state),
+        ("only", names.is_empty() && !is_custom),
+        ("time", profile.time_ns == 0),
+        ("job", !is_custom),
+        ("order", !is_custom),
+        ("block", !is_custom),
+        ("depth", !is_custom),
+        ("reads", !is_custom),
+        ("rate", !is_custom),
+        ("share", profile.name != "filebench"),
+        ("export_fio", suite.is_of_files()),
+    ];
+    let settings = SETTINGS.iter().map(|setting| (setting.key, true));
+    let is_there = |name: &str| bench.get_arguments().any(|argument| argument.get_id() == name);
+    let hidden = hidden.into_iter().chain(settings);
+    let hidden: Vec<&str> =
+        hidden.filter(|(name, hides)| *hides && is_there(name)).map(|(name, _)| name).collect();
+    let commands: Vec<String> =
+        bench.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let bench = hidden
+        .into_iter()
+        .fold(bench, |bench, name| bench.mut_arg(name, |argument| argument.hide(true)));
+    let bench = commands
+        .iter()
+        .fold(bench, |bench, name| bench.mut_subcommand(name, |command| command.hide(true)));
+    bench
+        .about(profile.about)
+        .long_about(about(suite, &names))
+        .override_usage(format!("overdrive bench {} [OPTIONS] <TARGET>", profile.name))
+        .mut_arg("span", |argument| argument.help(span_help(suite)))
+        .mut_arg("time", |argument| argument.help(time_help(suite)))
+        .mut_arg("spare", |argument| match profile.name {
+            "consistency" => argument,
+            _ => argument
+                .help("Leave this percentage of the drive unused, as if it had more spare area"),
+        })
+        .mut_arg("era", |argument| {
+            let help = "Run the test as reviewers did in a year (see above)";
+            argument.help(help).long_help(help)
+        })
+        .mut_arg("state", |argument| {
+            let help = "What was done to all of the drive before: a name, or steps";
+            argument.help(help).long_help(format!("{help}.\n\n{}", choice::steps_help()))
+        })
+        .mut_arg("prepare", |argument| {
+            let own = profile.preparation;
+            argument
+                .help(format!("Prepare the part that is worked on by these steps [default: {own}]"))
+        })
+        .mut_arg("only", |argument| argument.help("Run only this test (see above)"))
+}
+
+/// Returns the names that `--only` takes.
+fn names(suite: &'static dyn Suite) -> Vec<String> {
+    // Those of loads of one's own are in a file.
+    if suite.profile().name == "custom" {
+        return Vec::new();
+    }
+    only::names(&Plan::new(suite.profile(), Target::of_rig("any", ROOM_BYTES, 1)))
+}
+
+fn about(suite: &'static dyn Suite, names: &[String]) -> String {
+    let profile = suite.profile();
+    let name = profile.name;
+    let mut text = format!("{}.\n\n", profile.about);
+    if !names.is_empty() {
+        text += &format!("Tests, for --only: {}.\n\n", only::listing(names));
+    }
+    let eras = suite.eras();
+    if !eras.is_empty() {
+        let lines = eras.iter().map(|era| format!("\n  {:<13} {}", era.to_string(), era.about));
+        text += &format!("In other years (--era):{}\n\n", lines.collect::<String>());
+    }
+    text += &format!(
+        "With --cache, the settings of the cache are options as well; 'overdrive bench --help' lists \
+         them. docs/SUITES.md says how each suite works.\n\nExamples:\n  \
+         overdrive bench {name} model:samsung-840-evo-250\n"
+    );
+    text += &match suite.is_of_files() {
+        true => format!("  overdrive bench {name} /mnt/data"),
+        false => format!(
+            "  overdrive bench {name} /mnt/data/test.img --size 8G\n  \
+             overdrive bench {name} /dev/sdX --destroy"
+        ),
+    };
+    text
+}
+
+fn span_help(suite: &dyn Suite) -> String {
+    let usual = suite.profile().span_bytes.map(|bytes| block::Size(bytes).to_string());
+    let usual = usual.unwrap_or_else(|| "all of it".to_owned());
+    format!("Work on the first bytes of the target only [default: {usual}]")
+}
+
+fn time_help(suite: &dyn Suite) -> String {
+    let seconds = suite.profile().time_ns / 1_000_000_000;
+    format!("How long each timed part takes [default: {seconds}s]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Args;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_help_of_a_suite_is_asked_for_by_its_name() {
+        let name = |line: &str| asked(&words(line)).map(|suite| suite.profile().name);
+        assert_eq!(name("bench cdm --help"), Some("cdm"));
+        assert_eq!(name("bench --json CDM null:1G -h"), Some("cdm"));
+        assert_eq!(name("bench cdm null:1G"), None);
+        assert_eq!(name("bench --help"), None);
+        assert_eq!(name("bench history --suite cdm --help"), None);
+        assert_eq!(name("sim cdm --help"), None);
+    }
+
+    #[test]
+    fn each_suite_has_a_help_of_its_own() {
+        for suite in ALL {
+            let bench = super::super::Arguments::augment_args(Command::new("bench"));
+            let help = of_suite(bench, *suite).render_long_help().to_string();
+            let name = suite.profile().name;
+            assert!(help.contains(suite.profile().about), "{name}: {help}");
+            assert!(!help.contains("corners,"), "{name}: other suites are not listed: {help}");
+            assert_eq!(help.contains("--reads"), name == "custom", "{name}: {help}");
+            assert_eq!(help.contains("--era"), !suite.eras().is_empty(), "{name}: {help}");
+            assert!(!help.contains("--dirty-age") && !help.contains("compare"), "{name}: {help}");
+        }
+        let cdm = find("cdm").expect("a suite");
+        assert!(names(cdm).contains(&"RND4K Q1T1 write".to_owned()));
+        assert!(names(find("as-ssd").expect("a suite")).is_empty());
+    }
+}

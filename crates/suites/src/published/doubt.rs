@@ -1,0 +1,67 @@
+//! Rows of modelled drives that published figures contradict, or that none supports.
+//!
+//! A model of a drive is made from its specification, which is of a new drive. How fast a used one is follows from
+//! policies of the firmware that nothing published describes; so a row of a used drive is worth something only where a
+//! figure of that drive, in that state and for that kind of requests, was published and is met.
+
+use super::{Class, Figure, Row as Place, Worth, figures_of, kept};
+use crate::access::Access;
+use crate::outcome::Outcome;
+use crate::preparation::{Preparation, Step};
+
+/// Marks the rows of a modelled drive whose model is in doubt.
+pub fn mark_doubts(outcome: &mut Outcome) {
+    let Some(model) = &outcome.plan.target.model else { return };
+    if !drives::Model::names().any(|known| known == model.name) {
+        return;
+    }
+    let figures = figures_of(&model.name);
+    let is_same = |figure: &Figure| figure.plan.target.model.as_ref() == Some(model);
+    let figures: Vec<Figure> = figures.into_iter().filter(is_same).collect();
+    let wears_itself = outcome.plan.suite.name == "consistency";
+    for row in &mut outcome.rows {
+        let class = if wears_itself { Class::Worn } else { class_of(&row.prepared) };
+        row.doubt = row.access.and_then(|access| doubt(&figures, class, access));
+    }
+}
+
+/// Says what is wrong with a model for requests of this kind to a drive in this state.
+fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
+    let alike = figures.iter().filter(|figure| figure.class == class && of(figure) == access);
+    let mut checked = false;
+    for figure in alike {
+        let Some(found) = kept(figure) else { continue };
+        if let Some(reason) = figure.missed {
+            let (wanted, unit) = (figure.wanted.told(), figure.unit);
+            let what = format!("{found:.0} {unit} modelled where {wanted} were published");
+            return Some(format!("{what} ({}): {reason}", figure.source));
+        }
+        checked |= figure.worth != Worth::Circular;
+    }
+    let (kind, state) = (access.name(), class.name());
+    // A new drive's specification is one of the model's values.
+    let is_supported = checked || class == Class::New || access == Access::Reads;
+    (!is_supported).then(|| format!("no published figure of {kind} to this drive when {state}"))
+}
+
+/// Returns the kind of the requests that a figure is of.
+fn of(figure: &Figure) -> Access {
+    let (Place::Value(test) | Place::MeanUs(test) | Place::MostUs(test)) = &figure.row;
+    match figure.plan.suite.name {
+        "trim" | "seqfill" => Access::SequentialWrites,
+        "consistency" => Access::RandomWrites,
+        _ if test.contains("read") => Access::Reads,
+        _ if test.contains("sequential") => Access::SequentialWrites,
+        _ => Access::RandomWrites,
+    }
+}
+
+/// Returns the state that a drive is in after the steps that a row prints.
+fn class_of(prepared: &str) -> Class {
+    let steps = Preparation::parse(prepared).unwrap_or_default();
+    steps.0.iter().fold(Class::New, |class, step| match step {
+        Step::Random { .. } | Step::Torture { .. } => Class::Worn,
+        Step::Trim { .. } if class != Class::New => Class::Trimmed,
+        Step::Trim { .. } | Step::Fill { .. } | Step::Idle { .. } => class,
+    })
+}

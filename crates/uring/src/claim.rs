@@ -1,0 +1,150 @@
+//! Whether a file or device may be opened for an intent: its users, and its contents.
+//!
+//! | contents | serve | serve byte by byte | overwrite | pool member | overwritten pool member |
+//! |---|---|---|---|---|---|
+//! | image of a disk | refused | noted | refused | refused | |
+//! | LUKS container | noted | noted | named | refused | |
+//! | file system of several hosts | refused | noted | refused | refused | refused |
+//! | other signatures | | | named | refused | |
+//!
+//! What is in use ([`crate::Finding`]) is refused for every intent. To overwrite also needs an agreement,
+//! and a device that no other program has open.
+
+use crate::file::{FileVolume, OpenOptions};
+use crate::image::reason;
+use crate::in_use::{device_number, device_users};
+use crate::open_error::{OpenError, OpenErrorKind};
+use crate::refusal::{failed, in_use};
+use crate::signatures::{Found, Kind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a file or device is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// To serve it, also as a device.
+    Serve {
+        /// Also what looks like an image of a disk, and on this host a file system of several hosts.
+        is_raw: bool,
+    },
+    /// To write over it, after the user has agreed to lose its contents or not.
+    Overwrite {
+        /// The user has agreed.
+        is_agreed: bool,
+    },
+    /// To make it a member of a new pool.
+    PoolMember {
+        /// The user has agreed to lose its contents.
+        is_agreed: bool,
+    },
+}
+
+/// A file or device that may be used.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// It is open and locked.
+    pub volume: Arc<FileVolume>,
+    /// Sentences for the user about its contents.
+    pub notes: Vec<String>,
+}
+
+/// Opens a file or device for this intent, and waits up to `lock_wait_ms` for a process that was just
+/// killed ([`FileVolume::open_waiting`]).
+///
+/// # Errors
+/// [`OpenError`]: it is in use, or its contents are not for this intent.
+pub fn claim(
+    path: &Path,
+    options: OpenOptions,
+    intent: Intent,
+    lock_wait_ms: u64,
+) -> Result<Claimed, OpenError> {
+    let volume = FileVolume::open_waiting(path, options, lock_wait_ms)?;
+    let notes = examine(&volume, intent)?;
+    Ok(Claimed { volume, notes })
+}
+
+/// Examines the contents of a file or device for this intent; returns sentences for the user.
+///
+/// # Errors
+/// [`OpenError`]: its contents are not for this intent, or it is open elsewhere.
+pub fn examine(volume: &FileVolume, intent: Intent) -> Result<Vec<String>, OpenError> {
+    let is_serving = matches!(intent, Intent::Serve { .. });
+    // What serving does not refuse it does not read: on a remote disk that would take long.
+    let is_wanted = |kind| !is_serving || matches!(kind, Kind::Image(_) | Kind::Cluster);
+    let found = volume.signatures(is_wanted)?;
+    let path = volume.path();
+    if matches!(intent, Intent::Overwrite { .. }) && volume.is_device() {
+        refuse_opened(path)?;
+    }
+    let verdicts = found.iter().map(|found| verdict(path, found, intent));
+    let notes = verdicts.collect::<Result<Vec<_>, OpenError>>()?.into_iter().flatten().collect();
+    if intent == (Intent::Overwrite { is_agreed: false }) {
+        return Err(unsupported(would_be_lost(volume, found.first())));
+    }
+    Ok(notes)
+}
+
+fn unsupported(message: String) -> OpenError {
+    failed(OpenErrorKind::Unsupported, message)
+}
+
+/// Refuses contents for an intent, or returns a sentence about them.
+fn verdict(path: &Path, found: &Found, intent: Intent) -> Result<Option<String>, OpenError> {
+    let name = path.display();
+    let Found { signature, offset } = found;
+    let words = signature.words;
+    match (intent, signature.kind) {
+        (Intent::Serve { .. }, Kind::Image(format)) if format.is_container() => {
+            Ok(Some(reason(format, path)))
+        }
+        (Intent::Serve { is_raw: true }, Kind::Image(format)) => {
+            Ok(Some(format!("{name}: {format} image, served byte by byte (--raw)")))
+        }
+        (Intent::Serve { is_raw: true }, Kind::Cluster) => Ok(Some(format!(
+            "{name}: {words} on it; make sure that this is the only host that uses it (--raw)"
+        ))),
+        (Intent::Serve { is_raw: false }, Kind::Image(format)) => {
+            Err(unsupported(reason(format, path)))
+        }
+        (Intent::Serve { is_raw: false }, Kind::Cluster) => Err(unsupported(format!(
+            "{name}: has a file system for several hosts on it ({words}); a cache on one of them \
+             hides its changes from the others, and theirs from it, and both would damage it. \
+             Where this is the only host that uses it, use --raw"
+        ))),
+        (Intent::Overwrite { .. }, Kind::Image(format)) if !format.is_container() => {
+            Err(unsupported(reason(format, path)))
+        }
+        (Intent::PoolMember { is_agreed: false }, _) => Err(unsupported(format!(
+            "{name}: is not blank, it has {words} (at byte {offset}); --overwrite makes it a member \
+             all the same, and its contents are lost then"
+        ))),
+        (Intent::Overwrite { .. } | Intent::PoolMember { .. }, Kind::Cluster) => {
+            Err(unsupported(format!(
+                "{name}: has a file system for several hosts on it ({words}, at byte {offset}), \
+                 which another host may use; where none does, remove its mark first, with: wipefs \
+                 --all {name}"
+            )))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The sentence about what a suite would overwrite.
+fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
+    let kind = if volume.is_device() { "a device" } else { "an image" };
+    let holds = found.map_or(String::new(), |found| format!(" with {}", found.signature.words));
+    format!(
+        "{}: is {kind} of {}{holds}; the suite writes to it, and its contents would be lost: use \
+         --destroy if nothing of it is needed",
+        volume.path().display(),
+        block::Size(volume.limits().bytes())
+    )
+}
+
+/// Refuses a device that another program has open.
+fn refuse_opened(path: &Path) -> Result<(), OpenError> {
+    let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let users = device_number(&node).map_or(Vec::new(), |number| device_users(number, &node));
+    users.first().map_or(Ok(()), |user| Err(in_use(path, &user.to_string())))
+}

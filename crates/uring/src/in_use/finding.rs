@@ -1,0 +1,91 @@
+//! One way in which a file or device is in use: plain data, and words for it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// How something is in use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Usage {
+    /// It is mounted here.
+    Mounted(String),
+    /// These devices stand on it (device mapper, RAID, ...).
+    Held(String),
+    /// It is swap space.
+    Swap,
+    /// The loop device of this name stands on it.
+    Loop(String),
+    /// Another description has the image locks, as far as known in these processes.
+    Locked(Vec<String>),
+    /// Another program has it open exclusively.
+    Claimed,
+    /// This process has it open.
+    Open(String),
+    /// This process cannot examine it.
+    Unknown,
+}
+
+impl Usage {
+    /// True if a program that was just killed may be the cause: its last I/O ends within moments.
+    pub fn may_end_soon(&self) -> bool {
+        matches!(self, Usage::Locked(_) | Usage::Claimed)
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Usage::Mounted(place) => write!(f, "is mounted at {place}"),
+            Usage::Held(names) => write!(f, "is used by {names}"),
+            Usage::Swap => f.write_str("is used as swap"),
+            Usage::Loop(name) => write!(f, "is attached to /dev/{name}"),
+            Usage::Locked(processes) if processes.is_empty() => f.write_str(
+                "is locked by another program (qemu, another Overdrive, or an od-holder that keeps \
+                 unwritten data)",
+            ),
+            Usage::Locked(processes) => write!(f, "is locked by {}", processes.join(", ")),
+            Usage::Claimed => f.write_str("is open exclusively in another program"),
+            Usage::Open(process) => write!(f, "is open in {process}"),
+            Usage::Unknown => f.write_str("cannot be examined by this user"),
+        }
+    }
+}
+
+/// What is in use, as seen from the file or device that was examined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Relation {
+    /// The file or device itself.
+    Itself,
+    /// The partition of this name on it.
+    Partition(String),
+    /// A file or device below it: a loop device's file, a member, a partition's disk.
+    Below(PathBuf),
+    /// The disk of which it is a partition.
+    Disk(PathBuf),
+}
+
+/// One way in which a file or device is in use. Displayed as words that follow its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The part that is in use.
+    pub relation: Relation,
+    /// How.
+    pub usage: Usage,
+}
+
+impl Finding {
+    pub(super) fn of(relation: Relation, usage: Usage) -> Finding {
+        Finding { relation, usage }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usage = &self.usage;
+        match &self.relation {
+            Relation::Itself => write!(f, "{usage}"),
+            Relation::Partition(name) => write!(f, "has the partition {name}, which {usage}"),
+            Relation::Below(path) => write!(f, "lies on {}, which {usage}", path.display()),
+            Relation::Disk(path) => write!(f, "is part of {}, which {usage}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the kernel reports of devices, as far as a search for users needs it.
+
+use super::finding::Usage;
+use super::loops::{self, Loop};
+use super::owner::{Owner, owner_of};
+use crate::identity::Identity;
+use crate::mounts::{mounted, unescape};
+use crate::sysfs::{self, directory, number};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the unit in which the kernel reports sizes.
+const SECTOR: u64 = 512;
+
+/// Devices, and what uses them. A trait, so that devices which a test machine lacks can be described.
+pub(super) trait Machine {
+    /// All loop devices.
+    fn loops(&self) -> &[Loop];
+    /// Devices that a mapped device or an array is made of.
+    fn members(&self, device: u64) -> Vec<u64>;
+    /// The disk of a partition, the partition's first byte there, and its length in bytes.
+    fn disk_of(&self, device: u64) -> Option<(u64, u64, u64)>;
+    /// Partitions of a disk.
+    fn partitions(&self, device: u64) -> Vec<u64>;
+    /// The name of a device in /dev.
+    fn node(&self, device: u64) -> PathBuf;
+    /// How the kernel itself uses a device.
+    fn usage(&self, device: u64) -> Option<Usage>;
+    /// True if a device is open exclusively.
+    fn is_claimed(&self, device: u64) -> bool;
+    /// True if a file is swap space.
+    fn is_swap(&self, file: Identity) -> bool;
+    /// The owner of a lock on a file that excludes readers, or readers and writers.
+    fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner;
+}
+
+/// This machine, now.
+pub(super) struct Live {
+    mounts: String,
+    loops: Vec<Loop>,
+}
+
+impl Live {
+    /// Looks at all loop devices. `asked` is a file system that answers, because the caller has just
+    /// looked at a file there.
+    pub(super) fn new(asked: Option<u64>) -> Live {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let loops = loops::all(&mounts, asked);
+        Live { mounts, loops }
+    }
+}
+
+/// Whether a line of /proc/swaps is of this file or device.
+fn is_swap(file: Identity) -> bool {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    swaps.lines().skip(1).any(|line| {
+        let path = unescape(line.split_ascii_whitespace().next().unwrap_or_default());
+        rustix::fs::stat(path).is_ok_and(|found| Identity::of(&found) == file)
+    })
+}
+
+/// The devices that stand on this one (device mapper, RAID, ...), by name.
+fn holders(device: u64) -> Option<String> {
+    let entries = fs::read_dir(directory(device).join("holders")).ok()?;
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .map(|name| {
+            let mapped = fs::read_to_string(format!("/sys/block/{name}/dm/name"));
+            match mapped {
+                Ok(mapped) => format!("{name} ({})", mapped.trim()),
+                Err(_) => name,
+            }
+        })
+        .collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+impl Machine for Live {
+    fn loops(&self) -> &[Loop] {
+        &self.loops
+    }
+
+    fn members(&self, device: u64) -> Vec<u64> {
+        sysfs::members(device)
+    }
+
+    fn disk_of(&self, device: u64) -> Option<(u64, u64, u64)> {
+        let disk = sysfs::disk_of(device)?;
+        let [first, count] = ["start", "size"].map(|name| sysfs::count(device, name));
+        Some((disk, first?.saturating_mul(SECTOR), count?.saturating_mul(SECTOR)))
+    }
+
+    fn partitions(&self, device: u64) -> Vec<u64> {
+        sysfs::partitions(device)
+    }
+
+    fn node(&self, device: u64) -> PathBuf {
+        sysfs::node(device).unwrap_or_else(|| PathBuf::from(number(device)))
+    }
+
+    fn usage(&self, device: u64) -> Option<Usage> {
+        let node = fs::canonicalize(self.node(device)).ok();
+        let places = mounted(&self.mounts, &number(device), node.as_deref());
+        if let Some(place) = places.into_iter().next() {
+            return Some(Usage::Mounted(place));
+        }
+        if let Some(names) = holders(device) {
+            return Some(Usage::Held(names));
+        }
+        is_swap(Identity::Device { number: device }).then_some(Usage::Swap)
+    }
+
+    fn is_claimed(&self, device: u64) -> bool {
+        let node = self.node(device);
+        let is_it = fs::metadata(&node).is_ok_and(|found| found.rdev() == device);
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        is_it && rustix::fs::open(&node, flags, Mode::empty()).err() == Some(Errno::BUSY)
+    }
+
+    fn is_swap(&self, file: Identity) -> bool {
+        is_swap(file)
+    }
+
+    fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner {
+        owner_of(file, path, writes, &self.mounts)
+    }
+}

@@ -1,0 +1,193 @@
+//! What uses a file or device, below it and above it: by device numbers and file identity, as the kernel
+//! reports them in /sys, /proc and LOOP_GET_STATUS64. Names serve for messages only.
+//!
+//! ```text
+//!   above   mounts, holders (device mapper, RAID), swap, loop devices; the same for its partitions
+//!             |
+//!   the file or device
+//!             |
+//!   below   a partition's disk, members of a mapped device or array: other loop devices over them
+//!           a loop device's file or device: its locks, its exclusive opener, and all of the above
+//! ```
+//!
+//! For a device itself the exclusive opening decides, for a file its lock; both see only the one layer.
+//! The kernel opens members of mapped devices and arrays exclusively, so several of these may share a
+//! member (LVM). A loop device claims nothing, so whatever lies below one is examined here.
+//!
+//! Files of FUSE file systems end the way down: an attached volume of Overdrive is a disk as others are.
+
+mod finding;
+mod loops;
+mod machine;
+mod openers;
+mod owner;
+
+use crate::identity::Identity;
+use loops::{Loop, Under};
+use machine::{Live, Machine};
+use owner::Owner;
+use std::ops::Range;
+use std::path::PathBuf;
+
+pub use finding::{Finding, Relation, Usage};
+pub use openers::{device_number, device_users, mount_points};
+
+/// Devices that are followed at most.
+const STEPS_MAX: usize = 256;
+
+/// All bytes of a file or device.
+const WHOLE: Range<u64> = 0..u64::MAX;
+
+/// A file or device below another.
+struct Step {
+    under: Under,
+    path: PathBuf,
+    /// The bytes that the upper one consists of.
+    range: Range<u64>,
+    /// The loop device that stands between. None: a layer that the kernel claims.
+    through: Option<u64>,
+}
+
+fn overlap(one: &Range<u64>, two: &Range<u64>) -> bool {
+    one.start < two.end && two.start < one.end
+}
+
+/// Returns the bytes of a lower layer that these bytes of the upper one lie on.
+fn shifted(upper: &Range<u64>, lower: &Range<u64>) -> Range<u64> {
+    let at = |byte: u64| lower.start.saturating_add(byte).min(lower.end);
+    at(upper.start)..at(upper.end)
+}
+
+/// Everything below a device.
+fn steps_below(machine: &impl Machine, device: u64) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let (mut seen, mut left) = (Vec::new(), vec![(device, WHOLE)]);
+    while let Some((device, range)) = left.pop() {
+        if seen.contains(&device) || seen.len() == STEPS_MAX {
+            continue;
+        }
+        seen.push(device);
+        let mut lower: Vec<(Under, PathBuf, Range<u64>, Option<u64>)> = Vec::new();
+        let known = |number| Under::Known(Identity::Device { number });
+        if let Some((disk, first, bytes)) = machine.disk_of(device) {
+            let range = shifted(&range, &(first..first.saturating_add(bytes)));
+            lower.push((known(disk), machine.node(disk), range, None));
+        }
+        for member in machine.members(device) {
+            lower.push((known(member), machine.node(member), WHOLE, None));
+        }
+        if let Some(found) = machine.loops().iter().find(|found| found.device == device) {
+            let range = shifted(&range, &found.range);
+            lower.push((found.under.clone(), found.path.clone(), range, Some(device)));
+        }
+        for (under, path, range, through) in lower {
+            if let Under::Known(Identity::Device { number }) = under {
+                left.push((number, range.clone()));
+            }
+            steps.push(Step { under, path, range, through });
+        }
+    }
+    steps
+}
+
+/// Loop devices, but for one, over these bytes.
+fn loops_over<'a>(
+    machine: &'a impl Machine,
+    under: &'a Under,
+    range: &'a Range<u64>,
+    except: Option<u64>,
+) -> impl Iterator<Item = &'a Loop> {
+    machine.loops().iter().filter(move |found| {
+        found.under == *under && Some(found.device) != except && overlap(&found.range, range)
+    })
+}
+
+/// How a device or one of its partitions is used by what stands above it.
+fn above(machine: &impl Machine, device: u64) -> Vec<Finding> {
+    let usages = |device: u64| {
+        let under = Under::Known(Identity::Device { number: device });
+        let over = loops_over(machine, &under, &WHOLE, None);
+        let over: Vec<_> = over.map(|found| Usage::Loop(found.name.clone())).collect();
+        machine.usage(device).into_iter().chain(over)
+    };
+    let own = usages(device).map(|usage| Finding::of(Relation::Itself, usage));
+    let partitions = machine.partitions(device).into_iter().flat_map(|partition| {
+        let node = machine.node(partition);
+        let name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        usages(partition).map(move |usage| Finding::of(Relation::Partition(name.clone()), usage))
+    });
+    own.chain(partitions).collect()
+}
+
+/// How what lies below a device is used by others than the device.
+fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for Step { under, path, range, through } in steps_below(machine, device) {
+        let mut find =
+            |usage: Usage| findings.push(Finding::of(Relation::Below(path.clone()), usage));
+        for found in loops_over(machine, &under, &range, through) {
+            find(Usage::Loop(found.name.clone()));
+        }
+        if through.is_none() {
+            continue;
+        }
+        match under {
+            Under::Known(Identity::Device { number }) => {
+                let over = above(machine, number).into_iter();
+                // The loop devices over it are counted already, and one of them is ours.
+                let over = over.filter(|it| !matches!(it.usage, Usage::Loop(_)));
+                let usages: Vec<_> = over.map(|finding| finding.usage).collect();
+                let claimed = usages.is_empty() && machine.is_claimed(number);
+                usages.into_iter().chain(claimed.then_some(Usage::Claimed)).for_each(find);
+            }
+            Under::Known(file) => {
+                if machine.is_swap(file) {
+                    find(Usage::Swap);
+                }
+                match machine.owner(file, &path, writes) {
+                    Owner::None => {}
+                    Owner::Locked(processes) => find(Usage::Locked(processes)),
+                    Owner::Unknown => find(Usage::Unknown),
+                }
+            }
+            Under::Served(_) => {}
+            Under::Unknown(_) => find(Usage::Unknown),
+        }
+    }
+    findings
+}
+
+fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Finding> {
+    match target {
+        Identity::Device { number } => {
+            let mut findings = above(machine, number);
+            findings.extend(below(machine, number, writes));
+            findings
+        }
+        Identity::File { .. } => {
+            let swap = machine.is_swap(target).then_some(Usage::Swap);
+            let under = Under::Known(target);
+            let over = loops_over(machine, &under, &WHOLE, None);
+            let usages = swap.into_iter().chain(over.map(|it| Usage::Loop(it.name.clone())));
+            usages.map(|usage| Finding::of(Relation::Itself, usage)).collect()
+        }
+    }
+}
+
+/// Finds what uses a file or device, above and below it, in this mount namespace. The caller has just
+/// looked at it. `writes`: it is to be written, so that readers are in the way, too.
+pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
+    let asked = match target {
+        Identity::File { system, .. } => Some(system),
+        Identity::Device { .. } => None,
+    };
+    users_of(&Live::new(asked), target, writes)
+}
+
+/// What stands on a device or on one of its partitions.
+pub(crate) fn find_above(device: u64) -> Vec<Finding> {
+    above(&Live::new(None), device)
+}
+
+#[cfg(test)]
+mod tests;
