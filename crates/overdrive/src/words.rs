@@ -1,8 +1,10 @@
 //! How the command line's words are read: letters' case does not count in names of choices, and a wrong one is answered
 //! with the nearest.
 
+use block::printable;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches};
+use std::borrow::Cow;
 
 /// Reads the command line; prints help or what is wrong, and ends the program, where there is nothing to run.
 pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
@@ -11,7 +13,35 @@ pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     let mut command = change(lenient(Arguments::command()));
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Arguments::from_arg_matches(&matches));
-    read.unwrap_or_else(|error| with_nearest(error).format(&mut command).exit())
+    read.unwrap_or_else(|error| end(&with_nearest(error).format(&mut command)))
+}
+
+/// Prints help, or what is wrong, and ends the program. Words of the user that are not printable are printed as
+/// [`printable`] has them, and without colours.
+fn end(error: &Error) -> ! {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let parts = words.iter().flat_map(|word| {
+        let value = word.split_once('=').map(|(_, value)| value);
+        [Some(word.as_str()), value].into_iter().flatten().chain(word.split([',', '=']))
+    });
+    let odd: Vec<&str> = parts.filter(|part| matches!(printable(part), Cow::Owned(_))).collect();
+    if odd.is_empty() || !error.use_stderr() {
+        error.exit();
+    }
+    // Without colours the words would lose a part of what is odd in them.
+    let text = error.render().ansi().to_string();
+    let text = odd.iter().fold(text, |text, part| text.replace(part, &printable(part)));
+    without_colours(&text).trim_end().lines().for_each(|line| daemon::tell!("{line}"));
+    std::process::exit(error.exit_code())
+}
+
+/// Returns the text without the sequences that set colours (`ESC [ ... m`).
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest));
+    std::iter::once(first).chain(rest).collect()
 }
 
 /// The same command, to whose choices letters' case does not matter.

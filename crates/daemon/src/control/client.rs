@@ -20,6 +20,9 @@ const LIST_TIME: Duration = Duration::from_secs(5);
 /// Tries to be let in by a daemon that has a crowd at its door, 50 ms apart.
 const CONNECT_TRIES: u32 = 100;
 
+/// Connections that the daemon may close before an answer.
+const RECONNECTS_MAX: u32 = 3;
+
 /// How long a daemon may take to let its clients go, and the next one to be there.
 const UPGRADE_TIME: Duration = Duration::from_secs(60);
 /// Looks for the next one, 50 ms apart.
@@ -206,18 +209,20 @@ impl Daemon {
         Ok(self.exchange(ask)?)
     }
 
-    /// Asks, and asks once more on another connection if the daemon has closed this one: it does so
+    /// Asks, and asks again on another connection if the daemon has closed this one: it does so
     /// with those that have been quiet for long, and with the oldest ones in a crowd. A request
     /// that may have been carried out is repeated only if that changes nothing.
     fn exchange(&mut self, ask: &Ask) -> Result<serde_json::Value, Trouble> {
         let is_harmless = matches!(ask, Ask::List | Ask::Show { .. } | Ask::Stats { .. });
-        match self.exchange_once(ask) {
-            Err(Trouble::Ended { is_unsent, .. }) if is_unsent || is_harmless => {
-                self.stream = Daemon::open(&self.path)?.stream;
-                self.exchange_once(ask)
+        for _ in 0..RECONNECTS_MAX {
+            match self.exchange_once(ask) {
+                Err(Trouble::Ended { is_unsent, .. }) if is_unsent || is_harmless => {
+                    self.stream = Daemon::open(&self.path)?.stream;
+                }
+                answered => return answered,
             }
-            answered => answered,
         }
+        self.exchange_once(ask)
     }
 
     /// What is asked may take as long as a backing does. A list is answered at once or never; so it tells

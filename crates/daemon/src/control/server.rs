@@ -97,7 +97,12 @@ impl Control {
         let lane = self.ring.lane();
         loop {
             match self.ring.accept(listener).await {
-                Ok(socket) => self.serve(Arc::new(socket)),
+                Ok(socket) => {
+                    self.serve(Arc::new(socket));
+                    // A request that has come with the connection is taken before a crowd behind
+                    // it can close the connection, and volumes of this lane are served.
+                    lane.rest().await;
+                }
                 Err(error) if error.kind == Kind::Stopping => return,
                 Err(_) => lane.sleep_until(lane.now() + PAUSE_NS).await,
             }

@@ -353,6 +353,17 @@ fn no_name_moves_a_terminals_cursor_or_splits_a_line() {
         assert!(is_plain(&ended.stderr), "{arguments:?}: {:?}", ended.stderr);
         ended.refused(status, &[escaped]);
     }
+    for arguments in [
+        &["volume", "list", odd][..],
+        &["serve", "ram:8M", "--memory", odd],
+        &["sim", "--trace", "x", &format!("--memory=1M,{odd}")],
+        &["bench", odd],
+    ] {
+        let wrong = server.home.overdrive(arguments);
+        assert_eq!(wrong.status, 2, "{arguments:?}: {}", wrong.stderr);
+        assert!(is_plain(&wrong.stderr), "{arguments:?}: {:?}", wrong.stderr);
+        assert!(wrong.stderr.contains(escaped), "{arguments:?}: {:?}", wrong.stderr);
+    }
     let ended = server.end().well();
     assert!(is_plain(&ended.stderr) && !ended.stderr.contains("a\nb"), "{:?}", ended.stderr);
 }
