@@ -44,6 +44,18 @@ impl FlushGate {
         Pass::Lead
     }
 
+    /// Lets no flush begin from now on. False: one is under way.
+    pub(crate) fn hold(&mut self) -> bool {
+        let is_free = !self.running;
+        self.running = true;
+        is_free
+    }
+
+    /// Flushes may begin again, after [`FlushGate::hold`].
+    pub(crate) fn release(&mut self) {
+        self.running = false;
+    }
+
     /// The flush that was led is over.
     pub(crate) fn report(&mut self, good: bool) {
         self.running = false;
@@ -74,5 +86,18 @@ mod tests {
             flush_gate.report(true);
         }
         assert_eq!(flush_gate.step(second), Pass::Over(false), "forgotten, so not promised");
+    }
+
+    #[test]
+    fn none_begins_while_the_gate_is_held_and_it_is_held_while_none_is_under_way() {
+        let mut flush_gate = FlushGate::default();
+        assert!(flush_gate.hold());
+        let target = flush_gate.target();
+        assert_eq!(flush_gate.step(target), Pass::Wait);
+        flush_gate.release();
+        assert_eq!(flush_gate.step(flush_gate.target()), Pass::Lead);
+        assert!(!flush_gate.hold(), "one is under way");
+        flush_gate.report(true);
+        assert!(flush_gate.hold());
     }
 }

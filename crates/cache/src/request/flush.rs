@@ -64,6 +64,31 @@ impl Cache {
     }
 }
 
+/// For a process that is about to be replaced by another program: the next one could not know the result of a flush that
+/// is under way then (C1).
+impl Cache {
+    /// Waits until no flush of the backing is under way, and lets none begin.
+    pub async fn hold_flushes(&self) {
+        let (lane, backing) = (&self.0.lane, &self.0.shared.backing);
+        loop {
+            lane.turn().await;
+            let seen = backing.flush_gate_changed.seen();
+            if backing.flush_gate.with(|flush_gate| flush_gate.hold()) {
+                return;
+            }
+            backing.flush_gate_changed.after(seen).await;
+        }
+    }
+
+    /// Flushes may begin again, after [`Cache::hold_flushes`].
+    pub async fn release_flushes(&self) {
+        self.0.lane.turn().await;
+        let backing = &self.0.shared.backing;
+        backing.flush_gate.with(|flush_gate| flush_gate.release());
+        backing.flush_gate_changed.notify();
+    }
+}
+
 impl Handle {
     /// Makes durable what the backing has: by a flush that begins after this was called.
     pub(crate) async fn flush_below(&self) -> Result {

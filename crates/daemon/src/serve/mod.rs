@@ -383,6 +383,7 @@ impl Scene {
         fleet.end(lane.now() + GOODBYE_NS).await;
         // Once more: a holder may have died since the upgrade was asked for.
         let kept = self.sites.all().iter().all(|site| site.volume.outlives_exec());
+        let held = self.hold_flushes().await;
         let left = fleet.leave();
         if !kept {
             crate::tell!("overdrive: a holder has died: written out instead of upgraded");
@@ -392,6 +393,23 @@ impl Scene {
                 Command::new(&program).args(std::env::args_os().skip(1)).env(variable, text).exec();
             crate::tell!("overdrive: {} cannot be executed: {error}", program.display());
         }
+        for cache in held {
+            cache.release_flushes().await;
+        }
+    }
+
+    /// Lets no flush of a backing begin, where that answers in time: the next program could not know its result.
+    async fn hold_flushes(&self) -> Vec<cache::Cache> {
+        let lane = self.ring.lane();
+        let until_ns = lane.now() + GOODBYE_NS;
+        let mut held = Vec::new();
+        for site in self.sites.all() {
+            let Some(cache) = &site.attached.cache else { continue };
+            if either(cache.hold_flushes(), lane.sleep_until(until_ns)).await == Which::First {
+                held.push(cache.clone());
+            }
+        }
+        held
     }
 }
 
