@@ -43,6 +43,9 @@ pub struct OpenFlags {
     pub raw: bool,
     /// Refuse clients' changes, whatever the backing takes.
     pub read_only: bool,
+    /// The device that this volume becomes. Its backing is that device's, also while no daemon serves it.
+    /// None: it becomes none.
+    pub device: Option<String>,
     /// What keeps the memory of a cache that may hold dirty data; None: nothing does, what was not
     /// flushed ends with the process.
     pub keep: Option<Keep>,
@@ -99,9 +102,10 @@ impl<'a> Opening<'a> {
     /// Takes over what is kept for the backing. What the volume as it is wanted now cannot take as it
     /// is, goes to the backing first.
     pub(crate) fn find_left(&mut self, spec: &Spec) -> Result<(), Failure> {
-        let (Some(keep), Some((path, _))) = (&self.flags.keep, file_of(spec)) else {
+        let (Some(keep), Some((path, options))) = (&self.flags.keep, file_of(spec)) else {
             return Ok(());
         };
+        self.refuse_backing(path, options)?;
         let Some(mut left) = keep.find(path)? else { return Ok(()) };
         let copy = left.arena.try_clone().map_err(|error| memory_failure(&error))?;
         let mut memory = SharedMemory::adopt(copy).map_err(|error| memory_failure(&error))?;
@@ -209,7 +213,14 @@ impl<'a> Opening<'a> {
         })
     }
 
+    /// Refuses a backing on which another device than this volume's stands.
+    fn refuse_backing(&self, path: &Path, options: OpenOptions) -> Result<(), Failure> {
+        let device = self.flags.device.as_deref();
+        Ok(uring::refuse_backing(path, !options.read_only, device)?)
+    }
+
     fn open_file(&mut self, path: &Path, options: OpenOptions) -> Result<Arc<FileVolume>, Failure> {
+        self.refuse_backing(path, options)?;
         let kept = self.left.as_ref().map(|left| left.backing.try_clone());
         let file = match kept {
             Some(kept) => {

@@ -10,11 +10,13 @@
 //! What is in use ([`crate::Finding`]) is refused for every intent. To overwrite also needs an agreement,
 //! and a device that no other program has open.
 
+use crate::backings::{devices_on, is_over_one};
 use crate::file::{FileVolume, OpenOptions};
+use crate::identity::Identity;
 use crate::image::reason;
 use crate::in_use::{device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind};
-use crate::refusal::{failed, in_use};
+use crate::refusal::{failed, in_use, is_backing};
 use crate::signatures::{Found, Kind};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,9 +61,29 @@ pub fn claim(
     intent: Intent,
     lock_wait_ms: u64,
 ) -> Result<Claimed, OpenError> {
+    refuse_backing(path, !options.read_only, None)?;
     let volume = FileVolume::open_waiting(path, options, lock_wait_ms)?;
     let notes = examine(&volume, intent)?;
     Ok(Claimed { volume, notes })
+}
+
+/// Refuses a file or device on which a device of Overdrive stands, whether a daemon serves that or not.
+/// The device of the name `own_device` is no obstacle: its next daemon goes on with it. Without `writes`
+/// neither are devices that refuse changes. A path that leads nowhere is left to the opening.
+///
+/// # Errors
+/// Busy, with the device, and the ways to go on.
+pub fn refuse_backing(
+    path: &Path,
+    writes: bool,
+    own_device: Option<&str>,
+) -> Result<(), OpenError> {
+    let Ok(found) = rustix::fs::stat(path) else { return Ok(()) };
+    let devices = devices_on(Identity::of(&found), writes);
+    match devices.iter().find(|device| own_device != Some(device)) {
+        Some(device) => Err(is_backing(path, device, is_over_one(device))),
+        None => Ok(()),
+    }
 }
 
 /// Examines the contents of a file or device for this intent; returns sentences for the user.

@@ -75,7 +75,7 @@ impl fmt::Display for ImageFormat {
 }
 
 /// The path as one word for a shell.
-fn quoted(path: &str) -> String {
+pub(crate) fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
     if !path.is_empty() && path.chars().all(plain) {
         return path.to_owned();
@@ -113,6 +113,12 @@ pub fn reason(format: ImageFormat, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_notice_of_a_container_has_the_command_that_opens_it() {
+        let notice = reason(ImageFormat::Luks2, Path::new("/dev/sdx"));
+        assert!(notice.contains("cryptsetup open /dev/sdx"), "{notice}");
+    }
 
     #[test]
     fn the_command_survives_odd_names() {

@@ -3,6 +3,7 @@
 //! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
 //! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
 //! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and contents.
+//! - [`note_backings`]: devices of Overdrive, and the files below them, also while no daemon serves those.
 //! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages behind what is large where that is wanted.
@@ -21,6 +22,7 @@
 mod arena;
 mod available;
 mod backend;
+mod backings;
 mod bell;
 mod below;
 mod claim;
@@ -67,8 +69,9 @@ mod ublk;
 pub use arena::{HugePages, SharedMemory, shared_memory, shared_memory_of};
 pub use available::{check_memory_available, memory_left_in_groups, memory_of_machine};
 pub use backend::FileBackend;
+pub use backings::{DEVICES, OURS, device_owner, forget_backings, is_of_device, note_backings};
 pub use below::{keys_below, keys_below_backing};
-pub use claim::{Claimed, Intent, claim, examine};
+pub use claim::{Claimed, Intent, claim, examine, refuse_backing};
 pub use claimed::ClaimedDevice;
 pub use fence::Fence;
 pub use file::{FileVolume, Lock, OpenOptions};

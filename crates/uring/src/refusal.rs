@@ -1,5 +1,7 @@
 //! The sentences that refuse a backing.
 
+use crate::backings::DEVICES;
+use crate::image::quoted;
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use block::SECTOR;
 use rustix::io::Errno;
@@ -50,6 +52,21 @@ pub(crate) fn read_only(path: &Path) -> OpenError {
 pub(crate) fn in_use(path: &Path, user: &str) -> OpenError {
     let name = path.display();
     failed(Kind::Busy, format!("{name}: {user}; release it there first"))
+}
+
+/// The refusal of a file or device on which a device of Overdrive stands, alone or with others.
+pub(crate) fn is_backing(path: &Path, device: &str, is_alone: bool) -> OpenError {
+    let name = path.display();
+    let backing = match is_alone {
+        true => quoted(&name.to_string()),
+        false => "BACKING".to_owned(),
+    };
+    let message = format!(
+        "{name}: is the backing of the device {DEVICES}/{device}, also while no daemon serves that; go on with \
+         'overdrive attach {backing} --name {device}', or take the device away with 'overdrive detach {device}' \
+         (--force if its daemon is gone)"
+    );
+    failed(Kind::Busy, message)
 }
 
 /// Refuses what holds no block, or no whole number of them.

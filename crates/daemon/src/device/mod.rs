@@ -40,7 +40,7 @@ pub use faces::sweep_faces;
 pub(crate) use faces::{mark, unmark};
 pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
-pub(crate) use place::{directory, hash, link};
+pub(crate) use place::{claim_backings, directory, hash, link};
 pub use route::Route;
 
 /// Connections of a new device of the kernel's NBD client at most.

@@ -8,21 +8,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The directory with a link to each device.
-pub const DEVICES: &str = "/dev/overdrive";
-
-/// What the names begin with by which drivers remember servers of ours.
-pub(super) const OURS: &str = "overdrive:";
+pub use uring::DEVICES;
+pub(super) use uring::OURS;
 
 /// The directory in which a volume's file is mounted.
 pub(crate) fn directory(runtime: &Path, volume: &str) -> PathBuf {
     runtime.join("devices").join(volume)
-}
-
-/// Whether this is the path of a file that a device of ours stands on, of whatever daemon: RUNTIME/devices/NAME/NAME.
-pub(super) fn is_of_device(file: &Path) -> bool {
-    let mut above = file.ancestors().skip(1).filter_map(Path::file_name);
-    above.next() == file.file_name() && above.next().is_some_and(|name| name == "devices")
 }
 
 /// The link to a volume's device.
@@ -45,6 +36,20 @@ pub(super) fn set_link(link: &Path, node: &Path) -> io::Result<()> {
     let _ = fs::remove_file(&fresh);
     std::os::unix::fs::symlink(node, &fresh)?;
     fs::rename(&fresh, link)
+}
+
+/// Claims what a volume lies on for its device, which has its link, as long as that is there.
+pub(crate) fn claim_backings(keys: &[String], volume: &str) {
+    if keys.is_empty() {
+        return;
+    }
+    if let Err(error) = uring::note_backings(keys, volume) {
+        crate::tell!(
+            "overdrive: {}: {error}; should this daemon die, nothing else keeps the backing from being attached \
+             under another name",
+            link(volume).display()
+        );
+    }
 }
 
 /// Takes the link away, if it leads to this node.
@@ -84,20 +89,9 @@ pub(super) fn claim_name(link: &Path) -> Result<Naming, Failure> {
 fn check_link(link: &Path) -> Result<(), Failure> {
     let Ok(node) = fs::read_link(link) else { return Ok(()) };
     let name = node.file_name().map(|name| name.to_string_lossy().into_owned());
-    let Some(owner) = name.and_then(|name| owner(&name)) else { return Ok(()) };
+    let Some(owner) = name.and_then(|name| uring::device_owner(&name)) else { return Ok(()) };
     let message = format!("{}: is a device of {owner}; take another name", link.display());
     Err(Failure::new(Exit::Busy, message))
-}
-
-/// What a device of ours is made of, by its name in /dev. None: of nothing any more, or it has been another's since.
-fn owner(name: &str) -> Option<String> {
-    let says = |file: &str| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
-    let file = says("loop/backing_file").map(|file| file.trim_end().to_owned());
-    let file = file.filter(|file| is_of_device(Path::new(file)));
-    let server = || says("backend").filter(|server| server.starts_with(OURS));
-    // Of ublk's, the kernel tells nothing here.
-    let ublk = || (name.starts_with("ublkb") && says("dev").is_some()).then(|| "ublk".to_owned());
-    file.or_else(|| server().map(|server| server.trim_end().to_owned())).or_else(ublk)
 }
 
 /// That a device waits for another backing than it could be given.
@@ -120,14 +114,6 @@ pub(crate) fn hash(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_of_a_device_is_known_by_its_path() {
-        assert!(is_of_device(&directory(Path::new("/run/overdrive"), "db").join("db")));
-        for other in ["/srv/db", "/run/devices/db/other", "/", "/db/db"] {
-            assert!(!is_of_device(Path::new(other)), "{other}");
-        }
-    }
 
     #[test]
     fn a_hash_is_the_same_in_every_program() {

@@ -177,6 +177,7 @@ impl Sites {
         for site in self.all() {
             if self.devices.node(&site.name).is_some() {
                 let keys = site.volume.keys();
+                device::claim_backings(&keys, &site.name);
                 device::mark(self.devices.runtime(), &site.name, &keys).await?;
             }
         }
@@ -247,6 +248,7 @@ impl Sites {
             Ok(()) => {
                 site.volume.release();
                 if self.devices.node(&site.name).is_none() {
+                    uring::forget_backings(&site.name);
                     device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
                 }
                 site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))

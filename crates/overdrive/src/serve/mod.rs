@@ -217,9 +217,10 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
     let mut planned = Vec::new();
     for wanted in volumes {
         let spec = wanted.spec()?;
-        let ConfigVolume { name, backing, raw, read_only, holder, .. } = wanted;
+        let ConfigVolume { name, backing, raw, read_only, holder, attach, .. } = wanted;
         let keep = holder.then(keep);
-        let flags = OpenFlags { name: name.clone(), raw, read_only, keep };
+        let device = attach.then(|| name.clone());
+        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep };
         let bar = Bytes::new("memory");
         let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();

@@ -1,5 +1,6 @@
 //! One way in which a file or device is in use: plain data, and words for it.
 
+use crate::backings::DEVICES;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -20,6 +21,8 @@ pub enum Usage {
     Claimed,
     /// This process has it open.
     Open(String),
+    /// It is the backing of this device of Overdrive, which a daemon may serve or not.
+    Backing(String),
     /// This process cannot examine it.
     Unknown,
 }
@@ -45,7 +48,8 @@ impl fmt::Display for Usage {
             Usage::Locked(processes) => write!(f, "is locked by {}", processes.join(", ")),
             Usage::Claimed => f.write_str("is open exclusively in another program"),
             Usage::Open(process) => write!(f, "is open in {process}"),
-            Usage::Unknown => f.write_str("cannot be examined by this user"),
+            Usage::Backing(device) => write!(f, "is the backing of {DEVICES}/{device}"),
+            Usage::Unknown => f.write_str("cannot be examined"),
         }
     }
 }

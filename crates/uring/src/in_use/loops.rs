@@ -15,7 +15,7 @@ pub(super) enum Under {
     Known(Identity),
     /// A file of a FUSE file system: only its path is known, because its server may not answer.
     Served(PathBuf),
-    /// A file that this process may not examine.
+    /// A file that was not examined, or may not be: no path leads to it in this mount namespace.
     Unknown(PathBuf),
 }
 
@@ -39,22 +39,41 @@ fn number_at(directory: &Path, name: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
+/// Examines the file below a loop device where its file system is sure to answer: by its path it is there,
+/// and in no FUSE file system, or it was deleted.
+fn examine(name: &str, path: &Path, mounts: &str, asked: Option<u64>) -> Under {
+    if is_on_other_server(mounts, path, asked) {
+        return Under::Served(path.to_owned());
+    }
+    let named = rustix::fs::stat(path).map(|found| Identity::of(&found)).ok();
+    let is_deleted = path.as_os_str().as_encoded_bytes().ends_with(b" (deleted)");
+    let known = (named.is_some() || is_deleted).then(|| ask(name)).flatten();
+    known.or(named).map_or_else(|| Under::Unknown(path.to_owned()), Under::Known)
+}
+
+/// Returns the file below a loop device. Its file system has to answer.
+fn ask(name: &str) -> Option<Identity> {
+    LoopDevice::named(name)?.under().ok()
+}
+
+impl Loop {
+    /// The file or device below it, also where its file system may not answer. For a device that is to be
+    /// opened: that would wait for the same file system.
+    pub(super) fn asked(&self) -> Under {
+        match &self.under {
+            Under::Unknown(_) => ask(&self.name).map_or_else(|| self.under.clone(), Under::Known),
+            under => under.clone(),
+        }
+    }
+}
+
 /// Reads the loop device of this directory in /sys. `asked` is a file system that answers.
 fn read(directory: &Path, mounts: &str, asked: Option<u64>) -> Option<Loop> {
     let path = fs::read_to_string(directory.join("loop/backing_file")).ok()?;
     let path = PathBuf::from(path.strip_suffix('\n').unwrap_or(&path));
     let name = directory.file_name()?.to_str()?.to_owned();
     let device = number_in(&fs::read_to_string(directory.join("dev")).ok()?)?;
-    let under = match is_on_other_server(mounts, &path, asked) {
-        true => Under::Served(path.clone()),
-        false => {
-            let known = LoopDevice::named(&name)?.under().or_else(|_| {
-                rustix::fs::stat(&path).map(|found| Identity::of(&found)).map_err(Into::into)
-            });
-            let unknown = |_: std::io::Error| Under::Unknown(path.clone());
-            known.map_or_else(unknown, Under::Known)
-        }
-    };
+    let under = examine(&name, &path, mounts, asked);
     let first = number_at(directory, "offset");
     let end = match number_at(directory, "sizelimit") {
         0 => u64::MAX,

@@ -1,8 +1,9 @@
 //! What the kernel reports of devices, as far as a search for users needs it.
 
 use super::finding::Usage;
-use super::loops::{self, Loop};
+use super::loops::{self, Loop, Under};
 use super::owner::{Owner, owner_of};
+use crate::backings::devices_on;
 use crate::identity::Identity;
 use crate::mounts::{mounted, unescape};
 use crate::sysfs::{self, directory, number};
@@ -19,6 +20,8 @@ const SECTOR: u64 = 512;
 pub(super) trait Machine {
     /// All loop devices.
     fn loops(&self) -> &[Loop];
+    /// The file or device below a loop device, which is below the one that is to be opened.
+    fn under(&self, found: &Loop) -> Under;
     /// Devices that a mapped device or an array is made of.
     fn members(&self, device: u64) -> Vec<u64>;
     /// The disk of a partition, the partition's first byte there, and its length in bytes.
@@ -35,6 +38,8 @@ pub(super) trait Machine {
     fn is_swap(&self, file: Identity) -> bool;
     /// The owner of a lock on a file that excludes readers, or readers and writers.
     fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner;
+    /// The devices of Overdrive that stand on a file or device; without `writes` those that may change it.
+    fn devices_on(&self, backing: Identity, writes: bool) -> Vec<String>;
 }
 
 /// This machine, now.
@@ -83,6 +88,10 @@ impl Machine for Live {
         &self.loops
     }
 
+    fn under(&self, found: &Loop) -> Under {
+        found.asked()
+    }
+
     fn members(&self, device: u64) -> Vec<u64> {
         sysfs::members(device)
     }
@@ -126,5 +135,9 @@ impl Machine for Live {
 
     fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner {
         owner_of(file, path, writes, &self.mounts)
+    }
+
+    fn devices_on(&self, backing: Identity, writes: bool) -> Vec<String> {
+        devices_on(backing, writes)
     }
 }

@@ -14,6 +14,9 @@
 //! The kernel opens members of mapped devices and arrays exclusively, so several of these may share a
 //! member (LVM). A loop device claims nothing, so whatever lies below one is examined here.
 //!
+//! A device of Overdrive counts as a user of its backing also while no daemon serves it. Of the examined
+//! file or device itself [`crate::refuse_backing`] finds that, because the next daemon of the device may go on with it.
+//!
 //! Files of FUSE file systems end the way down: an attached volume of Overdrive is a disk as others are.
 
 mod finding;
@@ -78,7 +81,7 @@ fn steps_below(machine: &impl Machine, device: u64) -> Vec<Step> {
         }
         if let Some(found) = machine.loops().iter().find(|found| found.device == device) {
             let range = shifted(&range, &found.range);
-            lower.push((found.under.clone(), found.path.clone(), range, Some(device)));
+            lower.push((machine.under(found), found.path.clone(), range, Some(device)));
         }
         for (under, path, range, through) in lower {
             if let Under::Known(Identity::Device { number }) = under {
@@ -103,7 +106,7 @@ fn loops_over<'a>(
 }
 
 /// How a device or one of its partitions is used by what stands above it.
-fn above(machine: &impl Machine, device: u64) -> Vec<Finding> {
+fn above(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
     let usages = |device: u64| {
         let under = Under::Known(Identity::Device { number: device });
         let over = loops_over(machine, &under, &WHOLE, None);
@@ -114,7 +117,10 @@ fn above(machine: &impl Machine, device: u64) -> Vec<Finding> {
     let partitions = machine.partitions(device).into_iter().flat_map(|partition| {
         let node = machine.node(partition);
         let name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        usages(partition).map(move |usage| Finding::of(Relation::Partition(name.clone()), usage))
+        let backing = machine.devices_on(Identity::Device { number: partition }, writes);
+        usages(partition)
+            .chain(backing.into_iter().map(Usage::Backing))
+            .map(move |usage| Finding::of(Relation::Partition(name.clone()), usage))
     });
     own.chain(partitions).collect()
 }
@@ -128,12 +134,16 @@ fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
         for found in loops_over(machine, &under, &range, through) {
             find(Usage::Loop(found.name.clone()));
         }
+        if let Under::Known(backing) = under {
+            let devices = machine.devices_on(backing, writes).into_iter();
+            devices.map(Usage::Backing).for_each(&mut find);
+        }
         if through.is_none() {
             continue;
         }
         match under {
             Under::Known(Identity::Device { number }) => {
-                let over = above(machine, number).into_iter();
+                let over = above(machine, number, writes).into_iter();
                 // The loop devices over it are counted already, and one of them is ours.
                 let over = over.filter(|it| !matches!(it.usage, Usage::Loop(_)));
                 let usages: Vec<_> = over.map(|finding| finding.usage).collect();
@@ -160,7 +170,7 @@ fn below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
 fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Finding> {
     match target {
         Identity::Device { number } => {
-            let mut findings = above(machine, number);
+            let mut findings = above(machine, number, writes);
             findings.extend(below(machine, number, writes));
             findings
         }
@@ -186,7 +196,7 @@ pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
 
 /// What stands on a device or on one of its partitions.
 pub(crate) fn find_above(device: u64) -> Vec<Finding> {
-    above(&Live::new(None), device)
+    above(&Live::new(None), device, true)
 }
 
 #[cfg(test)]

@@ -15,11 +15,16 @@ struct Described {
     mounted: Vec<u64>,
     claimed: Vec<u64>,
     locked: Vec<u64>,
+    backings: Vec<Identity>,
 }
 
 impl Machine for Described {
     fn loops(&self) -> &[Loop] {
         &self.loops
+    }
+
+    fn under(&self, found: &Loop) -> Under {
+        found.under.clone()
     }
 
     fn members(&self, device: u64) -> Vec<u64> {
@@ -60,6 +65,10 @@ impl Machine for Described {
             }
             _ => Owner::None,
         }
+    }
+
+    fn devices_on(&self, backing: Identity, _: bool) -> Vec<String> {
+        self.backings.iter().filter(|it| **it == backing).map(|_| "db".to_owned()).collect()
     }
 }
 
@@ -170,8 +179,24 @@ fn a_file_that_cannot_be_examined_is_in_use() {
     let unknown = Under::Unknown(PathBuf::from("/elsewhere/x"));
     let loops = vec![over(10, unknown, WHOLE)];
     let machine = Described { loops, ..Described::default() };
-    let expected = ["lies on /elsewhere/x, which cannot be examined by this user"];
+    let expected = ["lies on /elsewhere/x, which cannot be examined"];
     assert_eq!(words(&machine, disk(10)), expected);
+}
+
+#[test]
+fn backings_of_devices_that_wait_are_in_use_below_and_above() {
+    let machine = Described {
+        loops: vec![over(10, Under::Known(file(7)), WHOLE)],
+        partitions: vec![(2, 1, MIB, MIB), (4, 3, MIB, MIB)],
+        backings: vec![file(7), disk(2), disk(3)],
+        ..Described::default()
+    };
+    let backing = "is the backing of /dev/overdrive/db";
+    assert_eq!(words(&machine, disk(10)), [format!("lies on /images/7, which {backing}")]);
+    assert_eq!(words(&machine, disk(1)), [format!("has the partition d2, which {backing}")]);
+    assert_eq!(words(&machine, disk(4)), [format!("lies on /dev/d3, which {backing}")]);
+    // Itself: its own device may go on with it.
+    assert_eq!(words(&machine, disk(2)), [""; 0]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Volumes as block devices: `attach`, `detach`, `mount`, `umount`.
 
 mod attached;
+mod claimed;
 mod faces;
 mod killed;
 mod lifecycle;

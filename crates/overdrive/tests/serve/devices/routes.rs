@@ -1,5 +1,6 @@
 //! Devices by ways that not every kernel has. `cargo xtask nightly` runs these in a guest that has them.
 
+use super::claimed::is_claimed;
 use super::killed::{is_given_up, is_waited_for, survives};
 use super::{Disk, MIB, text};
 use crate::common::{have, is_root, run};
@@ -129,6 +130,13 @@ fn nbd_waits_for_a_daemon_that_was_stopped() {
 }
 
 #[test]
+fn nbd_claims_its_image() {
+    if have_nbd() {
+        is_claimed(&NBD);
+    }
+}
+
+#[test]
 fn nbd_is_given_up() {
     if have_nbd() {
         is_given_up(&NBD);
@@ -208,6 +216,13 @@ fn ublk_survives_killed_daemons() {
 fn ublk_waits_for_a_daemon_that_was_stopped() {
     if have_ublk() {
         is_waited_for(&UBLK);
+    }
+}
+
+#[test]
+fn ublk_claims_its_image() {
+    if have_ublk() {
+        is_claimed(&UBLK);
     }
 }
 
