@@ -189,6 +189,64 @@ fn a_second_device_over_a_file_or_device_is_refused() {
     drop(lower);
 }
 
+/// A mapped device, until it is dropped.
+struct Mapped(String);
+
+impl Mapped {
+    /// Of these sectors of a device, the first and how many.
+    fn over(device: &Path, name: &str, [first, count]: [u32; 2]) -> Option<Mapped> {
+        if !Path::new("/dev/mapper/control").exists() {
+            println!("skipped: this kernel has no device mapper");
+            return None;
+        }
+        let name = format!("uring-test-{}-{name}", std::process::id());
+        let table = format!("0 {count} linear {} {first}", device.display());
+        // Nodes are made here, because udev may not run.
+        let arguments = ["create", "--noudevsync", "--verifyudev", &name, "--table", &table];
+        let output = program("dmsetup", &arguments)?;
+        assert!(output.status.success(), "{}", said(&output));
+        program("dmsetup", &["mknodes", &name]);
+        Some(Mapped(name))
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/dev/mapper").join(&self.0)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        program("dmsetup", &["remove", "--noudevsync", "--verifyudev", &self.0]);
+    }
+}
+
+#[test]
+fn mapped_devices_share_a_member_and_inherit_the_users_of_its_file() {
+    let directory = directory();
+    let path = image(directory.path(), 8 << 20);
+    let Some(device) = Loop::over(&path, &[]) else {
+        return;
+    };
+    let Some(one) = Mapped::over(device.path(), "one", [0, 8192]) else {
+        return;
+    };
+    let two = Mapped::over(device.path(), "two", [8192, 8192]).expect("as the first");
+    let first = FileVolume::open(&one.path(), DEFAULT).expect("nothing else uses it");
+    FileVolume::open(&two.path(), DEFAULT).expect("they share a member, as volumes of LVM do");
+    assert!(refusal_of(&one.path()).contains("opened it exclusively"));
+    assert!(refusal_of(device.path()).contains("is used by dm-"));
+    // A loop device over a mapped one is a second face of it.
+    let over = Loop::over(&one.path(), &[]).expect("as the first");
+    let refused = refusal_of(over.path());
+    assert!(refused.contains("which is open exclusively in another program"), "{refused}");
+    drop((over, first));
+    // So is a second loop device over the member's file.
+    let second = Loop::over(&path, &[]).expect("as the first");
+    let refused = refusal_of(&two.path());
+    let expected = format!("which is attached to {}", second.path().display());
+    assert!(refused.contains("lies on") && refused.contains(&expected), "{refused}");
+}
+
 #[test]
 fn a_mounted_device_is_refused_by_name() {
     let directory = directory();
