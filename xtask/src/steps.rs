@@ -68,7 +68,7 @@ pub(crate) const CHANGE: [Step; 14] = [
 ];
 
 /// For each night: longer than a change can wait. Other parameters each day, the same all day long.
-pub(crate) const NIGHT: [Step; 13] = [
+pub(crate) const NIGHT: [Step; 14] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -105,6 +105,11 @@ pub(crate) const NIGHT: [Step; 13] = [
         what: "block devices by ways that this machine's kernel may lack, on another kernel",
         arguments: "xtask guest --if-possible --timeout-seconds 1800 --memory-mib 3072 \
                     --module nbd --module ublk_drv --test overdrive:serve -- devices::routes --test-threads 1 --show-output",
+    },
+    Step {
+        what: "users of devices below a device mapper, on another kernel",
+        arguments: "xtask guest --if-possible --timeout-seconds 600 --module loop --module dm_mod \
+                    --test uring:devices -- --test-threads 1 --show-output",
     },
     Step {
         what: "volumes under a whole Debian, with reboots and a power cut",

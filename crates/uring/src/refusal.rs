@@ -62,8 +62,8 @@ pub(crate) fn is_backing(path: &Path, device: &str, is_alone: bool) -> OpenError
         false => "BACKING".to_owned(),
     };
     let message = format!(
-        "{name}: is the backing of the device {DEVICES}/{device}, also while no daemon serves that; go on with \
-         'overdrive attach {backing} --name {device}', or take the device away with 'overdrive detach {device}' \
+        "{name}: is the backing of the device {DEVICES}/{device}, also while no daemon serves that; go on with: \
+         overdrive attach {backing} --name {device}; or take the device away with: overdrive detach {device} \
          (--force if its daemon is gone)"
     );
     failed(Kind::Busy, message)

@@ -31,7 +31,7 @@ fn all_refused(home: &Arc<Home>, disk: &Disk, image: &Path) {
     let words = [
         "is the backing of the device",
         &device,
-        "go on with 'overdrive attach",
+        "go on with: overdrive attach",
         &format!("--name {}", disk.name),
         &format!("overdrive detach {}", disk.name),
     ];
@@ -54,7 +54,12 @@ pub(super) fn is_claimed(attach: &[&str]) {
     let mounted = disk.make_and_mount(&disk.attach_with(attach));
     fs::write(mounted.path("one"), "one").expect("room");
     run("sync", &["-f", text(&mounted.0)]).well();
-    all_refused(&disk.home, &disk, &disk.image);
+    let another = format!("{}-other", disk.name);
+    let attach_other = |home: &Home, image: &Path| {
+        let attach = ["attach", text(image), "--name", &another, "--memory", "8M"];
+        home.overdrive(&attach).refused(5, &["is the backing of the device", &disk.name]);
+    };
+    attach_other(&disk.home, &disk.image);
     let daemon = disk.daemon();
     disk.without_supervisor(daemon);
     kill_process(daemon, Signal::KILL).expect("it runs");
@@ -65,10 +70,9 @@ pub(super) fn is_claimed(attach: &[&str]) {
     let link = disk.home.path().join("another name");
     let linked = fs::hard_link(&disk.image, &link);
     linked.or_else(|_| std::os::unix::fs::symlink(&disk.image, &link)).expect("room");
-    all_refused(&Home::new(), &disk, &link);
+    attach_other(&Home::new(), &link);
     if let Some(over) = Loop::over(&disk.image) {
         let words = ["lies on", "is the backing of", &disk.name];
-        let another = format!("{}-other", disk.name);
         disk.home.overdrive(&["attach", &over.0, "--name", &another]).refused(5, &words);
     }
     assert!(fs::read(&disk.image).expect("ours") == before, "nothing was written");
