@@ -11,15 +11,19 @@
 //! and a device that no other program has open.
 
 use crate::backings::{devices_on, is_over_one};
+use crate::clock::Patience;
 use crate::file::{FileVolume, OpenOptions};
 use crate::identity::Identity;
 use crate::image::reason;
-use crate::in_use::{device_number, device_users};
+use crate::in_use::{Usage, device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind};
 use crate::refusal::{failed, in_use, is_backing};
 use crate::signatures::{Found, Kind};
 use std::path::Path;
 use std::sync::Arc;
+
+/// How long programs that look at a device may keep it open, in milliseconds.
+const LAST_LOOKS_MS: u64 = 1_000;
 
 /// Why a file or device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +104,10 @@ pub fn examine(volume: &FileVolume, intent: Intent) -> Result<Vec<String>, OpenE
         refuse_opened(path)?;
     }
     let verdicts = found.iter().map(|found| verdict(path, found, intent));
-    let notes = verdicts.collect::<Result<Vec<_>, OpenError>>()?.into_iter().flatten().collect();
+    let notes = verdicts.collect::<Result<Vec<_>, OpenError>>()?;
+    let mut notes: Vec<String> = notes.into_iter().flatten().collect();
+    // A file system may have several marks.
+    notes.dedup();
     if intent == (Intent::Overwrite { is_agreed: false }) {
         return Err(unsupported(would_be_lost(volume, found.first())));
     }
@@ -164,9 +171,18 @@ fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
     )
 }
 
-/// Refuses a device that another program has open.
+/// Refuses a device that another program has open. Programs that only look at it, as udev does after each
+/// change, have some time to close it.
 fn refuse_opened(path: &Path) -> Result<(), OpenError> {
     let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let users = device_number(&node).map_or(Vec::new(), |number| device_users(number, &node));
-    users.first().map_or(Ok(()), |user| Err(in_use(path, &user.to_string())))
+    let Some(number) = device_number(&node) else { return Ok(()) };
+    let patience = Patience::new(LAST_LOOKS_MS);
+    loop {
+        let users = device_users(number, &node);
+        let Some(user) = users.first() else { return Ok(()) };
+        let is_lasting = users.iter().any(|user| !matches!(user.usage, Usage::Open(_)));
+        if is_lasting || !patience.pause() {
+            return Err(in_use(path, &user.to_string()));
+        }
+    }
 }

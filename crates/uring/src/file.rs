@@ -22,6 +22,8 @@ use std::sync::atomic::AtomicBool;
 const FILE_PHYSICAL: u32 = 4096;
 /// The largest transfer, in bytes.
 const IO_MAX: u32 = 32 << 20;
+/// Bytes of a page in which signatures are looked for.
+const PAGE: usize = 4096;
 /// Zeros to write where the kernel cannot zero by itself, in bytes.
 pub(crate) const ZEROS: usize = 1 << 20;
 
@@ -397,18 +399,17 @@ impl FileVolume {
         Some(format!("is on {kind}, mounted so that locks are this machine's alone ({option})"))
     }
 
-    /// The 4096 bytes from here on, or up to the end.
+    /// Returns the 4096 bytes from this multiple of 4096 on, or those up to the end.
     fn page(&self, offset: u64) -> Result<Vec<u8>, OpenError> {
-        // Twice 4096 leaves room to align the destination, which direct I/O wants.
-        let mut room = vec![0u8; 8192];
-        let skip = room.as_ptr().align_offset(4096);
-        let block = self.alignment.block as usize;
-        // A device with blocks above 4096 bytes is no place for an image file.
-        if block > 4096 {
-            return Ok(Vec::new());
-        }
-        let got = rustix::io::pread(&self.file, &mut room[skip..skip + 4096], offset)
-            .map_err(|errno| system_error(&self.path, "read its first blocks", errno))?;
-        Ok(room[skip..skip + got].to_vec())
+        // Direct I/O reads whole blocks, which may be larger, into aligned memory.
+        let unit = (self.alignment.block as usize).max(PAGE);
+        let mut room = vec![0u8; unit * 2];
+        let skip = room.as_ptr().align_offset(unit);
+        let first = offset - offset % unit as u64;
+        let got = rustix::io::pread(&self.file, &mut room[skip..skip + unit], first)
+            .map_err(|errno| system_error(&self.path, "read the places of signatures", errno))?;
+        let begin = (offset - first) as usize;
+        let read = &room[skip..skip + got];
+        Ok(read.get(begin..).map_or(Vec::new(), |rest| rest[..rest.len().min(PAGE)].to_vec()))
     }
 }
