@@ -1,7 +1,7 @@
 //! What is in use, below a device or above it, is refused by every command that would open it.
 
 use crate::backings::Loop;
-use crate::common::{Ended, Server, image, place, run, serve_in};
+use crate::common::{Ended, Server, image, no_namespaces, place, serve_in};
 use crate::home::Home;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,11 +84,11 @@ fn a_volume_on_an_attached_volume_s_device_is_served() {
     if Loop::over(&path).is_none() {
         return;
     }
+    let _alone = no_namespaces();
     let home = Home::new();
     let name = format!("below-{}", std::process::id());
     home.overdrive(&["attach", text(&path), "--name", &name, "--memory", "8M"]).well();
     let device = format!("/dev/overdrive/{name}");
     serve_in(&home, &device, &["-q", "--memory", "4M", "--run", "nbdinfo \"$uri\""]).well();
-    run("losetup", &["--all"]).well();
     home.overdrive(&["detach", &name]).well();
 }
