@@ -1,6 +1,6 @@
 //! A volume as a file.
 
-use crate::codec::{Attributes, S_IFREG};
+use crate::codec::{Attributes, ROOT_MODE, S_IFREG};
 use export::{Session, Stop};
 use lane::Event;
 use std::collections::BTreeMap;
@@ -53,6 +53,27 @@ pub(crate) fn node_of(name: &str) -> u64 {
     if hash <= ROOT { hash + 2 } else { hash }
 }
 
+/// Returns the attributes of the directory.
+pub(crate) fn attributes_of_root(owner: (u32, u32), time_s: u64) -> Attributes {
+    let (user, group) = owner;
+    Attributes { node: ROOT, bytes: 0, mode: ROOT_MODE, links: 2, user, group, time_s }
+}
+
+impl Attributes {
+    /// Returns the attributes of a volume's file.
+    pub(crate) fn of_file(
+        node: u64,
+        bytes: u64,
+        read_only: bool,
+        owner: (u32, u32),
+        time_s: u64,
+    ) -> Attributes {
+        let permissions = if read_only { 0o400 } else { 0o600 };
+        let (user, group) = owner;
+        Attributes { node, bytes, mode: S_IFREG | permissions, links: 1, user, group, time_s }
+    }
+}
+
 impl File {
     pub(crate) fn new(name: &str, bytes: u64, read_only: bool, stop: Arc<Stop>) -> File {
         File {
@@ -70,16 +91,7 @@ impl File {
     }
 
     pub(crate) fn attributes(&self, owner: (u32, u32), time_s: u64) -> Attributes {
-        let permissions = if self.read_only { 0o400 } else { 0o600 };
-        Attributes {
-            node: self.node,
-            bytes: self.bytes,
-            mode: S_IFREG | permissions,
-            links: 1,
-            user: owner.0,
-            group: owner.1,
-            time_s,
-        }
+        Attributes::of_file(self.node, self.bytes, self.read_only, owner, time_s)
     }
 
     /// Begins to carry out a request. None: the end was asked for.

@@ -16,7 +16,8 @@
 //!
 //! Nothing that the kernel remembers is known to this process alone: a node's number is a hash of its name, and a handle
 //! only counts. So when a process dies and another goes on with the same mount, which a holder has kept open, it asks
-//! the kernel to send again what was not answered ([`Session::resend`]).
+//! the kernel to send again what was not answered ([`Session::resend`]). While no process serves the mount, the one that
+//! keeps the connection answers what needs no data ([`Outline`]).
 //!
 //! Source of the protocol: include/uapi/linux/fuse.h, and Documentation/filesystems/fuse/ of Linux.
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod file;
 mod message;
 mod mount;
 mod names;
+mod outline;
 mod seek;
 mod session;
 mod space;
@@ -35,4 +37,5 @@ mod transfer;
 
 pub use device::Device;
 pub use mount::{Mount, Options, check_names};
+pub use outline::{MESSAGE_BYTES_MAX, Outline, OutlineFile, Verdict, resend_message};
 pub use session::Session;

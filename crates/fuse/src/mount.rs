@@ -1,7 +1,9 @@
 //! What all lanes that serve a mount share.
 
-use crate::codec::{Attributes, ROOT_MODE};
-use crate::file::{File, ROOT, node_of};
+use crate::codec::Attributes;
+use crate::file::{File, ROOT, attributes_of_root, node_of};
+use crate::names::Listing;
+use crate::outline::{Outline, OutlineFile};
 use export::{Budget, Export, Stop};
 use lane::Event;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,23 +126,33 @@ impl Mount {
         self.list().iter().find(|file| file.name.as_bytes() == name).cloned()
     }
 
-    pub(crate) fn attributes_of(&self, file: &File) -> Attributes {
-        file.attributes(self.owner, self.time_s)
-    }
-
-    pub(crate) fn root(&self) -> Attributes {
-        Attributes {
-            node: ROOT,
-            bytes: 0,
-            mode: ROOT_MODE,
-            links: 2,
-            user: self.owner.0,
-            group: self.owner.1,
-            time_s: self.time_s,
-        }
+    /// Returns the directory as plain data, for the process that keeps the mount when this one dies.
+    pub fn outline(&self) -> Outline {
+        let file = |file: &Arc<File>| OutlineFile {
+            name: file.name.clone(),
+            bytes: file.bytes,
+            read_only: file.read_only,
+        };
+        let files = self.list().iter().map(file).collect();
+        Outline { files, owner: self.owner, time_s: self.time_s }
     }
 
     pub(crate) fn next_handle(&self) -> u64 {
         self.handle.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Listing for Mount {
+    fn attributes_of(&self, node: u64) -> Option<Attributes> {
+        if node == ROOT {
+            return Some(attributes_of_root(self.owner, self.time_s));
+        }
+        let list = self.list();
+        let file = list.iter().find(|file| file.node == node)?;
+        Some(file.attributes(self.owner, self.time_s))
+    }
+
+    fn each_file(&self, visit: &mut dyn FnMut(&str, u64)) {
+        self.list().iter().for_each(|file| visit(&file.name, file.bytes));
     }
 }

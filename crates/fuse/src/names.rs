@@ -5,16 +5,106 @@ use crate::device::Device;
 use crate::file::ROOT;
 use crate::session::Session;
 
+/// A directory with a file for each volume.
+pub(crate) trait Listing {
+    /// Returns the attributes of the directory or of a file in it.
+    fn attributes_of(&self, node: u64) -> Option<Attributes>;
+
+    /// Visits the name and the size in bytes of each file.
+    fn each_file(&self, visit: &mut dyn FnMut(&str, u64));
+}
+
+/// An answer that needs no volume.
+pub(crate) enum Described {
+    Plain(Reply),
+    /// With these bytes behind it.
+    Data(Reply, Vec<u8>),
+}
+
+/// Answers a question about the directory, its names and its attributes.
+pub(crate) fn describe(
+    listing: &impl Listing,
+    header: &Header,
+    question: Question<'_>,
+) -> Described {
+    let unique = header.unique;
+    let refuse = |errno| Reply::error(unique, errno);
+    Described::Plain(match question {
+        Question::Init { major, minor, offered, readahead_bytes_max } => {
+            init(unique, (major, minor), offered, readahead_bytes_max)
+        }
+        Question::Lookup { name } => look_up(listing, header, name),
+        Question::Attributes => match listing.attributes_of(header.node) {
+            Some(attributes) => Reply::attributes(unique, &attributes),
+            None => refuse(ENOENT),
+        },
+        Question::SetAttributes { valid, size } => set_attributes(listing, header, valid, size),
+        Question::StatFs => {
+            let (mut bytes, mut files) = (0, 0);
+            listing.each_file(&mut |_, file_bytes| {
+                bytes += file_bytes;
+                files += 1;
+            });
+            Reply::space(unique, bytes, files)
+        }
+        Question::OpenDirectory if header.node == ROOT => Reply::opened(unique, 0, 0),
+        Question::OpenDirectory => refuse(ENOTDIR),
+        Question::ReadDirectory { offset, length } => {
+            return Described::Data(Reply::done(unique), list(listing, offset, length));
+        }
+        Question::Nothing | Question::Destroy => Reply::done(unique),
+        Question::Naming => refuse(EPERM),
+        Question::Malformed => refuse(EINVAL),
+        _ => refuse(ENOSYS),
+    })
+}
+
+fn look_up(listing: &impl Listing, header: &Header, name: &[u8]) -> Reply {
+    let mut found = None;
+    listing.each_file(&mut |file, _| {
+        if file.as_bytes() == name {
+            found = Some(crate::file::node_of(file));
+        }
+    });
+    let found = found.filter(|_| header.node == ROOT);
+    match found.and_then(|node| listing.attributes_of(node)) {
+        Some(attributes) => Reply::entry(header.unique, &attributes),
+        None => Reply::error(header.unique, ENOENT),
+    }
+}
+
+/// Nothing can be set. To set the size that it has is allowed.
+fn set_attributes(listing: &impl Listing, header: &Header, valid: u32, size: u64) -> Reply {
+    let Some(attributes) = listing.attributes_of(header.node) else {
+        return Reply::error(header.unique, ENOENT);
+    };
+    let only_size = valid & SET_SIZE != 0 && valid & !(SET_SIZE | SET_HARMLESS) == 0;
+    match only_size && size == attributes.bytes {
+        true => Reply::attributes(header.unique, &attributes),
+        false => Reply::error(header.unique, EPERM),
+    }
+}
+
+/// Returns the entries of the directory from an offset on, as far as they fit.
+fn list(listing: &impl Listing, offset: u64, length: u32) -> Vec<u8> {
+    let mut directory = Directory::new((length as usize).min(TRANSFER_BYTES_MAX));
+    let (mut index, mut is_full) = (0, false);
+    let mut add = |name: &str, node: u64, is_directory: bool| {
+        let is_next = index >= offset;
+        index += 1;
+        if is_next && !is_full {
+            is_full = !directory.add(name.as_bytes(), node, is_directory, index);
+        }
+    };
+    [".", ".."].iter().for_each(|name| add(name, ROOT, true));
+    listing.each_file(&mut |name, _| add(name, crate::file::node_of(name), false));
+    directory.bytes().to_vec()
+}
+
 impl<D: Device> Session<D> {
     /// Answers everything that concerns no volume's data.
     pub(crate) fn describe(&self, header: &Header, question: Question<'_>) {
         match question {
-            Question::Init { major, minor, offered, readahead_bytes_max } => {
-                self.reply(init(header.unique, (major, minor), offered, readahead_bytes_max));
-            }
-            Question::Lookup { name } => self.look_up(header, name),
-            Question::Attributes => self.attributes(header),
-            Question::SetAttributes { valid, size } => self.set_attributes(header, valid, size),
             Question::Open => self.open(header),
             Question::Release { handle } => {
                 if let Some(volume) = self.volume(header.node) {
@@ -22,56 +112,10 @@ impl<D: Device> Session<D> {
                 }
                 self.reply(Reply::done(header.unique));
             }
-            Question::StatFs => {
-                let files = self.mount.files();
-                let bytes = files.iter().map(|file| file.bytes).sum();
-                self.reply(Reply::space(header.unique, bytes, files.len() as u64));
-            }
-            Question::OpenDirectory if header.node == ROOT => {
-                self.reply(Reply::opened(header.unique, 0, 0));
-            }
-            Question::OpenDirectory => self.refuse(header, ENOTDIR),
-            Question::ReadDirectory { offset, length } => self.list(header, offset, length),
-            Question::Nothing | Question::Destroy => self.reply(Reply::done(header.unique)),
-            Question::Naming => self.refuse(header, EPERM),
-            Question::Malformed => self.refuse(header, EINVAL),
-            _ => self.refuse(header, ENOSYS),
-        }
-    }
-
-    fn attributes_of(&self, node: u64) -> Option<Attributes> {
-        match node {
-            ROOT => Some(self.mount.root()),
-            _ => Some(self.mount.attributes_of(&self.volume(node)?.file)),
-        }
-    }
-
-    fn look_up(&self, header: &Header, name: &[u8]) {
-        let found = self.mount.named(name).filter(|_| header.node == ROOT);
-        match found {
-            Some(file) => {
-                self.reply(Reply::entry(header.unique, &self.mount.attributes_of(&file)));
-            }
-            None => self.refuse(header, ENOENT),
-        }
-    }
-
-    fn attributes(&self, header: &Header) {
-        match self.attributes_of(header.node) {
-            Some(attributes) => self.reply(Reply::attributes(header.unique, &attributes)),
-            None => self.refuse(header, ENOENT),
-        }
-    }
-
-    /// Nothing can be set. To set the size that it has is allowed.
-    fn set_attributes(&self, header: &Header, valid: u32, size: u64) {
-        let Some(attributes) = self.attributes_of(header.node) else {
-            return self.refuse(header, ENOENT);
-        };
-        let only_size = valid & SET_SIZE != 0 && valid & !(SET_SIZE | SET_HARMLESS) == 0;
-        match only_size && size == attributes.bytes {
-            true => self.reply(Reply::attributes(header.unique, &attributes)),
-            false => self.refuse(header, EPERM),
+            other => match describe(&*self.mount, header, other) {
+                Described::Plain(reply) => self.reply(reply),
+                Described::Data(reply, data) => self.send(&self.outbox.copied(reply, &data)),
+            },
         }
     }
 
@@ -85,21 +129,6 @@ impl<D: Device> Session<D> {
         volume.file.opened(handle, (volume.session)());
         let flags = OPEN_DIRECT_IO | OPEN_PARALLEL_DIRECT_WRITES;
         self.reply(Reply::opened(header.unique, handle, flags));
-    }
-
-    fn list(&self, header: &Header, offset: u64, length: u32) {
-        let mut directory = Directory::new((length as usize).min(TRANSFER_BYTES_MAX));
-        let files = self.mount.files();
-        let dots = [".", ".."].map(|name| (name.to_owned(), ROOT, true));
-        let named = files.iter().map(|file| (file.name.clone(), file.node, false));
-        for (index, (name, node, is_directory)) in dots.into_iter().chain(named).enumerate() {
-            let index = index as u64;
-            let is_next = index >= offset;
-            if is_next && !directory.add(name.as_bytes(), node, is_directory, index + 1) {
-                break;
-            }
-        }
-        self.send(&self.outbox.copied(Reply::done(header.unique), directory.bytes()));
     }
 }
 

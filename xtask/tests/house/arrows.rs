@@ -30,7 +30,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("ublk", &["lane", "block", "export"]),
     // Its tests serve parts of blocks, which a layer does.
     ("nbd", &["lane", "block", "layers", "export"]),
-    ("holder", &["lane", "block", "cache", "uring"]),
+    ("holder", &["lane", "block", "cache", "fuse", "uring"]),
     // Its tests record what passes, and replay it.
     ("load", &["lane", "block", "layers", "trace"]),
     ("suites", SUITES),

@@ -1,0 +1,153 @@
+//! A mount's directory as plain data, for the process that keeps the connection while no daemon serves it.
+
+use crate::codec::*;
+use crate::file::{ROOT, attributes_of_root, node_of};
+use crate::names::{Described, Listing, describe};
+use serde::{Deserialize, Serialize};
+
+/// A file of a mount.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutlineFile {
+    /// Its name.
+    pub name: String,
+    /// Its size, in bytes.
+    pub bytes: u64,
+    /// Whether changes are refused.
+    pub read_only: bool,
+}
+
+/// A mount's directory: enough to answer questions about names and attributes without the volumes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Outline {
+    /// The files, in the order of the directory.
+    pub files: Vec<OutlineFile>,
+    /// User and group of everything in it.
+    pub owner: (u32, u32),
+    /// When it was mounted, in seconds since 1970.
+    pub time_s: u64,
+}
+
+/// How a message is handled while no daemon serves the mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// These bytes are the answer.
+    Answer(Vec<u8>),
+    /// Only a daemon can carry it out. The bytes refuse it with EIO.
+    NeedsDaemon(Vec<u8>),
+    /// No answer is awaited.
+    Silent,
+}
+
+/// The largest message of the kernel, in bytes: a smaller buffer is refused.
+pub const MESSAGE_BYTES_MAX: usize = WRITE_HEAD_BYTES + TRANSFER_BYTES_MAX;
+
+/// Returns the notification by which the kernel sends everything again that was not answered (Linux 6.9).
+pub fn resend_message() -> Vec<u8> {
+    Reply::resend().seal(0).to_vec()
+}
+
+impl Outline {
+    /// Decides on a message of the kernel. Data is never read, stored or flushed here.
+    pub fn verdict(&self, message: &[u8]) -> Verdict {
+        let shown = &message[..message.len().min(LOOKED_AT_BYTES)];
+        let Some(header) = Header::parse(shown) else { return Verdict::Silent };
+        let plain = |mut reply: Reply| reply.seal(0).to_vec();
+        match Question::parse(&header, shown, message.len()) {
+            Question::Silent => Verdict::Silent,
+            // Closing a descriptor flushes what was written through it.
+            Question::Read { .. }
+            | Question::Write { .. }
+            | Question::Sync { .. }
+            | Question::Close
+            | Question::Allocate { .. }
+            | Question::Seek { .. }
+            | Question::Open => Verdict::NeedsDaemon(plain(Reply::error(header.unique, EIO))),
+            Question::Release { .. } => Verdict::Answer(plain(Reply::done(header.unique))),
+            other => Verdict::Answer(match describe(self, &header, other) {
+                Described::Plain(reply) => plain(reply),
+                Described::Data(mut reply, data) => [reply.seal(data.len()), &data].concat(),
+            }),
+        }
+    }
+}
+
+impl Listing for Outline {
+    fn attributes_of(&self, node: u64) -> Option<Attributes> {
+        if node == ROOT {
+            return Some(attributes_of_root(self.owner, self.time_s));
+        }
+        let file = self.files.iter().find(|file| node_of(&file.name) == node)?;
+        Some(Attributes::of_file(node, file.bytes, file.read_only, self.owner, self.time_s))
+    }
+
+    fn each_file(&self, visit: &mut dyn FnMut(&str, u64)) {
+        self.files.iter().for_each(|file| visit(&file.name, file.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outline() -> Outline {
+        let file = OutlineFile { name: "disk".to_owned(), bytes: 8192, read_only: false };
+        Outline { files: vec![file], owner: (7, 8), time_s: 9 }
+    }
+
+    fn message(opcode: u32, node: u64, arguments: &[u8]) -> Vec<u8> {
+        let bytes = (HEADER_BYTES + arguments.len()) as u32;
+        let mut message = [bytes, opcode].map(u32::to_ne_bytes).concat();
+        message.extend([5u64, node].map(u64::to_ne_bytes).concat());
+        message.extend([0; 16]);
+        message.extend(arguments);
+        message
+    }
+
+    fn answered(opcode: u32, node: u64, arguments: &[u8]) -> (i32, Vec<u8>) {
+        let Verdict::Answer(bytes) = outline().verdict(&message(opcode, node, arguments)) else {
+            panic!("{opcode} needs no daemon");
+        };
+        assert_eq!(bytes[..4], (bytes.len() as u32).to_ne_bytes());
+        let error = i32::from_ne_bytes(bytes[4..8].try_into().expect("four bytes"));
+        (error, bytes[16..].to_vec())
+    }
+
+    #[test]
+    fn names_and_attributes_are_answered_without_a_daemon() {
+        let node = node_of("disk");
+        let (error, told) = answered(GETATTR, node, &[0; 16]);
+        assert_eq!(error, 0);
+        // After the validity of 16 bytes: node, size.
+        assert_eq!(told[16..32], [node, 8192].map(u64::to_ne_bytes).concat());
+        let (error, told) = answered(LOOKUP, ROOT, b"disk\0");
+        assert_eq!((error, &told[..8]), (0, &node.to_ne_bytes()[..]));
+        assert_eq!(answered(LOOKUP, ROOT, b"other\0").0, -ENOENT);
+        assert_eq!(answered(GETATTR, 99, &[0; 16]).0, -ENOENT);
+        let (error, told) = answered(STATFS, ROOT, &[]);
+        assert_eq!((error, &told[..8]), (0, &2u64.to_ne_bytes()[..]));
+        assert_eq!(answered(RELEASE, node, &[0; 24]), (0, Vec::new()));
+        let (error, told) = answered(
+            READDIR,
+            ROOT,
+            &[[0; 16], [0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        );
+        assert_eq!(error, 0);
+        assert!(told.windows(4).any(|window| window == b"disk"));
+    }
+
+    #[test]
+    fn data_waits_for_a_daemon_and_is_refused_with_an_error() {
+        let needs = [(OPEN, 8), (READ, 40), (FSYNC, 16), (FLUSH, 24), (FALLOCATE, 32), (LSEEK, 24)];
+        for (opcode, bytes) in needs {
+            let verdict = outline().verdict(&message(opcode, node_of("disk"), &vec![0; bytes]));
+            let Verdict::NeedsDaemon(refusal) = verdict else { panic!("{opcode}: {verdict:?}") };
+            assert_eq!(refusal.len(), 16);
+            assert_eq!(refusal[4..8], (-EIO).to_ne_bytes());
+            assert_eq!(refusal[8..], 5u64.to_ne_bytes());
+        }
+        let write = message(WRITE, node_of("disk"), &[0; 40]);
+        assert!(matches!(outline().verdict(&write), Verdict::NeedsDaemon(_)));
+        assert_eq!(outline().verdict(&message(FORGET, 1, &[0; 8])), Verdict::Silent);
+        assert_eq!(outline().verdict(b"short"), Verdict::Silent);
+    }
+}
