@@ -15,7 +15,7 @@ use crate::device::Route;
 use crate::front::Place;
 use crate::section::{self, Section, Wrong};
 use crate::settings::SETTINGS;
-use crate::units;
+use crate::units::{self, WaitTime};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
 use stack::{Failure, Plan, target};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,18 @@ use uring::Polling;
 /// The keys beside the volumes.
 const TOP: [&str; 6] = ["nbd", "fuse", "insecure_tcp", "threads", "poll", "volume"];
 /// The keys of a volume beside its settings: options of `overdrive serve`, with `_` for `-`.
-const VOLUME: [&str; 9] =
-    ["nbd", "attach", "via", "raw", "read_only", "buffered", "delay", "faults", "holder"];
+const VOLUME: [&str; 10] = [
+    "nbd",
+    "attach",
+    "via",
+    "wait_time",
+    "raw",
+    "read_only",
+    "buffered",
+    "delay",
+    "faults",
+    "holder",
+];
 
 /// A volume as it is to be served: by a config file, and what the command line says beside that.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,6 +62,8 @@ pub struct ConfigVolume {
     pub attach: bool,
     /// By what the kernel reaches it for that; None: by the best that the kernel has.
     pub via: Option<Route>,
+    /// How long requests to its device or its mounted file wait for a daemon that has ended.
+    pub wait_time: WaitTime,
     /// Whether a holder keeps its memory.
     pub holder: bool,
 }
@@ -71,6 +83,7 @@ impl ConfigVolume {
             nbd: None,
             attach: false,
             via: None,
+            wait_time: WaitTime::default(),
             holder: true,
         }
     }
@@ -158,6 +171,7 @@ fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<Confi
         nbd: place(section, insecure_tcp)?,
         attach: section.flag("attach")?.unwrap_or(false),
         via: section.text("via", Route::parse)?,
+        wait_time: section.text("wait_time", units::wait_time)?.unwrap_or_default(),
         holder: section.flag("holder")?.unwrap_or(true),
         ..ConfigVolume::new(name, &backing)
     };
@@ -209,6 +223,7 @@ mod tests {
             nbd = "unix:/run/scratch.sock"
             attach = true
             via = "nbd"
+            wait_time = "2s"
             holder = false
         "#;
         let config = parse(text).expect("a good file");
@@ -226,6 +241,8 @@ mod tests {
         assert!(db.holder && !scratch.holder);
         assert!(!db.attach && scratch.attach);
         assert_eq!((db.via, scratch.via), (None, Some(Route::Nbd)));
+        assert_eq!(db.wait_time, WaitTime::default());
+        assert_eq!(scratch.wait_time, WaitTime(Some(2_000)));
         assert_eq!(scratch.nbd, Some(Place::Unix("/run/scratch.sock".into())));
     }
 

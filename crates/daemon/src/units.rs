@@ -40,6 +40,45 @@ pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
 }
 
+/// How long requests to a device or a mounted file wait for a daemon that has ended, before they fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitTime(
+    /// In milliseconds. None: they wait until there is a daemon.
+    pub Option<u64>,
+);
+
+impl WaitTime {
+    /// Returns the longer of two times.
+    pub fn longer(self, other: WaitTime) -> WaitTime {
+        WaitTime(self.0.zip(other.0).map(|(one, two)| one.max(two)))
+    }
+
+    /// Returns it as the kernel and others take it.
+    pub fn duration(self) -> Option<Duration> {
+        self.0.map(Duration::from_millis)
+    }
+}
+
+impl Default for WaitTime {
+    fn default() -> WaitTime {
+        WaitTime(Some(holder::WAIT_DEFAULT_MS))
+    }
+}
+
+/// `forever`, or a time.
+///
+/// # Errors
+/// A sentence with the mend.
+pub fn wait_time(text: &str) -> Result<WaitTime, String> {
+    match text {
+        "forever" => Ok(WaitTime(None)),
+        _ => match time_ms(text) {
+            Ok(time_ms) => Ok(WaitTime(Some(time_ms))),
+            Err(error) => Err(format!("{error}, or 'forever'")),
+        },
+    }
+}
+
 /// How long a poll may go on at most: idle processors belong to others.
 const POLL_MAX: Duration = Duration::from_millis(50);
 
@@ -163,6 +202,11 @@ mod tests {
         assert_eq!((polling("off"), polling("0")), (Ok(Polling::Off), Ok(Polling::Off)));
         assert_eq!(polling("20ms"), Ok(Polling::Fixed(Duration::from_millis(20))));
         assert!(polling("51ms").is_err_and(|error| error.contains("50ms at most")));
+        assert_eq!(wait_time("2s"), Ok(WaitTime(Some(2_000))));
+        assert_eq!(wait_time("forever"), Ok(WaitTime(None)));
+        assert!(wait_time("long").is_err_and(|error| error.contains("or 'forever'")));
+        let (short, long) = (WaitTime(Some(1)), WaitTime(Some(2)));
+        assert_eq!((short.longer(long), long.longer(WaitTime(None))), (long, WaitTime(None)));
         assert!(polling("on").is_err_and(|error| error.contains("'adaptive', or 'off'")));
         assert!(time_us("99999999999999999999s").is_err());
         let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");

@@ -46,29 +46,33 @@ pub fn resend_message() -> Vec<u8> {
     Reply::resend().seal(0).to_vec()
 }
 
-impl Outline {
-    /// Decides on a message of the kernel. Data is never read, stored or flushed here.
-    pub fn verdict(&self, message: &[u8]) -> Verdict {
-        let shown = &message[..message.len().min(LOOKED_AT_BYTES)];
-        let Some(header) = Header::parse(shown) else { return Verdict::Silent };
-        let plain = |mut reply: Reply| reply.seal(0).to_vec();
-        match Question::parse(&header, shown, message.len()) {
-            Question::Silent => Verdict::Silent,
-            // Closing a descriptor flushes what was written through it.
-            Question::Read { .. }
-            | Question::Write { .. }
-            | Question::Sync { .. }
-            | Question::Close
-            | Question::Allocate { .. }
-            | Question::Seek { .. }
-            | Question::Open => Verdict::NeedsDaemon(plain(Reply::error(header.unique, EIO))),
-            Question::Release { .. } => Verdict::Answer(plain(Reply::done(header.unique))),
-            other => Verdict::Answer(match describe(self, &header, other) {
+/// Decides on a message of the kernel to a mount of this outline. Data is never read, stored or flushed here. Without an
+/// outline, names and attributes need a daemon, too.
+pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
+    let shown = &message[..message.len().min(LOOKED_AT_BYTES)];
+    let Some(header) = Header::parse(shown) else { return Verdict::Silent };
+    let plain = |mut reply: Reply| reply.seal(0).to_vec();
+    let question = Question::parse(&header, shown, message.len());
+    match (question, outline) {
+        (Question::Silent, _) => Verdict::Silent,
+        (Question::Release { .. }, _) => Verdict::Answer(plain(Reply::done(header.unique))),
+        (question, Some(outline)) if !needs_volume(&question) => {
+            Verdict::Answer(match describe(outline, &header, question) {
                 Described::Plain(reply) => plain(reply),
                 Described::Data(mut reply, data) => [reply.seal(data.len()), &data].concat(),
-            }),
+            })
         }
+        _ => Verdict::NeedsDaemon(plain(Reply::error(header.unique, EIO))),
     }
+}
+
+/// Whether only a daemon can answer. (Closing a descriptor flushes what was written through it.)
+fn needs_volume(question: &Question<'_>) -> bool {
+    use Question::*;
+    matches!(
+        question,
+        Read { .. } | Write { .. } | Sync { .. } | Close | Allocate { .. } | Seek { .. } | Open
+    )
 }
 
 impl Listing for Outline {
@@ -104,7 +108,8 @@ mod tests {
     }
 
     fn answered(opcode: u32, node: u64, arguments: &[u8]) -> (i32, Vec<u8>) {
-        let Verdict::Answer(bytes) = outline().verdict(&message(opcode, node, arguments)) else {
+        let Verdict::Answer(bytes) = verdict(Some(&outline()), &message(opcode, node, arguments))
+        else {
             panic!("{opcode} needs no daemon");
         };
         assert_eq!(bytes[..4], (bytes.len() as u32).to_ne_bytes());
@@ -139,15 +144,19 @@ mod tests {
     fn data_waits_for_a_daemon_and_is_refused_with_an_error() {
         let needs = [(OPEN, 8), (READ, 40), (FSYNC, 16), (FLUSH, 24), (FALLOCATE, 32), (LSEEK, 24)];
         for (opcode, bytes) in needs {
-            let verdict = outline().verdict(&message(opcode, node_of("disk"), &vec![0; bytes]));
+            let message = message(opcode, node_of("disk"), &vec![0; bytes]);
+            let verdict = verdict(Some(&outline()), &message);
             let Verdict::NeedsDaemon(refusal) = verdict else { panic!("{opcode}: {verdict:?}") };
             assert_eq!(refusal.len(), 16);
             assert_eq!(refusal[4..8], (-EIO).to_ne_bytes());
             assert_eq!(refusal[8..], 5u64.to_ne_bytes());
         }
         let write = message(WRITE, node_of("disk"), &[0; 40]);
-        assert!(matches!(outline().verdict(&write), Verdict::NeedsDaemon(_)));
-        assert_eq!(outline().verdict(&message(FORGET, 1, &[0; 8])), Verdict::Silent);
-        assert_eq!(outline().verdict(b"short"), Verdict::Silent);
+        let told = |message: &[u8]| verdict(Some(&outline()), message);
+        assert!(matches!(told(&write), Verdict::NeedsDaemon(_)));
+        assert_eq!(told(&message(FORGET, 1, &[0; 8])), Verdict::Silent);
+        assert_eq!(told(b"short"), Verdict::Silent);
+        let unknown = verdict(None, &message(GETATTR, ROOT, &[0; 16]));
+        assert!(matches!(unknown, Verdict::NeedsDaemon(_)), "without an outline");
     }
 }

@@ -1,8 +1,10 @@
 //! The hidden command: how a holder comes to life.
 
+use crate::absence::Absence;
 use crate::connections::Connections;
 use crate::deadline::Deadline;
 use crate::directory::Seat;
+use crate::key;
 use crate::life::{Holder, unix_s};
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::Contents;
@@ -152,6 +154,7 @@ fn handshake<'a>(
     kept.check()?;
     let (arena, backing) = packet::two(descriptors)?;
     let seat = Seat::bind(Path::new(&runtime), &kept.key)?;
+    let absence = key::is_mount(&kept.key).then(Absence::new);
     let holder = Holder {
         kept,
         arena,
@@ -163,6 +166,8 @@ fn handshake<'a>(
         look_every: terms.look_every,
         since_unix_s: unix_s(),
         takes: 0,
+        absence,
+        report: None,
     };
     Ok((holder, pid))
 }

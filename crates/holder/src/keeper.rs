@@ -2,7 +2,9 @@
 //!
 //! All of this waits, at most some seconds. It is for starting and stopping, not for a lane.
 
+use crate::absence::{Description, Waiting};
 use crate::kept::{Kept, Looked, Taken};
+use crate::key;
 use crate::process::{self, Process, Roll};
 use crate::store::{self, Store};
 use crate::wire::Status;
@@ -72,7 +74,7 @@ impl Keeper {
     }
 
     /// Has both descriptors kept from now on: by the service manager where that offers it, else by
-    /// a new process, `program hold`.
+    /// a new process, `program hold`. A mount is always kept by a process, which answers for it.
     ///
     /// # Errors
     /// If there is a holder for this key already ([`Keeper::find`] first), or what the system says.
@@ -83,11 +85,43 @@ impl Keeper {
         backing: BorrowedFd<'_>,
         program: &Path,
     ) -> io::Result<Keeper> {
-        if store::is_offered() {
+        if store::is_offered() && !key::is_mount(&kept.key) {
             return Ok(Keeper(Kind::Systemd(Store::start(kept, arena, backing)?)));
         }
         let process = Process::start(runtime, kept, arena, backing, program)?;
         Ok(Keeper(Kind::Process(process)))
+    }
+
+    /// Describes a mount to its holder, which answers for it while it has no daemon. From now on it is served.
+    ///
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
+    pub fn describe(&self, description: Description) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process(process) => process.describe(description),
+            // An earlier version has left the mount there.
+            Kind::Systemd(_) => Ok(()),
+        }
+    }
+
+    /// Leaves a mount to its holder while this process ends: names are answered for from now on, and the time after which
+    /// requests fail counts from the end of this connection.
+    ///
+    /// # Errors
+    /// The holder does not answer, or is of an earlier version.
+    pub fn leave(&self) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process(process) => process.leave(),
+            Kind::Systemd(_) => Ok(()),
+        }
+    }
+
+    /// The mounts that have no daemon, in the order of their directories. A holder that does not answer is left out.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn waiting(runtime: &Path) -> io::Result<Vec<Waiting>> {
+        process::waiting(runtime)
     }
 
     /// Nothing is dirty any more: both descriptors are let go, and the keeper ends. When this

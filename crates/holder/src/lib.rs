@@ -44,6 +44,9 @@
 //! | `release` | the owner | `done`; it is gone |
 //! | `status` | any | `status {...}` |
 //! | `look` | any | `kept` + arena, without becoming the owner |
+//! | `describe {outline, wait_ms, again, backing}` | the owner of a mount | `accepted` |
+//! | `leave` | the owner of a mount, which serves no more and ends | `accepted` |
+//! | `waiting` | any | `waits {waiting}`: of a mount without an owner, since when |
 //! | `discard {takes}` | any while there is no owner | `done`; it is gone; `busy {pid}`; `error` if it was taken over since its status said `takes` |
 //!
 //! Any is: a process of the same user, or of root. What is not understood is answered with
@@ -55,6 +58,10 @@
 //! The connection of a FUSE mount (/dev/fuse) is kept in the same way, in the backing's place and beside an empty memory,
 //! under a key that begins with `mount-`. As long as it is open the kernel keeps what was asked and not answered, and the
 //! next daemon has it sent again. The holder of a mount ends when that is unmounted, or its connection is cut.
+//!
+//! A mount without a daemon must not hang programs that only look at names and sizes, such as `df` and `losetup -a`. So
+//! after half a second its holder reads /dev/fuse and answers those questions; after `wait_ms` it refuses all others
+//! with EIO (`absence.rs`). A service manager's store could not do that: mounts are kept by a process there, too.
 //!
 //! # Under systemd
 //!
@@ -70,6 +77,7 @@
 //! written to the backing.
 #![forbid(unsafe_code)]
 
+mod absence;
 mod connections;
 mod deadline;
 mod directory;
@@ -88,6 +96,7 @@ mod survey;
 mod tell;
 mod wire;
 
+pub use absence::{Description, WAIT_DEFAULT_MS, Waiting};
 pub use hold::{HOLD, Terms, hold, hold_on};
 pub use keeper::{Found, Keeper};
 pub use kept::{Kept, Looked};

@@ -1,5 +1,6 @@
 //! The holder's life: one thread, one poll, no wait for a connection.
 
+use crate::absence::Absence;
 use crate::connections::{Connections, Sent};
 use crate::deadline::{Deadline, within};
 use crate::directory::{self, Seat};
@@ -15,12 +16,15 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// The size of a signalfd_siginfo(2); the signal's number comes first.
 const SIGNAL_BYTES: usize = 128;
 /// How long closing the backing may take.
 const CLOSING: Duration = Duration::from_secs(2);
+/// Time without an owner before that is reported: an owner that is started again, or upgraded, is no trouble.
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// The most that are let in between two rounds, so that a crowd at the door stops nothing.
 const ADMITTED_MAX: usize = 8;
 
@@ -58,6 +62,10 @@ pub(crate) struct Holder<'a> {
     pub(crate) since_unix_s: u64,
     /// How often it was taken over.
     pub(crate) takes: u64,
+    /// Of a mount: its time without a daemon.
+    pub(crate) absence: Option<Absence>,
+    /// When to report that there is no owner, if that was not done.
+    pub(crate) report: Option<Deadline>,
 }
 
 /// Seconds since 1970.
@@ -72,6 +80,8 @@ struct Ready {
     door: bool,
     /// By their places among the connections.
     talkers: Vec<usize>,
+    /// The kernel has messages for a mount without an owner, or that is unmounted.
+    mount: bool,
 }
 
 impl Holder<'_> {
@@ -89,7 +99,7 @@ impl Holder<'_> {
                     continue;
                 }
             };
-            if self.round(&ready, &mut buffer) == Ends {
+            if self.round(&ready, &mut buffer) == Ends || self.attend(&ready) == Ends {
                 return;
             }
             if look.has_passed() {
@@ -107,16 +117,55 @@ impl Holder<'_> {
         polled.push(PollFd::from_borrowed_fd(self.seat.socket(), PollFlags::IN));
         let sockets = self.connections.sockets();
         polled.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let end_of_talkers = polled.len();
+        if self.absence.as_ref().is_some_and(Absence::is_listening) {
+            polled.push(PollFd::from_borrowed_fd(self.backing.as_fd(), PollFlags::IN));
+        }
         // An owned holder has nothing to look for: it sleeps until a connection wants something.
-        let timeout = self.connections.owner().is_none().then(|| look.timeout());
+        let timeout = self.is_alone().then(|| self.next(look).timeout());
         rustix::event::poll(&mut polled, timeout.as_ref())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let talkers = polled.iter().skip(2).enumerate();
+        let talkers = polled[..end_of_talkers].iter().skip(2).enumerate();
         Ok(Ready {
             signals: is_ready(&polled[0]),
             door: is_ready(&polled[1]),
             talkers: talkers.filter(|(_, fd)| is_ready(fd)).map(|(index, _)| index).collect(),
+            mount: polled[end_of_talkers..].iter().any(is_ready),
         })
+    }
+
+    /// Whether no daemon serves what is kept: there is no owner, or one that has only to end.
+    fn is_alone(&self) -> bool {
+        self.connections.owner().is_none() || self.absence.as_ref().is_some_and(Absence::is_left)
+    }
+
+    /// The next moment at which a holder without an owner has something to do.
+    fn next(&self, look: Deadline) -> Deadline {
+        let absence = self.absence.as_ref().and_then(Absence::next);
+        let moments = [Some(look), self.report, absence].into_iter().flatten();
+        moments.min_by_key(|moment| moment.left()).unwrap_or(look)
+    }
+
+    /// Answers for a mount without an owner, and reports what is due.
+    fn attend(&mut self, ready: &Ready) -> Life {
+        // An owner that has just come reads the messages itself.
+        if !self.is_alone() {
+            return Stays;
+        }
+        if let Some(absence) = &mut self.absence {
+            let device = self.backing.as_fd();
+            if absence.advance(device) {
+                tell(&refusing_message(&self.kept, absence));
+            }
+            if ready.mount && absence.attend(device).is_err() {
+                return Ends;
+            }
+        }
+        if self.report.is_some_and(Deadline::has_passed) {
+            self.report = None;
+            tell(&orphan_message(&self.kept, &self.contents(), self.absence.as_ref()));
+        }
+        Stays
     }
 
     /// One packet of every connection that has said something, then new connections, then signals.
@@ -175,6 +224,24 @@ impl Holder<'_> {
             }
             Ask::Look => self.send(index, &Answer::Kept(self.kept.clone()), Beside::Memory),
             Ask::Take { pid } => self.take(index, pid),
+            Ask::Waiting => {
+                let absence = self.absence.as_ref();
+                let waiting = absence.and_then(|it| it.waiting(&self.kept.backing, own_pid()));
+                self.send(index, &Answer::Waits { waiting }, Beside::Nothing)
+            }
+            Ask::Describe(description) if is_owner => match &mut self.absence {
+                Some(absence) => {
+                    absence.describe(description);
+                    self.send(index, &Answer::Accepted, Beside::Nothing)
+                }
+                None => self.refuse(index, "no mount is kept here".to_owned()),
+            },
+            Ask::Leave if is_owner => {
+                self.absence.iter_mut().for_each(Absence::leave);
+                self.send(index, &Answer::Accepted, Beside::Nothing)
+            }
+            Ask::Leave => self.refuse(index, "only the owner can leave it".to_owned()),
+            Ask::Describe(_) => self.refuse(index, "only the owner can describe it".to_owned()),
             Ask::Release if is_owner => Ends,
             Ask::Release => self.refuse(index, "only the owner can release".to_owned()),
             Ask::Discard { takes } => match self.owner_pid() {
@@ -198,6 +265,10 @@ impl Holder<'_> {
         }
         self.connections.own(index, pid);
         self.takes += 1;
+        self.report = None;
+        if let Some(absence) = &mut self.absence {
+            absence.pause();
+        }
         self.send(index, &Answer::Kept(self.kept.clone()), Beside::Both)
     }
 
@@ -244,7 +315,10 @@ impl Holder<'_> {
         {
             return Ends;
         }
-        tell(&orphan_message(&self.kept, &contents));
+        self.report = Some(Deadline::after(REPORT_AFTER));
+        if let Some(absence) = &mut self.absence {
+            absence.begin();
+        }
         Stays
     }
 
@@ -351,12 +425,42 @@ fn shortened(text: String) -> String {
     text.chars().take(200).collect()
 }
 
-fn orphan_message(kept: &Kept, contents: &io::Result<Contents>) -> String {
-    let Kept { volume, backing, key } = kept;
-    if key::is_mount(key) {
+/// The words for a mount: a device of ours, or files.
+fn mount_words(kept: &Kept) -> String {
+    let path = Path::new(&kept.backing);
+    let names = (path.file_name(), path.parent().and_then(Path::file_name));
+    match names {
+        (Some(name), Some(above)) if above == "devices" => {
+            format!("the device {}", name.display())
+        }
+        _ => format!("the files in {}", kept.backing),
+    }
+}
+
+fn refusing_message(kept: &Kept, absence: &Absence) -> String {
+    format!(
+        "{} had no daemon for {} s: requests get errors from now on; {}",
+        mount_words(kept),
+        absence.wait_ms().unwrap_or_default() / 1000,
+        absence.advice()
+    )
+}
+
+fn orphan_message(
+    kept: &Kept,
+    contents: &io::Result<Contents>,
+    absence: Option<&Absence>,
+) -> String {
+    let Kept { volume, backing, .. } = kept;
+    if let Some(absence) = absence {
+        let until = match absence.wait_ms() {
+            Some(wait_ms) => format!("for {} s, then get errors", wait_ms / 1000),
+            None => "for the next one".to_owned(),
+        };
         return format!(
-            "the daemon of the files in {backing} ended without unmounting them: what is asked of them waits for the \
-             next one; go on as it was started, or give them up with `umount -f {backing}`"
+            "the daemon of {} ended while it is in use: requests wait {until}; {}",
+            mount_words(kept),
+            absence.advice()
         );
     }
     let what = match contents {

@@ -1,13 +1,14 @@
 //! The daemon's side of a holder process.
 
+use crate::absence::{Description, Waiting};
 use crate::deadline::Deadline;
 use crate::directory::{self, Reached};
 use crate::hold::{DETACHED, HOLD};
 use crate::kept::{Kept, Looked, Taken};
 use crate::key;
-use crate::packet;
+use crate::packet::{self, PACKET_BYTES};
 use crate::pid::{is_ending, own_pid};
-use crate::wire::{Answer, Ask, Status};
+use crate::wire::{Answer, Ask, Status, encode};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -212,6 +213,24 @@ impl Process {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
+    /// Says how the mount is to be answered for while it has no daemon.
+    pub(crate) fn describe(&self, description: Description) -> io::Result<()> {
+        let bytes = encode(&Ask::Describe(description.clone())).len();
+        self.order(&Ask::Describe(description.shortened(bytes, PACKET_BYTES)))
+    }
+
+    /// Has the holder answer for the mount although this process has not ended yet.
+    pub(crate) fn leave(&self) -> io::Result<()> {
+        self.order(&Ask::Leave)
+    }
+
+    fn order(&self, ask: &Ask) -> io::Result<()> {
+        match packet::ask(&self.socket, ask, &[], Deadline::after(ANSWER))? {
+            (Answer::Accepted, _) => Ok(()),
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
     /// Ends the holder.
     pub(crate) fn release(self) -> io::Result<()> {
         match packet::ask(&self.socket, &Ask::Release, &[], Deadline::after(ANSWER)) {
@@ -314,6 +333,26 @@ pub(crate) fn roll(runtime: &Path) -> io::Result<Roll> {
     Ok(roll)
 }
 
+/// Asks all holders of mounts which of them have no daemon, all at once.
+pub(crate) fn waiting(runtime: &Path) -> io::Result<Vec<Waiting>> {
+    let mut keys = directory::keys(runtime)?;
+    keys.retain(|key| key::is_mount(key));
+    let mut waiting: Vec<Waiting> = std::thread::scope(|scope| {
+        let ask = |key: String| scope.spawn(move || ask_waiting(runtime, &key));
+        let threads: Vec<_> = keys.into_iter().map(ask).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()?).collect()
+    });
+    waiting.sort_by(|one, two| one.directory.cmp(&two.directory));
+    Ok(waiting)
+}
+
+fn ask_waiting(runtime: &Path, key: &str) -> Option<Waiting> {
+    match once(runtime, key, &Ask::Waiting, Deadline::after(LISTED)) {
+        Ok(Some((_, Answer::Waits { waiting }, _))) => waiting,
+        _ => None,
+    }
+}
+
 /// How the holder of a key is, or that it does not answer. None: no holder listens there.
 fn ask_status(runtime: &Path, key: String) -> Option<Result<Status, Silent>> {
     match once(runtime, &key, &Ask::Status, Deadline::after(LISTED)) {
@@ -338,7 +377,6 @@ mod tests {
     use super::*;
     use crate::directory::Seat;
     use crate::key_at;
-    use crate::wire::encode;
     use std::thread;
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is said between a holder and its clients.
 
+use crate::absence::{Description, Waiting};
 use crate::kept::Kept;
 use crate::pid::is_ending;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,12 @@ pub(crate) enum Ask {
     Release,
     Status,
     Look,
+    /// The owner of a mount says how it is to be answered for.
+    Describe(Description),
+    /// The owner of a mount serves it no more, and ends.
+    Leave,
+    /// Since when has the mount no daemon?
+    Waiting,
     Discard {
         /// Only if it was not taken over since a status said this.
         #[serde(default)]
@@ -79,9 +86,18 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     Kept(Kept),
     Status(Status),
-    Busy { pid: i32 },
+    Busy {
+        pid: i32,
+    },
+    /// It is so from now on. (`done` means that the holder ends.)
+    Accepted,
+    Waits {
+        waiting: Option<Waiting>,
+    },
     Done,
-    Error { message: String },
+    Error {
+        message: String,
+    },
 }
 
 /// The longest path that is told beside them, in bytes.

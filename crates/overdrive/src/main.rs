@@ -1,5 +1,6 @@
 //! The `overdrive` command.
 
+mod again;
 mod bench;
 mod columns;
 mod demo;

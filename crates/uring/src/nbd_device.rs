@@ -36,8 +36,8 @@ const DEVICE_ITEM: u16 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_CONNECTED: u16 = 2;
 
-/// How long what uses a device waits for a server, in seconds: 23 days, which as ticks fits into 32 bits.
-const SERVERLESS_S: u64 = 2_000_000;
+/// The longest time that what uses a device waits for a server, in seconds: 23 days, which as ticks fits into 32 bits.
+const SERVERLESS_MAX_S: u64 = 2_000_000;
 
 /// How a device behaves.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,8 @@ pub struct NbdOptions {
     /// After so long a request is sent again over another connection, and the one that it was sent over is given up: at
     /// least a second.
     pub timeout: Duration,
+    /// After so long without a server requests fail: at least a second. None: after 23 days.
+    pub serverless: Option<Duration>,
     /// `NBD_FLAG_...` of the export.
     pub flags: u16,
 }
@@ -59,11 +61,15 @@ fn seconds(limit: Duration) -> u64 {
 }
 
 impl NbdOptions {
+    fn serverless_s(&self) -> u64 {
+        self.serverless.map_or(SERVERLESS_MAX_S, seconds).min(SERVERLESS_MAX_S)
+    }
+
     fn put(&self, into: &mut Attributes) {
         into.put_u64(SIZE_BYTES, self.bytes)
             .put_u64(BLOCK_BYTES, self.block_bytes.into())
             .put_u64(TIMEOUT_S, seconds(self.timeout))
-            .put_u64(DEAD_CONNECTION_TIMEOUT_S, SERVERLESS_S);
+            .put_u64(DEAD_CONNECTION_TIMEOUT_S, self.serverless_s());
     }
 }
 

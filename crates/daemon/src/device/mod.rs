@@ -22,6 +22,7 @@ mod route;
 mod using;
 
 use crate::front::{Direct, Ublk};
+use crate::units::WaitTime;
 use block::{Fua, Limits};
 use blocking::blocking;
 use lane::{Event, Lane, first};
@@ -70,6 +71,8 @@ pub struct Attaching {
     pub via: Option<Route>,
     /// What keeps the device's file mounted when this process is killed. None: nothing.
     pub keep: Option<Keep>,
+    /// How long requests wait for a daemon that has ended.
+    pub wait_time: WaitTime,
 }
 
 /// By what the kernel reaches a volume, with the front that serves it so.
@@ -92,6 +95,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) limits: &'a Limits,
     /// For how long changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
+    /// How long requests wait for a daemon that has ended.
+    pub(crate) wait_time: WaitTime,
 }
 
 /// What a device stands on.
@@ -189,7 +194,7 @@ impl Devices {
 
     /// Adds one, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, identity, limits, retry_ms } = *wanted;
+        let Wanted { volume, identity, limits, retry_ms, wait_time } = *wanted;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
         let stand = match by {
             By::Fuse => {
@@ -207,7 +212,7 @@ impl Devices {
             }
             By::Nbd(front) => {
                 let is_fua_native = limits.fua == Fua::Native || !limits.flush_needed;
-                let terms = Terms { identity, block_bytes, is_fua_native, retry_ms };
+                let terms = Terms { identity, block_bytes, is_fua_native, retry_ms, wait_time };
                 let over = OverNbd::new(&self.runtime, volume, &terms);
                 Stand::Nbd(Arc::new(over), front.clone())
             }

@@ -3,6 +3,7 @@
 
 use super::apart::Call;
 use super::{place, using};
+use crate::units::WaitTime;
 use nbd::client::{Agreed, Connection, Wish};
 use nbd::codec::*;
 use stack::{Exit, Failure};
@@ -52,6 +53,7 @@ pub(super) struct OverNbd {
     /// FUA is done by the backing itself; else the kernel flushes.
     is_fua_native: bool,
     retry_ms: AtomicU64,
+    wait_time: WaitTime,
 }
 
 /// Of a volume.
@@ -60,6 +62,7 @@ pub(super) struct Terms<'a> {
     pub(super) block_bytes: u32,
     pub(super) is_fua_native: bool,
     pub(super) retry_ms: u64,
+    pub(super) wait_time: WaitTime,
 }
 
 impl OverNbd {
@@ -74,6 +77,7 @@ impl OverNbd {
             block_bytes: terms.block_bytes,
             is_fua_native: terms.is_fua_native,
             retry_ms: AtomicU64::new(terms.retry_ms),
+            wait_time: terms.wait_time,
         }
     }
 
@@ -116,6 +120,7 @@ impl OverNbd {
             bytes: agreed.export.bytes,
             block_bytes: self.block_bytes,
             timeout: self.timeout(),
+            serverless: self.wait_time.duration(),
             flags: agreed.export.flags & (FLAGS | fua),
         }
     }
@@ -212,7 +217,9 @@ mod tests {
     use super::*;
 
     fn over(volume: &str, identity: &str) -> OverNbd {
-        let terms = Terms { identity, block_bytes: 512, is_fua_native: false, retry_ms: 10_000 };
+        let wait_time = WaitTime(Some(30_000));
+        let terms =
+            Terms { identity, block_bytes: 512, is_fua_native: false, retry_ms: 10_000, wait_time };
         OverNbd::new(Path::new("/run/overdrive"), volume, &terms)
     }
 
@@ -224,6 +231,7 @@ mod tests {
         let beginning = beginning(&db.directory);
         assert!(db.backend.starts_with(&beginning));
         assert!(!over("db2", "file:1").backend.starts_with(&beginning));
+        assert_eq!(db.wait_time.duration(), Some(Duration::from_secs(30)));
         assert!(db.timeout() > Duration::from_secs(10), "above the time of retries");
     }
 

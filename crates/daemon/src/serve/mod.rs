@@ -26,9 +26,12 @@ mod watch;
 use crate::control::Control;
 use crate::control::losses::Losses;
 use crate::device::{self, Attaching, By, Devices, Route};
-use crate::front::{Direct, Ending, Fleet, Fuse, Inherited, Nbd, Place, Ublk, find_inherited};
+use crate::front::{
+    Direct, Ending, Fleet, Fuse, Inherited, MountInfo, Nbd, Place, Ublk, find_inherited,
+};
 use crate::lanes::{Lanes, Setup, broken};
 use crate::runtime::control_socket;
+use crate::units::WaitTime;
 use block::Spec;
 use cache::Counters;
 use captive::{Which, either};
@@ -77,6 +80,8 @@ pub struct Mounting {
     pub keep: Option<Keep>,
     /// The block device that stands on the one file of it, in the place of which that is named to users.
     pub device: Option<PathBuf>,
+    /// How long requests wait for a daemon that has ended.
+    pub wait_time: WaitTime,
 }
 
 /// Hears where clients find the volumes once they can connect: their URIs, their files, their devices.
@@ -105,6 +110,8 @@ pub struct DaemonPlan {
     pub quiet: bool,
     /// The program that an upgrade executes, with our arguments.
     pub program: Option<PathBuf>,
+    /// The command by which a user starts this daemon again. Empty: it is not known.
+    pub again: String,
     /// Called once clients can connect.
     pub ready: Ready,
 }
@@ -174,8 +181,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
     for mounting in &plan.mounts {
-        let contents = contents_of("files", &mounting.exports, &plan.volumes);
-        let front = Fuse::bind(&ring, mounting, &contents, &mut inherited, &budget)?;
+        let info = mount_info("files", &mounting.exports, &plan);
+        let front = Fuse::bind(&ring, mounting, info, &mut inherited, &budget)?;
         fleet.add(front, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
@@ -201,7 +208,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let served = served::Served::new(&name, &volume, &threads, plan.quiet);
         let site = Site::new(&name, &backing, address, volume, served, &ring)?;
         if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
-            site.add_to(&devices, way);
+            site.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
         }
         sites.push(site);
     }
@@ -235,8 +242,8 @@ fn way_of(
     Ok(match Route::choose(attaching.via, &plan.runtime, volume)? {
         Route::Fuse => {
             let mounting = mounting_of(attaching, &plan.runtime);
-            let contents = contents_of("device", exports, &plan.volumes);
-            fleet.add(Fuse::bind(ring, &mounting, &contents, inherited, budget)?, exports);
+            let info = mount_info("device", exports, plan);
+            fleet.add(Fuse::bind(ring, &mounting, info, inherited, budget)?, exports);
             By::Fuse
         }
         Route::Ublk => {
@@ -252,6 +259,12 @@ fn way_of(
     })
 }
 
+/// How long what uses a volume's device waits for a daemon that has ended.
+fn wait_time_of(attachments: &[Attaching], volume: &str) -> WaitTime {
+    let found = attachments.iter().find(|attaching| attaching.volume == volume);
+    found.map_or_else(WaitTime::default, |attaching| attaching.wait_time)
+}
+
 /// The file that a device stands on, as a front's work.
 fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
     Mounting {
@@ -259,17 +272,24 @@ fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
         exports: vec![attaching.volume.clone()],
         keep: attaching.keep.clone(),
         device: Some(device::link(&attaching.volume)),
+        wait_time: attaching.wait_time,
     }
 }
 
-/// What a holder of a mount remembers of these volumes, so that only the same ones go on with it.
-fn contents_of(kind: &str, exports: &[String], volumes: &[Planned]) -> String {
+/// Facts about these volumes for the holder of their mount. By their identities only the same ones go on with it.
+fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
+    let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
     let identity = |name: &String| {
-        let planned = volumes.iter().find(|planned| planned.name == *name);
-        format!("{name}={}", planned.map_or(String::new(), |planned| planned.volume.identity()))
+        let identity = planned(name).map_or(String::new(), |planned| planned.volume.identity());
+        format!("{name}={identity}")
     };
     let identities: Vec<_> = exports.iter().map(identity).collect();
-    format!("{kind} over {:016x}", device::hash(&identities.join("\n")))
+    let backings = exports.iter().filter_map(planned).map(|planned| planned.backing.as_str());
+    MountInfo {
+        contents: format!("{kind} over {:016x}", device::hash(&identities.join("\n"))),
+        backing: backings.collect::<Vec<_>>().join(", "),
+        again: plan.again.clone(),
+    }
 }
 
 /// What each further lane begins with: it serves these volumes, and its thread joins the others.
@@ -387,10 +407,11 @@ impl Scene {
         let left = fleet.leave();
         if !kept {
             crate::tell!("overdrive: a holder has died: written out instead of upgraded");
-        } else if let (Some(program), Ok((variable, text))) = (self.sites.program(), left) {
+        } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {
             use std::os::unix::process::CommandExt;
-            let error =
-                Command::new(&program).args(std::env::args_os().skip(1)).env(variable, text).exec();
+            let mut command = Command::new(&program);
+            command.args(std::env::args_os().skip(1)).env(left.variable, &left.text);
+            let error = command.exec();
             crate::tell!("overdrive: {} cannot be executed: {error}", program.display());
         }
         for cache in held {

@@ -5,6 +5,7 @@ use crate::control::errors::BackingErrors;
 use crate::control::losses::{GivenUp, Losses};
 use crate::control::words::{Row, State};
 use crate::device::{By, Devices, Wanted};
+use crate::units::WaitTime;
 use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
 use lane::Event;
@@ -154,12 +155,12 @@ impl Site {
     }
 
     /// Adds it to the devices, to be reached in this way.
-    pub(crate) fn add_to(&self, devices: &Devices, by: &By) {
+    pub(crate) fn add_to(&self, devices: &Devices, by: &By, wait_time: WaitTime) {
         let mut limits = self.attached.stack.limits().clone();
         limits.read_only |= self.volume.is_read_only();
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
-        devices.add(by, &Wanted { volume, identity, limits, retry_ms });
+        devices.add(by, &Wanted { volume, identity, limits, retry_ms, wait_time });
     }
 
     /// For how long changes are tried again, in milliseconds.

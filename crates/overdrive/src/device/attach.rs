@@ -89,7 +89,7 @@ impl Volume {
     pub(super) fn start(&self, what: &str) -> Result<(), Failure> {
         self.check(what)?;
         let log = supervise::log(&self.name())?;
-        let started = supervise::start(&log)?;
+        let started = supervise::start(&self.name(), &log)?;
         supervise::show(&log);
         match started {
             supervise::Started::Ready => Ok(()),

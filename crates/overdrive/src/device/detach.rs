@@ -1,5 +1,6 @@
 //! `overdrive detach`: writes a volume out, and takes its device away.
 
+use super::supervisors;
 use crate::volumes::{self, Named};
 use block::Size;
 use daemon::control::words::Ask;
@@ -69,6 +70,7 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(Exit::NoDaemon, message));
     }
+    supervisors::end(&daemon::runtime_directory(), name);
     orphan.give_up().map_err(|error| {
         let exit = match error.kind() {
             std::io::ErrorKind::PermissionDenied => Exit::Permission,

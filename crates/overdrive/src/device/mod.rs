@@ -7,9 +7,11 @@
 //! ```
 
 mod attach;
+mod backoff;
 mod detach;
 mod mount;
 mod supervise;
+mod supervisors;
 
 pub(crate) use attach::Arguments as AttachArguments;
 pub(crate) use detach::Arguments as DetachArguments;

@@ -2,27 +2,32 @@
 //!
 //! It keeps nothing: what a killed daemon leaves is with the holders. A service manager does the same for what it starts.
 
+use super::backoff::{Backoff, End, Next};
 use super::broken;
-use rustix::event::{PollFd, PollFlags, poll};
+use super::supervisors::Registered;
+use crate::again::FOREGROUND;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use stack::{Exit, Failure};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// A daemon that lived for so long was well.
-const WELL: Duration = Duration::from_secs(10);
-/// So many that did not live so long, one after the other, are enough.
-const DEATHS_MAX: u32 = 5;
+/// The size of a signalfd_siginfo(2).
+const SIGNAL_BYTES: usize = 128;
 
 /// Keep a daemon running that a signal may end.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// The device.
+    #[arg(long)]
+    name: Option<String>,
+
     /// Arguments of this program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
@@ -63,7 +68,7 @@ pub(super) fn show(log: &Path) {
 ///
 /// # Errors
 /// It cannot be started.
-pub(super) fn start(log: &Path) -> Result<Started, Failure> {
+pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     let trouble = |error| broken("attach", &error);
     // What an earlier daemon has said goes; what holders say of this one comes beside its own words.
     let _ = fs::remove_file(log);
@@ -71,7 +76,8 @@ pub(super) fn start(log: &Path) -> Result<Started, Failure> {
     let messages = messages.map_err(|error| broken(&log.display().to_string(), &error))?;
     let program = std::env::current_exe().map_err(trouble)?;
     let mut command = Command::new(program);
-    command.arg("supervise").arg("--").args(std::env::args_os().skip(1)).arg("--foreground");
+    command.args(["supervise", "--name", name, "--"]);
+    command.args(std::env::args_os().skip(1)).arg(FOREGROUND);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
     let mut supervisor = command.spawn().map_err(trouble)?;
     let mut line = String::new();
@@ -91,48 +97,148 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // The terminal that it was started from may go.
     let _ = setsid();
     let signals = uring::signals().map_err(|error| broken("signals", &error))?;
-    let mut deaths = 0;
+    let mut supervisor = Supervisor {
+        arguments,
+        signals,
+        backoff: Backoff::default(),
+        seat: None,
+        is_stopped: false,
+    };
     loop {
+        let end = supervisor.run_once()?;
+        let status = end.status;
+        if supervisor.is_stopped {
+            return Ok(exit_of(status.code().unwrap_or(0)));
+        }
+        match supervisor.backoff.next(&end) {
+            Next::End(code) => return Ok(exit_of(code)),
+            Next::GiveUp(code) => {
+                daemon::tell!(
+                    "overdrive: the daemon refuses again and again (status {code}); it is not started again, and what \
+                     uses the device waits for the next 'overdrive attach'"
+                );
+                return Ok(exit_of(code));
+            }
+            Next::StartAfter(pause) if pause.is_zero() => {
+                daemon::tell!("overdrive: its process was ended ({status}); started again");
+            }
+            Next::StartAfter(pause) => {
+                let after_ms = pause.as_millis();
+                daemon::tell!(
+                    "overdrive: its process was ended ({status}); started again in {after_ms} ms"
+                );
+                if supervisor.is_stopped_within(pause) {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+        }
+    }
+}
+
+fn exit_of(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(Exit::Io as u8))
+}
+
+fn trouble(error: std::io::Error) -> Failure {
+    broken("supervise", &error)
+}
+
+/// A device's supervisor.
+struct Supervisor<'a> {
+    arguments: &'a Arguments,
+    signals: uring::File,
+    backoff: Backoff,
+    /// Once its daemon has served.
+    seat: Option<Registered>,
+    /// A signal has asked for the end.
+    is_stopped: bool,
+}
+
+impl Supervisor<'_> {
+    /// Runs a daemon to its end. A signal to us is passed on to it.
+    fn run_once(&mut self) -> Result<End, Failure> {
         #[allow(clippy::disallowed_methods, reason = "a process without a lane")]
         let begun = Instant::now();
-        let status = run_once(&arguments.arguments, &signals)?;
-        if let Some(code) = status.code() {
-            return Ok(ExitCode::from(u8::try_from(code).unwrap_or(Exit::Io as u8)));
+        let program = std::env::current_exe().map_err(trouble)?;
+        let mut command = Command::new(program);
+        command.args(&self.arguments.arguments).stdout(Stdio::piped());
+        uring::make_ordinary(&mut command);
+        let mut child = command.spawn().map_err(trouble)?;
+        let mut told = child.stdout.take();
+        let pid = Pid::from_child(&child);
+        let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| trouble(errno.into()))?;
+        let mut served = false;
+        loop {
+            let ready = self.wait(&ended, told.as_ref()).map_err(trouble)?;
+            if ready.told
+                && let Some(line) = told.take().and_then(first_line)
+            {
+                served = true;
+                self.serves(&line);
+            }
+            if ready.signal && !ready.ended {
+                self.take_signal();
+                // It may have ended in this moment; then there is nothing to end.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            if ready.ended {
+                let status = child.wait().map_err(trouble)?;
+                return Ok(End { status, lived: begun.elapsed(), served });
+            }
         }
-        deaths = if begun.elapsed() < WELL { deaths + 1 } else { 1 };
-        if deaths == DEATHS_MAX {
-            let message =
-                format!("its process was ended {deaths} times ({status}); not started again");
-            return Err(Failure::new(Exit::Io, message));
+    }
+
+    fn wait(&self, ended: &OwnedFd, told: Option<&ChildStdout>) -> std::io::Result<Ready> {
+        let mut polled =
+            vec![PollFd::new(ended, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        polled.extend(told.map(|told| PollFd::new(told, PollFlags::IN)));
+        while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
+        let is_ready = |index: usize| polled.get(index).is_some_and(|fd| !fd.revents().is_empty());
+        Ok(Ready { ended: is_ready(0), signal: is_ready(1), told: is_ready(2) })
+    }
+
+    /// The daemon serves: that is passed on, and this process is the device's supervisor.
+    fn serves(&mut self, line: &str) {
+        // Only the first one's words are awaited.
+        let _ = std::io::stdout().write_all(line.as_bytes());
+        if let Some(name) = &self.arguments.name
+            && self.seat.is_none()
+        {
+            let registered = Registered::new(&daemon::runtime_directory(), name);
+            self.seat = registered
+                .map_err(|error| daemon::tell!("overdrive: {name}: its supervisor: {error}"))
+                .ok();
         }
-        daemon::tell!("overdrive: its process was ended ({status}); started again");
+    }
+
+    fn take_signal(&mut self) {
+        self.is_stopped = true;
+        let mut buffer = [0; SIGNAL_BYTES];
+        let _ = rustix::io::read(&*self.signals, &mut buffer);
+    }
+
+    /// Waits before a restart. True: the end was asked for.
+    fn is_stopped_within(&self, pause: Duration) -> bool {
+        let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
+        let timeout = Timespec {
+            tv_sec: pause.as_secs().cast_signed(),
+            tv_nsec: pause.subsec_nanos().into(),
+        };
+        matches!(poll(&mut polled, Some(&timeout)), Ok(1..))
     }
 }
 
-/// Runs a daemon to its end. A signal to us is passed on to it.
-fn run_once(arguments: &[OsString], signals: &uring::File) -> Result<ExitStatus, Failure> {
-    let trouble = |error| broken("supervise", &error);
-    let program = std::env::current_exe().map_err(trouble)?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    uring::make_ordinary(&mut command);
-    let mut child = command.spawn().map_err(trouble)?;
-    let pid = Pid::from_child(&child);
-    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| trouble(errno.into()))?;
-    wait(&mut child, pid, &ended, signals).map_err(trouble)
+/// What a supervisor has waited for.
+struct Ready {
+    ended: bool,
+    signal: bool,
+    /// The daemon has said something, or has ended its output.
+    told: bool,
 }
 
-fn wait(
-    child: &mut Child,
-    pid: Pid,
-    ended: &OwnedFd,
-    signals: &uring::File,
-) -> std::io::Result<ExitStatus> {
-    let mut polled = [PollFd::new(ended, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-    while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
-    if polled[0].revents().is_empty() {
-        // It may have ended in this moment; then there is nothing to tell.
-        let _ = kill_process(pid, Signal::TERM);
-    }
-    child.wait()
+/// Returns the line that a daemon prints once it serves. None: it has ended without one.
+fn first_line(told: ChildStdout) -> Option<String> {
+    let mut line = String::new();
+    BufReader::new(told).read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+    Some(line)
 }

@@ -4,11 +4,13 @@ mod options;
 
 pub(crate) use options::Options;
 
+use crate::again;
 use crate::progress::Bytes;
 use block::{Size, Spec, WriteMode};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
+use daemon::units::WaitTime;
 use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
 use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
@@ -189,7 +191,9 @@ fn mounts(config: &Config) -> Vec<Mounting> {
     let Some(directory) = config.fuse.clone() else { return Vec::new() };
     let exports = config.volumes.iter().map(|volume| volume.name.clone()).collect();
     let keep = config.volumes.iter().any(|volume| volume.holder).then(keep);
-    vec![Mounting { directory, exports, keep, device: None }]
+    let wait_times = config.volumes.iter().map(|volume| volume.wait_time);
+    let wait_time = wait_times.reduce(WaitTime::longer).unwrap_or_default();
+    vec![Mounting { directory, exports, keep, device: None, wait_time }]
 }
 
 /// Which volumes are block devices.
@@ -199,6 +203,7 @@ fn attachments(config: &Config) -> Vec<Attaching> {
         volume: volume.name.clone(),
         via: volume.via,
         keep: volume.holder.then(keep),
+        wait_time: volume.wait_time,
     };
     attached.map(attaching).collect()
 }
@@ -297,6 +302,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
         threads,
         poll,
         quiet,
+        again: again::command(),
         program: program(),
         ready: Box::new(ready),
     };

@@ -4,7 +4,7 @@
 use crate::settings::Said;
 use block::{DelaySpec, FaultsSpec};
 use daemon::config::ConfigVolume;
-use daemon::units as sizes;
+use daemon::units::{self as sizes, WaitTime};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -14,6 +14,11 @@ pub(crate) struct Options {
     /// Start no holder: if this process is killed, what was acknowledged but not flushed is lost.
     #[arg(long)]
     no_holder: bool,
+
+    /// How long requests to its block device or mounted file wait for a daemon that has ended, before they get errors:
+    /// a time, or 'forever' (30s).
+    #[arg(long, value_name = "TIME|forever", value_parser = sizes::wait_time)]
+    wait_time: Option<WaitTime>,
 
     /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same.
     #[arg(long)]
@@ -43,6 +48,7 @@ impl Options {
         self.cache.apply(&mut volume.cache);
         volume.delay = self.delay.clone().or(volume.delay.take());
         volume.faults = self.faults.clone().or(volume.faults.take());
+        volume.wait_time = self.wait_time.unwrap_or(volume.wait_time);
         volume.raw |= self.raw;
         volume.read_only |= self.read_only;
         volume.buffered |= self.buffered;
@@ -76,7 +82,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all that it changes.
-    const SAID: [(&[&str], Change); 17] = [
+    const SAID: [(&[&str], Change); 18] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
@@ -91,6 +97,7 @@ mod tests {
         (&["--readahead", "off"], |volume| volume.cache.readahead = false),
         (&["--guard", "off"], |volume| volume.cache.guard = false),
         (&["--no-holder"], |volume| volume.holder = false),
+        (&["--wait-time", "forever"], |volume| volume.wait_time = WaitTime(None)),
         (&["--raw"], |volume| volume.raw = true),
         (&["--read-only"], |volume| volume.read_only = true),
         (&["--buffered"], |volume| volume.buffered = true),

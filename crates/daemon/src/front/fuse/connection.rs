@@ -8,11 +8,12 @@
 
 use super::mountpoint::Mountpoint;
 use crate::front::Inherited;
-use holder::{Busy, Found, Keeper, Kept};
+use holder::{Busy, Description, Found, Keeper, Kept};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::MemfdFlags;
 use stack::{Exit, Failure, Keep};
 use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use uring::File;
@@ -120,9 +121,21 @@ impl Connection {
         }
     }
 
-    /// It is kept for the next process from now on.
-    pub(super) fn abandon(&self) {
-        if let Some(keeper) = self.keeper.take() {
+    /// Has the holder know how to answer for the mount while it has no daemon.
+    ///
+    /// # Errors
+    /// It does not answer, or is of an earlier version.
+    pub(super) fn describe(&self, description: Description) -> io::Result<()> {
+        let keeper = self.keeper.borrow();
+        keeper.as_ref().map_or(Ok(()), |keeper| keeper.describe(description))
+    }
+
+    /// It is kept for the next process from now on. Its holder answers for it already, while this process ends.
+    pub(super) fn leave(&self) {
+        let left = self.keeper.borrow().as_ref().map_or(Ok(()), Keeper::leave);
+        if left.is_err()
+            && let Some(keeper) = self.keeper.take()
+        {
             keeper.abandon();
         }
     }
@@ -136,7 +149,7 @@ impl Connection {
     }
 }
 
-fn trouble(place: &Mountpoint, error: &std::io::Error) -> Failure {
+fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
     let path = place.path().display();
     match Busy::of(error) {
         Some(Busy { pid }) => {

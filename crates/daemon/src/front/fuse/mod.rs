@@ -9,10 +9,12 @@ use super::serving::Serving;
 use super::{Ending, Front, Gone, Inherited};
 use crate::lanes::Lanes;
 use crate::serve::Mounting;
+use crate::units::WaitTime;
 use ::fuse::{Mount, Options, Session};
 use block::Kind;
 use connection::Connection;
 use export::{Budget, Export};
+use holder::Description;
 use lane::first;
 use mountpoint::Mountpoint;
 use stack::{Exit, Failure};
@@ -29,6 +31,16 @@ pub(crate) use mountpoint::{abort, is_mounted};
 /// After a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;
 
+/// Facts about the volumes of a mount, for its holder.
+pub(crate) struct MountInfo {
+    /// Tells the volumes from others of their names.
+    pub(crate) contents: String,
+    /// Their backings, for messages.
+    pub(crate) backing: String,
+    /// The command that starts the daemon again, for messages.
+    pub(crate) again: String,
+}
+
 /// A mount, and what serves it.
 pub(crate) struct Fuse {
     ring: Ring,
@@ -36,6 +48,8 @@ pub(crate) struct Fuse {
     /// The device that stands on its file, if one will.
     device: Option<PathBuf>,
     connection: Connection,
+    info: MountInfo,
+    wait_time: WaitTime,
     budget: Arc<Budget>,
     /// Once it is open.
     mount: OnceCell<Arc<Mount>>,
@@ -45,18 +59,18 @@ pub(crate) struct Fuse {
 
 impl Fuse {
     /// Mounts, or goes on with the mount that an earlier program of this process had, or a process before this one. Its
-    /// clients share the budget with those of other fronts. `contents` tells the volumes from others of their names.
+    /// clients share the budget with those of other fronts.
     ///
     /// # Errors
     /// It cannot be mounted; it waits for the daemon of other volumes.
     pub(crate) fn bind(
         ring: &Ring,
         mounting: &Mounting,
-        contents: &str,
+        info: MountInfo,
         inherited: &mut Inherited,
         budget: &Arc<Budget>,
     ) -> Result<Rc<Fuse>, Failure> {
-        let Mounting { directory, exports, keep, device } = mounting;
+        let Mounting { directory, exports, keep, device, wait_time } = mounting;
         ::fuse::check_names(exports).map_err(|why| {
             Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
         })?;
@@ -64,12 +78,14 @@ impl Fuse {
             mountpoint::make_private(directory)?;
         }
         let place = Mountpoint::find(directory)?;
-        let connection = Connection::open(&place, contents, keep.as_ref(), inherited)?;
+        let connection = Connection::open(&place, &info.contents, keep.as_ref(), inherited)?;
         Ok(Rc::new(Fuse {
             ring: ring.clone(),
             place,
             device: device.clone(),
             connection,
+            info,
+            wait_time: *wait_time,
             budget: budget.clone(),
             mount: OnceCell::new(),
             serving: Serving::default(),
@@ -142,6 +158,20 @@ impl Fuse {
         format!("fuse:{}", self.place.path().display())
     }
 
+    /// Has the holder know how to answer for the mount while it has no daemon.
+    fn describe(&self, mount: &Mount) {
+        let description = Description {
+            outline: Some(mount.outline()),
+            wait_ms: self.wait_time.0,
+            again: self.info.again.clone(),
+            backing: self.info.backing.clone(),
+        };
+        if let Err(error) = self.connection.describe(description) {
+            let place = self.place.path().display();
+            crate::tell!("overdrive: {place}: its holder cannot answer for it: {error}");
+        }
+    }
+
     /// It is mounted no more: nothing need keep it.
     fn let_go(&self) {
         self.is_detached.set(true);
@@ -151,7 +181,7 @@ impl Fuse {
     /// It stays mounted, and its holder keeps it for the next process.
     fn leave(&self) {
         self.is_detached.set(true);
-        self.connection.abandon();
+        self.connection.leave();
     }
 
     /// Unmounts it, unless it is in use. A directory whose file is in use by a device waits for the next process; of any
@@ -204,6 +234,7 @@ impl Fuse {
             let place = self.place.path().display();
             match self.connection.keep_again(&self.place) {
                 Ok(()) => {
+                    self.describe(&mount);
                     crate::tell!("overdrive: {place}: its holder has ended; started another one")
                 }
                 Err(failure) => {
@@ -226,6 +257,7 @@ impl Front for Fuse {
         let names: Vec<String> = exports.iter().map(|export| export.name.clone()).collect();
         let mount = Mount::new(&exports, self.options());
         let _ = self.mount.set(mount.clone());
+        self.describe(&mount);
         let lane = self.ring.lane();
         let session = Session::new(lane, Wire::new(&self.ring, self.device()), &mount, exports);
         session.watch();
@@ -246,8 +278,9 @@ impl Front for Fuse {
     fn remove(&self, export: &str) {
         let Some(mount) = self.mount.get() else { return };
         mount.remove(export);
-        if mount.is_empty() {
-            self.close(Ending::Stop);
+        match mount.is_empty() {
+            true => self.close(Ending::Stop),
+            false => self.describe(mount),
         }
     }
 

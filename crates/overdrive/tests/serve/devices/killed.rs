@@ -90,7 +90,8 @@ pub(super) fn is_waited_for(attach: &[&str]) {
     let writer = std::thread::spawn(move || {
         fs::write(&path, text).and_then(|()| fs::File::open(&path)).and_then(|file| file.sync_all())
     });
-    pause(Duration::from_millis(300));
+    // Long enough that the holder has read the request: it is sent again to the next daemon.
+    pause(Duration::from_millis(1500));
     assert!(!writer.is_finished(), "it waits");
     disk.attach_with(attach);
     writer.join().expect("no panic").expect("no error: it has only waited");

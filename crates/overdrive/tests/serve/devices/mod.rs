@@ -1,5 +1,6 @@
 //! Volumes as block devices: `attach`, `detach`, `mount`, `umount`.
 
+mod absent;
 mod attached;
 mod claimed;
 mod faces;

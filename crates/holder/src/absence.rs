@@ -1,0 +1,269 @@
+//! A mount whose daemon is absent: its holder answers what needs no data, and refuses the rest after a time.
+//!
+//! ```text
+//!   served --owner gone--> grace --0.5 s--> answers --wait_ms--> refuses
+//!     ^                                                            |
+//!     +-------------- the next daemon takes it over ---------------+
+//! ```
+//!
+//! A daemon that ends in order serves no more while it writes everything out, which may take long: names are answered
+//! for from then on, and the time counts from the end of its process.
+//!
+//! A request that was read here and not answered is not lost: the next daemon, and the step to refusing, have the kernel
+//! send again everything that was not answered. A request that was refused was never carried out here; the dead daemon
+//! may have carried it out, but then before all that the next daemon does, since that fences it first.
+
+use crate::deadline::Deadline;
+use crate::life::unix_s;
+use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, resend_message, verdict};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Time without a daemon before the holder steps in: a daemon that is started again at once is not disturbed.
+const GRACE: Duration = Duration::from_millis(500);
+/// A daemon that has lived this long has served, whatever version it is of.
+const SERVED: Duration = Duration::from_secs(10);
+/// Time without a daemon after which requests fail, where no daemon has set one, in milliseconds.
+pub const WAIT_DEFAULT_MS: u64 = 30_000;
+/// Messages handled in a row, so that connections to the holder are served in between.
+const BURST: u32 = 64;
+/// The longest text in a description, in characters.
+const TEXT_CHARACTERS: usize = 1000;
+
+/// A mount as its daemon describes it to the holder, for the time without a daemon.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Description {
+    /// The directory. None: it is too large for a packet, and names wait as data does.
+    pub outline: Option<Outline>,
+    /// Milliseconds without a daemon after which requests fail. None: they wait until there is one.
+    pub wait_ms: Option<u64>,
+    /// The command that starts the daemon again, for messages.
+    pub again: String,
+    /// The backings of its volumes, for messages.
+    pub backing: String,
+}
+
+impl Description {
+    /// Returns it without what is too long for a packet.
+    pub(crate) fn shortened(mut self, bytes: usize, bytes_max: usize) -> Description {
+        self.backing = self.backing.chars().take(TEXT_CHARACTERS).collect();
+        // Half a command would be a wrong one.
+        if self.again.chars().count() > TEXT_CHARACTERS {
+            self.again.clear();
+        }
+        if bytes > bytes_max {
+            self.outline = None;
+        }
+        self
+    }
+}
+
+impl Default for Description {
+    fn default() -> Description {
+        let (again, backing) = (String::new(), String::new());
+        Description { outline: None, wait_ms: Some(WAIT_DEFAULT_MS), again, backing }
+    }
+}
+
+/// A mount that has no daemon.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Where it is mounted.
+    pub directory: String,
+    /// Since when it has no daemon, in seconds since 1970.
+    pub since_unix_s: u64,
+    /// When its requests fail, or since when, in seconds since 1970. None: never.
+    pub fails_unix_s: Option<u64>,
+    /// The holder's process.
+    pub holder_pid: i32,
+    /// What its daemon has said of it.
+    pub description: Description,
+}
+
+/// How far an absence has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Served,
+    Grace,
+    Answers,
+    /// The kernel sends nothing again (before Linux 6.9), so that nothing may be read before it is refused.
+    Leaves,
+    Refuses,
+}
+
+/// The times of an absence.
+#[derive(Clone, Copy)]
+struct Times {
+    since_unix_s: u64,
+    begins: Deadline,
+    refuses: Option<Deadline>,
+}
+
+/// A mount's time without a daemon, and the daemons before.
+pub(crate) struct Absence {
+    description: Description,
+    step: Step,
+    times: Option<Times>,
+    /// The owner serves no more, but has not ended yet.
+    is_left: bool,
+    /// A daemon has served the mount since the latest absence.
+    was_served: bool,
+    /// When the present owner counts as one that has served.
+    served: Deadline,
+    buffer: Vec<u8>,
+}
+
+/// The connection has no other side any more: it was unmounted, or cut.
+#[derive(Debug)]
+pub(crate) struct Unmounted;
+
+impl Absence {
+    /// Of a mount that a daemon has just made.
+    pub(crate) fn new() -> Absence {
+        Absence {
+            description: Description::default(),
+            step: Step::Served,
+            times: None,
+            is_left: false,
+            was_served: true,
+            served: Deadline::after(SERVED),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The owner describes the mount, which it serves from now on.
+    pub(crate) fn describe(&mut self, description: Description) {
+        self.description = description;
+        self.was_served = true;
+    }
+
+    /// A daemon has taken the mount over.
+    pub(crate) fn pause(&mut self) {
+        if self.step == Step::Served {
+            return;
+        }
+        self.step = Step::Served;
+        self.buffer = Vec::new();
+        self.is_left = false;
+        self.was_served = false;
+        self.served = Deadline::after(SERVED);
+    }
+
+    /// The owner ends, and serves no more.
+    pub(crate) fn leave(&mut self) {
+        self.is_left = true;
+        self.step = Step::Grace;
+        if self.times.is_none() || self.was_served {
+            self.set_times(None);
+        }
+    }
+
+    /// The owner has gone. The time goes on where that has only tried to serve.
+    pub(crate) fn begin(&mut self) {
+        // What is answered already goes on being answered.
+        if !std::mem::take(&mut self.is_left) {
+            self.step = Step::Grace;
+        }
+        if self.times.is_none() || self.was_served || self.served.has_passed() {
+            self.set_times(self.description.wait_ms);
+        }
+    }
+
+    fn set_times(&mut self, wait_ms: Option<u64>) {
+        let wait = wait_ms.map(Duration::from_millis);
+        let refuses = wait.map(Deadline::after);
+        let begins = Deadline::after(GRACE);
+        self.times = Some(Times { since_unix_s: unix_s(), begins, refuses });
+    }
+
+    /// Whether the owner, if there is one, serves no more.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
+    /// When [`Absence::advance`] has something to do.
+    pub(crate) fn next(&self) -> Option<Deadline> {
+        let times = self.times?;
+        match self.step {
+            Step::Grace => Some(times.begins),
+            Step::Answers | Step::Leaves => times.refuses,
+            Step::Served | Step::Refuses => None,
+        }
+    }
+
+    /// Whether messages of the kernel are to be read.
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(self.step, Step::Answers | Step::Refuses)
+    }
+
+    /// Goes one step further where it is time. True: requests fail from now on.
+    pub(crate) fn advance(&mut self, device: BorrowedFd<'_>) -> bool {
+        if !self.next().is_some_and(Deadline::has_passed) {
+            return false;
+        }
+        let is_resent = rustix::io::write(device, &resend_message()).is_ok();
+        self.step = match (self.step, is_resent) {
+            (Step::Grace, true) => Step::Answers,
+            (Step::Grace, false) => Step::Leaves,
+            _ => Step::Refuses,
+        };
+        self.step == Step::Refuses
+    }
+
+    /// Reads messages of the kernel, and answers those that need no daemon; all of them once it is time.
+    pub(crate) fn attend(&mut self, device: BorrowedFd<'_>) -> Result<(), Unmounted> {
+        self.buffer.resize(MESSAGE_BYTES_MAX, 0);
+        for _ in 0..BURST {
+            let bytes = match rustix::io::read(device, &mut self.buffer[..]) {
+                Ok(bytes) => bytes,
+                // Withdrawn by its program while it was read.
+                Err(Errno::NOENT | Errno::INTR) => continue,
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Err(Unmounted),
+                Err(Errno::AGAIN) => break,
+                // The system is short of something; the message stays where it is.
+                Err(_) => {
+                    Deadline::after(GRACE).pause();
+                    break;
+                }
+            };
+            let outline = self.description.outline.as_ref();
+            let answer = match verdict(outline, &self.buffer[..bytes]) {
+                Verdict::Answer(answer) => answer,
+                Verdict::NeedsDaemon(refusal) if self.step == Step::Refuses => refusal,
+                Verdict::NeedsDaemon(_) | Verdict::Silent => continue,
+            };
+            // Nothing waits any more for an answer that is not taken.
+            let _ = rustix::io::write(device, &answer);
+        }
+        Ok(())
+    }
+
+    /// What a client hears of the absence. None: a daemon serves the mount.
+    pub(crate) fn waiting(&self, directory: &str, holder_pid: i32) -> Option<Waiting> {
+        let times = self.times.filter(|_| self.step != Step::Served)?;
+        let wait_s = self.description.wait_ms.map(|wait_ms| wait_ms / 1000);
+        let description = Description { outline: None, ..self.description.clone() };
+        Some(Waiting {
+            directory: directory.to_owned(),
+            since_unix_s: times.since_unix_s,
+            fails_unix_s: wait_s.map(|wait_s| times.since_unix_s.saturating_add(wait_s)),
+            holder_pid,
+            description,
+        })
+    }
+
+    /// How to go on, for messages: behind a semicolon.
+    pub(crate) fn advice(&self) -> String {
+        match self.description.again.as_str() {
+            "" => "start the daemon as before, and it goes on".to_owned(),
+            again => format!("it goes on with: {again}"),
+        }
+    }
+
+    /// Milliseconds without a daemon after which requests fail.
+    pub(crate) fn wait_ms(&self) -> Option<u64> {
+        self.description.wait_ms
+    }
+}

@@ -1,0 +1,92 @@
+//! The supervisors of devices: RUNTIME/supervisors/NAME, a file that the supervisor holds locked, with its process number.
+
+use daemon::control::pause;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Tries to get the lock from a supervisor that is to end, 50 ms apart.
+const TRIES: u32 = 40;
+
+fn path_of(runtime: &Path, name: &str) -> PathBuf {
+    runtime.join("supervisors").join(name)
+}
+
+fn is_locked(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+/// Returns the process that supervises the daemon of a device.
+pub(super) fn find(runtime: &Path, name: &str) -> Option<Pid> {
+    let path = path_of(runtime, name);
+    let file = File::open(&path).ok()?;
+    if !is_locked(&file) {
+        return None;
+    }
+    Pid::from_raw(fs::read_to_string(&path).ok()?.trim().parse().ok()?)
+}
+
+/// Ends the supervisor of a device, if it has one: its daemon will not be started again.
+pub(super) fn end(runtime: &Path, name: &str) {
+    for _ in 0..TRIES {
+        let Some(supervisor) = find(runtime, name) else { return };
+        let _ = kill_process(supervisor, Signal::TERM);
+        pause();
+    }
+}
+
+/// This process as the supervisor of a device, until it is dropped.
+pub(super) struct Registered {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Registered {
+    /// Registers this process, whose daemon serves the device by now. One that only waits to start it again ends.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn new(runtime: &Path, name: &str) -> io::Result<Registered> {
+        end(runtime, name);
+        let path = path_of(runtime, name);
+        let directory = path.parent().expect("it lies in one");
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let mut file = File::options().write(true).create(true).truncate(false).open(&path)?;
+        if is_locked(&file) {
+            return Err(io::Error::from(io::ErrorKind::WouldBlock));
+        }
+        file.set_len(0)?;
+        write!(file, "{}", std::process::id())?;
+        Ok(Registered { path, _locked: file })
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // A file that stays is not locked, and says nothing.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_supervisor_is_found_while_it_lives() {
+        let runtime = tempfile::tempdir().expect("room");
+        assert_eq!(find(runtime.path(), "db"), None);
+        let registered = Registered::new(runtime.path(), "db").expect("room");
+        let own = Pid::from_raw(std::process::id().cast_signed());
+        assert_eq!(find(runtime.path(), "db"), own);
+        assert_eq!(find(runtime.path(), "other"), None);
+        drop(registered);
+        assert_eq!(find(runtime.path(), "db"), None);
+        // As a killed one has left it.
+        fs::write(path_of(runtime.path(), "db"), "1").expect("room");
+        assert_eq!(find(runtime.path(), "db"), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! A device whose daemon is gone: what else goes on, and for how long its requests wait.
+
+use super::{Disk, MIB, have_devices, is_alive, text};
+use crate::common::{pause, run, wait_until};
+use rustix::process::{Signal, kill_process};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+impl Disk {
+    /// Its daemon dies, and no other one is started.
+    fn die(&self) {
+        let daemon = self.daemon();
+        self.without_supervisor(daemon);
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("it has ended", || !is_alive(daemon));
+    }
+}
+
+/// Runs a program about something else, which must not wait for the device.
+fn goes_on(program: &str, arguments: &[&str]) {
+    #[allow(clippy::disallowed_methods, reason = "a test of processes")]
+    let begun = Instant::now();
+    let ended = run(program, arguments);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{program} {arguments:?} waits");
+    assert_eq!(ended.status, 0, "{program} {arguments:?}: {}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn programs_about_other_things_do_not_wait_for_a_device_without_a_daemon() {
+    let tools = ["losetup", "df", "findmnt", "lsblk", "blkid", "mkfs.ext4", "e2fsck"];
+    if !have_devices(&tools) {
+        return;
+    }
+    let disk = Disk::new(64);
+    // A minute is longer than the programs may take.
+    let device = disk.attach_with(&["--via", "fuse", "--wait-time", "60s"]);
+    let mounted = disk.make_and_mount(&device);
+    run("sync", &["-f", text(&mounted.0)]).well();
+    let other = disk.home.path().join("other.img");
+    File::create(&other).and_then(|file| file.set_len(16 * MIB)).expect("room");
+    disk.die();
+    goes_on("losetup", &["-a"]);
+    goes_on("losetup", &["-j", "/etc/passwd"]);
+    goes_on("df", &[]);
+    goes_on("findmnt", &[]);
+    goes_on("lsblk", &[]);
+    goes_on("mkfs.ext4", &["-qF", text(&other)]);
+    goes_on("e2fsck", &["-fn", text(&other)]);
+    let directory = disk.home.path().join("other");
+    fs::create_dir(&directory).expect("room");
+    goes_on("mount", &["-o", "loop", text(&other), text(&directory)]);
+    goes_on("umount", &[text(&directory)]);
+    let file = disk.home.runtime().join("overdrive/devices").join(&disk.name).join(&disk.name);
+    goes_on("stat", &[text(&file)]);
+    goes_on("ls", &["-l", text(file.parent().expect("it lies in one"))]);
+    // All of it without a word to the device's users.
+    disk.attach();
+    fs::write(mounted.path("after"), "after").expect("no error: it has only waited");
+    mounted.unmount();
+    disk.detach().well();
+    run("fsck.ext4", &["-fn", text(&disk.image)]).well();
+}
+
+#[test]
+fn requests_fail_after_the_time_without_a_daemon_and_a_later_one_goes_on() {
+    if !have_devices(&["blkid"]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let attach = ["--via", "fuse", "--wait-time", "2s"];
+    let device = disk.attach_with(&attach);
+    let file = File::options().read(true).write(true).open(&device).expect("root may");
+    file.write_all_at(&[1; 4096], 0).and_then(|()| file.sync_all()).expect("it serves");
+    disk.die();
+    #[allow(clippy::disallowed_methods, reason = "a test of processes")]
+    let begun = Instant::now();
+    let write = file.write_all_at(&[2; 4096], 8192).and_then(|()| file.sync_all());
+    write.expect_err("no daemon has written it");
+    let waited = begun.elapsed();
+    assert!(waited > Duration::from_millis(1000), "it waits for a while: {waited:?}");
+    assert!(waited < Duration::from_secs(20), "but not for good: {waited:?}");
+    assert!(disk.log().contains("get errors from now on"), "{}", disk.log());
+    // What reads all disks goes on, too.
+    goes_on("blkid", &[]);
+    drop(file);
+    assert!(read(&device).is_err(), "nothing serves it");
+    disk.attach_with(&attach);
+    assert_eq!(read(&device).expect("it serves again"), [1; 4096]);
+    let file = File::options().write(true).open(&device).expect("root may");
+    file.write_all_at(&[3; 4096], 8192).and_then(|()| file.sync_all()).expect("it serves again");
+    drop(file);
+    disk.detach().well();
+    let mut found = [0; 4096];
+    File::open(&disk.image).expect("ours").read_exact_at(&mut found, 8192).expect("inside");
+    assert_eq!(found, [3; 4096]);
+}
+
+/// Reads the first block of a device itself, not what the kernel remembers of it.
+fn read(device: &Path) -> std::io::Result<[u8; 4096]> {
+    run("blockdev", &["--flushbufs", text(device)]);
+    let mut found = [0; 4096];
+    File::open(device)?.read_exact_at(&mut found, 0)?;
+    Ok(found)
+}
+
+#[test]
+fn requests_wait_for_good_where_that_is_asked_for() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let device = disk.attach_with(&["--via", "fuse", "--wait-time", "forever"]);
+    disk.die();
+    let reader = std::thread::spawn(move || read(&device));
+    pause(Duration::from_secs(3));
+    assert!(!reader.is_finished(), "it waits");
+    disk.attach();
+    reader.join().expect("no panic").expect("it has only waited");
+    disk.detach().well();
+}
+
+#[test]
+fn kills_never_end_the_restarts() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    disk.attach();
+    for _ in 0..7 {
+        let daemon = disk.daemon();
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("the supervisor has started another one", || {
+            disk.find_daemon().is_some_and(|found| found != daemon)
+        });
+    }
+    assert!(disk.log().contains("started again in 1600 ms"), "{}", disk.log());
+    disk.detach().well();
+    assert!(!disk.log().contains("not started again"), "{}", disk.log());
+}
+
+#[test]
+fn a_device_that_is_given_up_between_two_restarts_stays_away() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    let device = disk.attach();
+    // Killed often enough, the next start is some time away.
+    for _ in 0..6 {
+        let daemon = disk.daemon();
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("another one serves, or is to", || {
+            disk.log().contains("in 1600 ms") || disk.find_daemon().is_some_and(|it| it != daemon)
+        });
+    }
+    disk.home.overdrive(&["detach", &disk.name, "--force"]).well();
+    pause(Duration::from_secs(3));
+    assert!(disk.find_daemon().is_none(), "{}", disk.log());
+    assert!(!device.is_symlink());
+}
