@@ -32,7 +32,8 @@ pub mod units;
 
 pub use descriptors::allow_descriptors;
 pub use device::{
-    Attaching, DEVICE_CALL, DEVICES, Orphan, Route, check_name, device_call, orphan, sweep_faces,
+    Attaching, DEVICE_CALL, DEVICES, Orphan, Route, WaitingVolume, check_name, device_call, orphan,
+    sweep_faces, waiting_volumes,
 };
 pub use front::Place;
 pub use protect::protect_process;

@@ -29,6 +29,8 @@ const SERVED: Duration = Duration::from_secs(10);
 pub const WAIT_DEFAULT_MS: u64 = 30_000;
 /// Messages handled in a row, so that connections to the holder are served in between.
 const BURST: u32 = 64;
+/// Names of files in an answer at most.
+const FILES_MAX: usize = 16;
 /// The longest text in a description, in characters.
 const TEXT_CHARACTERS: usize = 1000;
 
@@ -78,6 +80,8 @@ pub struct Waiting {
     pub fails_unix_s: Option<u64>,
     /// The holder's process.
     pub holder_pid: i32,
+    /// The names of its files, the first 16 at most.
+    pub files: Vec<String>,
     /// What its daemon has said of it.
     pub description: Description,
 }
@@ -244,12 +248,16 @@ impl Absence {
     pub(crate) fn waiting(&self, directory: &str, holder_pid: i32) -> Option<Waiting> {
         let times = self.times.filter(|_| self.step != Step::Served)?;
         let wait_s = self.description.wait_ms.map(|wait_ms| wait_ms / 1000);
+        let outline = self.description.outline.as_ref();
+        let files = outline.into_iter().flat_map(|outline| &outline.files).take(FILES_MAX);
+        let files = files.map(|file| file.name.clone()).collect();
         let description = Description { outline: None, ..self.description.clone() };
         Some(Waiting {
             directory: directory.to_owned(),
             since_unix_s: times.since_unix_s,
             fails_unix_s: wait_s.map(|wait_s| times.since_unix_s.saturating_add(wait_s)),
             holder_pid,
+            files,
             description,
         })
     }

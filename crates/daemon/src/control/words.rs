@@ -126,6 +126,8 @@ pub enum State {
     Ending,
     /// No daemon serves it; a holder keeps what it has not written.
     Orphaned,
+    /// It is a device or a mounted file without a daemon: requests wait, or get errors by now.
+    Waiting,
     /// The process that serves it, or keeps it, is there and does not answer.
     NoAnswer,
 }
@@ -141,6 +143,7 @@ impl State {
             State::Stalled => "stalled",
             State::Ending => "ending",
             State::Orphaned => "orphaned",
+            State::Waiting => "waiting",
             State::NoAnswer => "no-answer",
         }
     }

@@ -20,6 +20,7 @@ mod over_ublk;
 mod place;
 mod route;
 mod using;
+mod waiting;
 
 use crate::front::{Direct, Ublk};
 use crate::units::WaitTime;
@@ -43,6 +44,7 @@ pub use orphan::{Orphan, orphan};
 pub use place::DEVICES;
 pub(crate) use place::{claim_backings, directory, hash, link};
 pub use route::Route;
+pub use waiting::{WaitingVolume, waiting_volumes};
 
 /// Connections of a new device of the kernel's NBD client at most.
 const CONNECTIONS_MAX: usize = 8;

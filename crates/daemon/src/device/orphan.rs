@@ -1,6 +1,7 @@
 //! What is left of a device whose daemon has gone.
 
 use super::place::{directory, link, remove_link};
+use super::route::Route;
 use super::{over_nbd, over_ublk};
 use std::fs;
 use std::io;
@@ -29,6 +30,14 @@ pub fn orphan(runtime: &Path, volume: &str) -> Option<Orphan> {
 }
 
 impl Orphan {
+    /// Returns the nodes of its devices, each with the route by which the kernel reaches it.
+    pub(super) fn nodes(&self) -> Vec<(PathBuf, Route)> {
+        let loops = self.loops.iter().map(|device| (device.path(), Route::Fuse));
+        let nbds = self.nbds.iter().map(|device| (device.path(), Route::Nbd));
+        let ublks = self.ublks.iter().map(|number| (over_ublk::node(*number), Route::Ublk));
+        loops.chain(nbds).chain(ublks).collect()
+    }
+
     /// Gives it up: what waits for an answer of it, and what will be asked of it, gets an error. What the volume's holder
     /// keeps stays kept.
     ///

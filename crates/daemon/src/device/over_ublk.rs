@@ -20,7 +20,7 @@ const RECOVERY_TRIES: u32 = 10;
 /// Of a device's number: it has none yet.
 const NONE: u32 = u32::MAX;
 
-fn node(number: u32) -> PathBuf {
+pub(super) fn node(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/ublkb{number}"))
 }
 

@@ -59,6 +59,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// A device whose daemon is gone.
 fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
+    if let Some(waiting) = volumes::find_waiting(name).filter(|_| !force) {
+        return Err(volumes::waiting_failure(&waiting));
+    }
     let Some(orphan) = daemon::orphan(&daemon::runtime_directory(), name) else {
         let message = format!("{name}: is no device; see 'overdrive volume list'");
         return Err(Failure::new(Exit::Negative, message));

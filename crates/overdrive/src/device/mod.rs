@@ -25,6 +25,11 @@ pub(crate) use supervise::{forget_log, run as supervise};
 
 use stack::{Exit, Failure};
 
+/// Returns the process that starts a device's daemon again.
+pub(crate) fn supervisor_of(name: &str) -> Option<i32> {
+    supervisors::find(&daemon::runtime_directory(), name).map(|pid| pid.as_raw_nonzero().get())
+}
+
 /// Devices and mounts are made by root only.
 fn need_root(what: &str) -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {

@@ -3,6 +3,7 @@
 use super::attach::Volume;
 use super::{detach, need_root};
 use crate::volumes;
+use daemon::WaitingVolume;
 use daemon::control::words::{Ask, Row};
 use stack::{Exit, Failure};
 use std::fs;
@@ -59,6 +60,16 @@ impl MountArguments {
         self.partition.map_or(device.clone(), |number| partition(&device, number))
     }
 
+    /// Mounts it, unless it has stayed mounted there while it had no daemon.
+    fn mount_unless_mounted(&self) -> Result<(), Failure> {
+        let directory = fs::canonicalize(&self.directory).unwrap_or(self.directory.clone());
+        let is_served = |row: &&Row| row.name == self.volume.name() && is_at(row, &directory);
+        match volumes::rows().iter().find(is_served) {
+            Some(_) => Ok(()),
+            None => self.mount(),
+        }
+    }
+
     /// Runs mount(8), which says itself what is wrong.
     fn mount(&self) -> Result<(), Failure> {
         let mut command = Command::new("mount");
@@ -91,7 +102,7 @@ pub(crate) fn run(arguments: &MountArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     arguments.volume.start("mount")?;
-    if let Err(failure) = arguments.mount() {
+    if let Err(failure) = arguments.mount_unless_mounted() {
         // Nothing is left of it.
         let name = arguments.volume.name();
         if let volumes::Named::Served(mut target) = volumes::find_device(&name)? {
@@ -108,14 +119,31 @@ fn is_at(row: &Row, directory: &Path) -> bool {
     volumes::mount_points(row).iter().any(|place| Path::new(place) == directory)
 }
 
+/// Nothing that is served is mounted there.
+fn not_served(directory: &Path) -> Failure {
+    let given = directory.display();
+    let is_here = |waiting: &WaitingVolume| {
+        volumes::mounted_at(waiting).iter().any(|place| Path::new(place) == directory)
+    };
+    match volumes::waiting_volumes().into_iter().find(is_here) {
+        Some(waiting) => {
+            let failure = volumes::waiting_failure(&waiting);
+            Failure::new(failure.exit, format!("{given}: cannot be unmounted now: {failure}"))
+        }
+        None => {
+            let message = format!("{given}: is mounted from no device of Overdrive; use umount");
+            Failure::new(Exit::Negative, message)
+        }
+    }
+}
+
 pub(crate) fn umount(arguments: &UmountArguments) -> Result<ExitCode, Failure> {
     need_root("umount")?;
     let given = arguments.directory.display();
     let directory = fs::canonicalize(&arguments.directory)
         .map_err(|error| Failure::new(Exit::Negative, format!("{given}: {error}")))?;
     let Some(row) = volumes::rows().into_iter().find(|row| is_at(row, &directory)) else {
-        let message = format!("{given}: is mounted from no device of Overdrive; use umount");
-        return Err(Failure::new(Exit::Negative, message));
+        return Err(not_served(&directory));
     };
     let unmounted = Command::new("umount").arg("--").arg(&directory).status();
     if !unmounted.is_ok_and(|status| status.success()) {

@@ -1,13 +1,15 @@
 //! `overdrive volume list`, after lsblk.
 
 use super::meant::silent_holder;
-use super::{mount_points, no_daemon, roll};
+use super::{absent, mount_points, roll};
 use block::{Size, printable};
 use clap::ValueEnum;
+use daemon::WaitingVolume;
 use daemon::control::Silent;
 use daemon::control::words::{Row, State};
 use stack::{Exit, Failure};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -140,14 +142,57 @@ fn rows_of_silent(silent: &Silent, holders: &holder::Roll) -> Vec<Row> {
     if rows.is_empty() { vec![nothing(pid)] } else { rows }
 }
 
-/// All that is there, and what does not answer: a failure for each.
-fn gather(control: Option<&PathBuf>) -> Result<(Vec<Row>, Vec<Failure>), Failure> {
+/// A volume that waits for a daemon, with what a holder keeps of its memory.
+fn row_of_waiting(waiting: &WaitingVolume, held: Option<Row>) -> Row {
+    let mount = waiting.mount.as_ref();
+    let pid = mount.map_or(0, |mount| mount.holder_pid.unsigned_abs());
+    let node = waiting.node.as_deref();
+    let row = held.unwrap_or_else(|| nothing(pid));
+    let backing = mount.map(|mount| mount.description.backing.clone()).filter(|it| !it.is_empty());
+    Row {
+        name: waiting.volume.clone(),
+        state: State::Waiting,
+        pid,
+        backing: backing.unwrap_or(row.backing),
+        size_bytes: node.and_then(size_of).unwrap_or(row.size_bytes),
+        device: node.map_or(String::new(), |node| node.display().to_string()),
+        route: waiting.route.map_or(String::new(), |route| route.word().to_owned()),
+        ..row
+    }
+}
+
+/// The size of a device, in bytes, without opening it.
+fn size_of(node: &Path) -> Option<u64> {
+    let name = node.file_name()?.to_str()?;
+    let sectors = fs::read_to_string(format!("/sys/block/{name}/size")).ok()?;
+    sectors.trim().parse::<u64>().ok().map(|sectors| sectors * 512)
+}
+
+/// Puts the volumes that wait for a daemon among the rows, in the place of those that are only kept.
+fn add_waiting(rows: &mut Vec<Row>, waiting: &[WaitingVolume]) {
+    for one in waiting {
+        let is_orphan = |row: &mut Row| row.name == one.volume && row.state == State::Orphaned;
+        let held = rows.extract_if(.., is_orphan).next();
+        rows.push(row_of_waiting(one, held));
+    }
+}
+
+/// All that is there.
+#[derive(Default)]
+struct Gathered {
+    rows: Vec<Row>,
+    /// The volumes among them that wait for a daemon.
+    waiting: Vec<WaitingVolume>,
+    /// What does not answer: a failure for each.
+    failures: Vec<Failure>,
+}
+
+fn gather(control: Option<&PathBuf>) -> Result<Gathered, Failure> {
     let daemons = roll(control)?;
-    let is_any = !daemons.answered.is_empty();
     let answered = daemons.answered.into_iter().flat_map(|(_, rows)| rows);
     let mut rows: Vec<Row> = answered.collect();
     if control.is_some() {
-        return Ok((rows, Vec::new()));
+        return Ok(Gathered { rows, ..Gathered::default() });
     }
     let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
     let mut failures: Vec<Failure> = daemons.silent.iter().map(Silent::failure).collect();
@@ -162,7 +207,11 @@ fn gather(control: Option<&PathBuf>) -> Result<(Vec<Row>, Vec<Failure>), Failure
             rows.push(Row { backing: silent.key.clone(), ..nothing(pid) });
         }
     }
-    if is_any || !rows.is_empty() { Ok((rows, failures)) } else { Err(no_daemon()) }
+    let mut waiting = absent::all();
+    // One that was started again meanwhile is served.
+    waiting.retain(|one| !rows.iter().any(|row| row.name == one.volume && !row.device.is_empty()));
+    add_waiting(&mut rows, &waiting);
+    Ok(Gathered { rows, waiting, failures })
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
@@ -172,23 +221,33 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     if control.is_none() {
         daemon::sweep(&daemon::runtime_directory());
     }
-    let (mut rows, failures) = gather(control)?;
+    let Gathered { mut rows, waiting, failures } = gather(control)?;
     rows.sort_by(|one, two| one.name.cmp(&two.name));
     if options.json {
-        let volumes: Vec<_> = rows.iter().map(as_json).collect();
+        let volumes: Vec<_> = rows.iter().map(|row| as_json(row, &waiting)).collect();
         let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": volumes });
         daemon::say!("{all}");
     } else {
         print(&rows, options);
+        waiting.iter().for_each(|one| daemon::tell!("overdrive: {}", absent::explain(one)));
     }
     failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
 }
 
-/// A row, and where its device is mounted.
-fn as_json(row: &Row) -> serde_json::Value {
+/// A row, and where its device is mounted; of one that waits for a daemon, since when, and how to go on.
+fn as_json(row: &Row, waiting: &[WaitingVolume]) -> serde_json::Value {
     let mut value = serde_json::to_value(row).expect("plain data");
     value["mounted"] = mount_points(row).into();
+    let found = waiting.iter().filter(|_| row.state == State::Waiting);
+    if let Some(one) = found.into_iter().find(|one| one.volume == row.name) {
+        value["advice"] = absent::explain(one).into();
+        if let Some(mount) = &one.mount {
+            value["since_unix_s"] = mount.since_unix_s.into();
+            value["fails_unix_s"] = mount.fails_unix_s.into();
+            value["again"] = mount.description.again.as_str().into();
+        }
+    }
     value
 }
 

@@ -1,5 +1,6 @@
 //! `overdrive volume`: what an operator sees of volumes that are served, and does with them.
 
+mod absent;
 mod clear;
 mod flush;
 mod list;
@@ -10,6 +11,9 @@ mod show;
 mod stats;
 mod waiting;
 
+pub(crate) use absent::{
+    all as waiting_volumes, failure as waiting_failure, find as find_waiting, mounted as mounted_at,
+};
 use clap::Subcommand;
 use daemon::control::losses::Losses;
 use daemon::control::words::{Ask, Row};
@@ -38,7 +42,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// All volumes, and what holders keep of volumes that no daemon serves.
+    /// All volumes, those that wait for a daemon, and what holders keep of volumes that no daemon serves.
     List(list::Options),
     /// A volume's stack, limits and settings.
     Show(Name),
@@ -172,7 +176,11 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// Where the device of a volume, or a partition of it, is mounted.
 pub(crate) fn mount_points(row: &Row) -> Vec<String> {
-    let node = Path::new(&row.device);
+    mount_points_at(Path::new(&row.device))
+}
+
+/// Where a device, or a partition of it, is mounted.
+pub(crate) fn mount_points_at(node: &Path) -> Vec<String> {
     match uring::device_number(node) {
         Some(device) => uring::mount_points(device, node),
         None => Vec::new(),

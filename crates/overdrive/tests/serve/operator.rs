@@ -149,7 +149,11 @@ fn rates_are_watched_until_nothing_reads_them() {
 #[test]
 fn exit_statuses_say_what_is_wrong() {
     let home = Home::new();
-    for command in ["list", "flush", "stats", "show", "pause", "freeze", "resume", "detach"] {
+    let listed = home.overdrive(&["volume", "list"]).well().stdout;
+    assert!(listed.starts_with("NAME") && listed.lines().count() == 1, "{listed}");
+    let listed = home.overdrive(&["volume", "list", "--json"]).json("overdrive.volumes/1");
+    assert_eq!(listed["volumes"], serde_json::json!([]));
+    for command in ["flush", "stats", "show", "pause", "freeze", "resume", "detach"] {
         let refused = home.overdrive(&["volume", command]);
         refused.refused(3, &["no daemon of this user runs", "overdrive serve"]);
     }

@@ -61,7 +61,7 @@ impl Told<'_> {
                 "It is paused: everything passes through until 'overdrive volume resume'."
             }
             State::Ending => "It is ending: what is dirty is being written out.",
-            State::Serving | State::Orphaned | State::NoAnswer => return None,
+            State::Serving | State::Orphaned | State::Waiting | State::NoAnswer => return None,
         };
         Some(sentence.to_owned())
     }

@@ -29,7 +29,7 @@ fn goes_on(program: &str, arguments: &[&str]) {
 
 #[test]
 fn programs_about_other_things_do_not_wait_for_a_device_without_a_daemon() {
-    let tools = ["losetup", "df", "findmnt", "lsblk", "blkid", "mkfs.ext4", "e2fsck"];
+    let tools = ["losetup", "df", "findmnt", "lsblk", "mkfs.ext4", "e2fsck"];
     if !have_devices(&tools) {
         return;
     }
@@ -82,8 +82,10 @@ fn requests_fail_after_the_time_without_a_daemon_and_a_later_one_goes_on() {
     assert!(waited > Duration::from_millis(1000), "it waits for a while: {waited:?}");
     assert!(waited < Duration::from_secs(20), "but not for good: {waited:?}");
     assert!(disk.log().contains("get errors from now on"), "{}", disk.log());
-    // What reads all disks goes on, too.
-    goes_on("blkid", &[]);
+    // A program that looks for file systems reads it, and gets an error. (Other tests have devices that wait longer.)
+    let node = fs::canonicalize(&device).expect("a link");
+    let found = run("timeout", &["8", "blkid", "-p", text(&node)]);
+    assert_ne!(found.status, 124, "blkid waits");
     drop(file);
     assert!(read(&device).is_err(), "nothing serves it");
     disk.attach_with(&attach);
@@ -159,4 +161,60 @@ fn a_device_that_is_given_up_between_two_restarts_stays_away() {
     pause(Duration::from_secs(3));
     assert!(disk.find_daemon().is_none(), "{}", disk.log());
     assert!(!device.is_symlink());
+}
+
+#[test]
+fn a_device_without_a_daemon_is_listed_and_explained() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    let device = disk.attach_with(&["--via", "fuse", "--wait-time", "60s"]);
+    let mounted = disk.make_and_mount(&device);
+    let node = disk.row()["device"].clone();
+    disk.die();
+    wait_until("its holder has seen it", || disk.row()["state"] == "waiting");
+    let row = disk.row();
+    assert_eq!((&row["device"], &row["route"]), (&node, &"fuse".into()), "{row}");
+    assert_eq!(row["mounted"], serde_json::json!([mounted.0]));
+    assert_eq!((&row["size_bytes"], &row["name"]), (&(64 * MIB).into(), &disk.name.clone().into()));
+    assert_eq!(row["backing"], disk.image.display().to_string());
+    let since_s = row["since_unix_s"].as_u64().expect("a number");
+    assert_eq!(row["fails_unix_s"], since_s + 60);
+    let again = row["again"].as_str().expect("text");
+    assert!(again.starts_with("overdrive attach /") && again.contains(&disk.name), "{again}");
+    let listed = disk.home.overdrive(&["volume", "list"]).well();
+    assert!(listed.stdout.contains("waiting"), "{}", listed.stdout);
+    let words = ["has had no daemon for", "gets errors in", again, "--force' gives it up"];
+    for word in words {
+        assert!(listed.stderr.contains(word), "no {word} in {}", listed.stderr);
+    }
+    disk.detach().refused(3, &words);
+    disk.home.overdrive(&["umount", text(&mounted.0)]).refused(3, &words);
+    // The command that is printed is the one that goes on.
+    let runtime = disk.home.runtime();
+    let line = format!("XDG_RUNTIME_DIR={} {again}", runtime.display());
+    let line = line.replace("overdrive attach", &format!("{} attach", crate::common::OVERDRIVE));
+    run("sh", &["-c", &line]).well();
+    assert_eq!(disk.row()["state"], "serving");
+    mounted.unmount();
+    disk.detach().well();
+}
+
+#[test]
+fn what_overdrive_has_mounted_goes_on_with_the_same_command() {
+    if !have_devices(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new(64);
+    run("mkfs.ext4", &["-q", text(&disk.image)]).well();
+    let (image, directory) = (disk.image.display().to_string(), disk.directory());
+    let mount = ["mount", &image, text(&directory), "--name", &disk.name, "--memory", "64M"];
+    disk.home.overdrive(&mount).well();
+    disk.die();
+    wait_until("its holder has seen it", || disk.row()["state"] == "waiting");
+    disk.home.overdrive(&mount).well();
+    fs::write(directory.join("file"), "there").expect("it is served");
+    disk.home.overdrive(&["umount", text(&directory)]).well();
+    run("fsck.ext4", &["-fn", text(&disk.image)]).well();
 }

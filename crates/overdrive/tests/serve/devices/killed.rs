@@ -85,7 +85,7 @@ pub(super) fn is_waited_for(attach: &[&str]) {
     kill_process(daemon, Signal::TERM).expect("it runs");
     wait_until("it has ended", || !is_alive(daemon));
     assert!(disk.log().contains("is mounted at"), "{}", disk.log());
-    disk.detach().refused(3, &["attach it again"]);
+    disk.detach().refused(3, &["no daemon", "goes on"]);
     let (path, text) = (mounted.path("after"), "x".repeat(1 << 20));
     let writer = std::thread::spawn(move || {
         fs::write(&path, text).and_then(|()| fs::File::open(&path)).and_then(|file| file.sync_all())

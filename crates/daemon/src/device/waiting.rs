@@ -1,0 +1,95 @@
+//! Devices and mounted files that have no daemon: what uses them waits, or gets errors by now.
+
+use super::orphan::{Orphan, orphan};
+use super::place::{DEVICES, directory};
+use super::route::Route;
+use crate::control::call_roll;
+use holder::{Keeper, Waiting};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A volume without a daemon that is a device, or a mounted file.
+#[derive(Clone, Debug)]
+pub struct WaitingVolume {
+    /// Its name.
+    pub volume: String,
+    /// The node of its device. None: it is only a file.
+    pub node: Option<PathBuf>,
+    /// By what the kernel reaches it, if it is a device.
+    pub route: Option<Route>,
+    /// The facts that the holder of its mount has; a device without a mount has none.
+    pub mount: Option<Waiting>,
+}
+
+/// Returns all volumes of this user that are devices or files and have no daemon, in the order of their names.
+pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
+    let mut mounts = Keeper::waiting(runtime).unwrap_or_default();
+    let mut found: Vec<WaitingVolume> = Vec::new();
+    let mut is_served = None;
+    for volume in names(runtime) {
+        let Some(orphan) = orphan(runtime, &volume) else { continue };
+        let place = real(&directory(runtime, &volume));
+        let index = mounts.iter().position(|mount| Path::new(&mount.directory) == place);
+        let mount = index.map(|index| mounts.swap_remove(index));
+        let Some((node, route)) = node_of(&orphan) else {
+            found.extend(mount.map(|mount| WaitingVolume {
+                volume,
+                node: None,
+                route: Some(Route::Fuse),
+                mount: Some(mount),
+            }));
+            continue;
+        };
+        // Of a loop device the holder of its file knows whether there is a daemon; of others, the daemons.
+        let waits = match route {
+            Route::Fuse => mount.is_some(),
+            _ => !is_served.get_or_insert_with(|| served(runtime)).contains(&volume),
+        };
+        if waits {
+            found.push(WaitingVolume { volume, node: Some(node), route: Some(route), mount });
+        }
+    }
+    for mount in mounts {
+        let file = |file: &String| WaitingVolume {
+            volume: file.clone(),
+            node: None,
+            route: None,
+            mount: Some(mount.clone()),
+        };
+        found.extend(mount.files.iter().map(file));
+    }
+    found.sort_by(|one, two| one.volume.cmp(&two.volume));
+    found
+}
+
+/// Returns the volumes that may be devices: by the directories of their files, and by the links to devices.
+fn names(runtime: &Path) -> BTreeSet<String> {
+    let directories = [runtime.join("devices"), PathBuf::from(DEVICES)];
+    let entries = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten();
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| !name.starts_with('.')).collect()
+}
+
+/// Returns the path of a mount as its holder has it. The mount itself is not looked at.
+fn real(directory: &Path) -> PathBuf {
+    let above = directory.parent().and_then(|above| fs::canonicalize(above).ok());
+    match (above, directory.file_name()) {
+        (Some(above), Some(name)) => above.join(name),
+        _ => directory.to_owned(),
+    }
+}
+
+fn node_of(orphan: &Orphan) -> Option<(PathBuf, Route)> {
+    orphan.nodes().into_iter().next()
+}
+
+/// Returns the devices that daemons serve. One that does not answer is taken to serve its own.
+fn served(runtime: &Path) -> BTreeSet<String> {
+    let roll = call_roll(runtime);
+    let rows = roll.answered.into_iter().flat_map(|(_, rows)| rows).map(|row| row.name);
+    match roll.silent.is_empty() {
+        true => rows.collect(),
+        false => rows.chain(names(runtime)).collect(),
+    }
+}
