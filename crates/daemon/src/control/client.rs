@@ -28,6 +28,9 @@ const UPGRADE_TIME: Duration = Duration::from_secs(60);
 /// Looks for the next one, 50 ms apart.
 const UPGRADE_TRIES: u32 = 600;
 
+/// What is said of a daemon that has closed its connection.
+const GONE: &str = "it has ended meanwhile";
+
 /// A moment between two looks at what another process does.
 #[allow(clippy::disallowed_methods, reason = "a command waits for a daemon: there is no lane here")]
 pub fn pause() {
@@ -95,6 +98,15 @@ impl Silent {
         };
         Failure::new(Exit::NoDaemon, message)
     }
+}
+
+/// The daemon has closed the connection: it has ended, or was replaced.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+fn broken_by(path: &Path, error: &io::Error) -> Failure {
+    if is_gone(error) { broken(path, GONE) } else { broken(path, error) }
 }
 
 fn broken(path: &Path, error: impl std::fmt::Display) -> Failure {
@@ -182,10 +194,10 @@ impl Daemon {
                 Trouble::Silent(Silent::at(&self.path))
             }
             io::ErrorKind::ConnectionReset => {
-                let failure = broken(&self.path, error);
+                let failure = broken_by(&self.path, &error);
                 Trouble::Ended { is_unsent: false, failure }
             }
-            _ => Trouble::Other(broken(&self.path, error)),
+            _ => Trouble::Other(broken_by(&self.path, &error)),
         }
     }
 
@@ -303,19 +315,34 @@ impl Daemon {
     ///
     /// # Errors
     /// Exit status 3 if none does within a minute.
-    pub fn wait_for_the_next(mut self) -> Result<(), Failure> {
+    pub fn wait_for_the_next(mut self) -> Result<Daemon, Failure> {
         let failed = |error| broken(&self.path, error);
         self.stream.set_read_timeout(Some(UPGRADE_TIME)).map_err(failed)?;
         // It ends with the program.
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).map_err(|error| broken(&self.path, error))?;
         for _ in 0..UPGRADE_TRIES {
-            if Daemon::connect(&self.path).is_ok_and(|mut next| next.rows().is_ok()) {
-                return Ok(());
+            let next = Daemon::connect(&self.path);
+            let next = next.and_then(|mut next| next.rows().map(|_| next));
+            match next {
+                Ok(next) => return Ok(next),
+                Err(_) => pause(),
             }
-            pause();
         }
         Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
+    }
+
+    /// The version of its program. None: it is of an earlier one, which does not say.
+    ///
+    /// # Errors
+    /// Status 3 if it has gone.
+    pub fn version(&mut self) -> Result<Option<String>, Failure> {
+        match self.ask(&Ask::Version) {
+            Ok(value) => Ok(value.as_str().map(str::to_owned)),
+            Err(failure) if failure.exit == Exit::NoDaemon => Err(failure),
+            // It does not know the question.
+            Err(_) => Ok(None),
+        }
     }
 
     fn send(&mut self, ask: &Ask) -> Result<(), Trouble> {
@@ -323,13 +350,13 @@ impl Daemon {
         line.push('\n');
         self.stream.write_all(line.as_bytes()).map_err(|error| {
             let is_unsent = error.kind() == io::ErrorKind::BrokenPipe;
-            Trouble::Ended { is_unsent, failure: broken(&self.path, error) }
+            Trouble::Ended { is_unsent, failure: broken_by(&self.path, &error) }
         })
     }
 
     fn value(&self, line: &str) -> Result<serde_json::Value, Failure> {
         if line.is_empty() {
-            return Err(broken(&self.path, "it has ended meanwhile"));
+            return Err(broken(&self.path, GONE));
         }
         match serde_json::from_str(line) {
             Ok(Answer::Done { value }) => Ok(value),

@@ -239,6 +239,7 @@ impl Control {
             Ask::Detach { volume } => {
                 self.sites.detach(&volume).await.map(|losses| serde_json::json!(losses))
             }
+            Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
             Ask::Upgrade => self.sites.upgrade().map(done),
             Ask::Memory { .. } => unreachable!("it has an answer of its own"),
         }

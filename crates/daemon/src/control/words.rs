@@ -85,6 +85,8 @@ pub enum Ask {
         /// Its name.
         volume: String,
     },
+    /// The version of the program.
+    Version,
     /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
     Upgrade,
 }

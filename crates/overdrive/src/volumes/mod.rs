@@ -281,9 +281,26 @@ pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure>
         Some(name) => find(arguments.control.as_ref(), Some(name))?.daemon,
         None => only_daemon(roll(arguments.control.as_ref())?)?,
     };
+    // Over connections of their own: a program of an earlier version may close one after a question that it does not know.
+    let before = daemon.beside()?.version()?;
     daemon.ask(&Ask::Upgrade)?;
-    daemon.wait_for_the_next()?;
+    let mut next = daemon.wait_for_the_next()?;
+    let rows = next.rows()?;
+    let after = next.beside()?.version()?;
+    daemon::say!("{}", upgraded(before.as_deref(), after.as_deref(), &rows));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The line that says what was upgraded, from which version to which.
+fn upgraded(before: Option<&str>, after: Option<&str>, rows: &[Row]) -> String {
+    let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
+    let of = |version: Option<&str>| version.unwrap_or("an earlier version").to_owned();
+    let pid = rows.first().map_or(0, |row| row.pid);
+    let versions = match before == after {
+        true => format!("from {} to the same version", of(before)),
+        false => format!("from {} to {}", of(before), of(after)),
+    };
+    format!("{} upgraded {versions} (process {pid}); clients go on", names.join(", "))
 }
 
 /// The daemon that is meant where none is named.
@@ -299,5 +316,20 @@ fn only_daemon(roll: Roll) -> Result<Daemon, Failure> {
             let message = "several daemons run; name a volume of the one to upgrade";
             Err(Failure::new(Exit::Usage, message))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upgrade_says_from_which_version_to_which() {
+        let told = upgraded(Some("0.1.0"), Some("0.2.0"), &[]);
+        assert!(told.contains("upgraded from 0.1.0 to 0.2.0 "), "{told}");
+        let told = upgraded(None, Some("0.2.0"), &[]);
+        assert!(told.contains("from an earlier version to 0.2.0"), "{told}");
+        let told = upgraded(Some("0.2.0"), Some("0.2.0"), &[]);
+        assert!(told.contains("from 0.2.0 to the same version"), "{told}");
     }
 }

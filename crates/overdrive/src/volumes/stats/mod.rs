@@ -4,18 +4,19 @@ mod details;
 mod verdict;
 mod watch;
 
-use super::{find, no_daemon, roll};
+use super::{Target, find, find_waiting, no_daemon, roll};
+use crate::device::supervisor_of;
 use cache::{Counters, Histograms};
 use daemon::control::statistics::Statistics;
-use daemon::control::words::Ask;
-use daemon::control::{Daemon, Roll};
+use daemon::control::words::{Ask, State};
+use daemon::control::{Daemon, Roll, pause};
 use daemon::units;
 pub(super) use daemon::units::nanoseconds as time;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a volume has counted and measured: a verdict in words, then lines, with --all every counter.
 ///
@@ -60,7 +61,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     }
     let mut chosen = chosen(control, options.name.as_deref())?;
     if let Some(time) = options.watch {
-        watch::run(chosen, time, options.json)?;
+        watch::run(control, chosen, time, options.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     if options.json {
@@ -80,15 +81,66 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
+/// How long the daemon that takes another's place is waited for.
+const RECONNECT_TIME: Duration = Duration::from_secs(60);
+
+/// Whether a process is there and has not ended.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+    !stat.is_empty() && !state.starts_with(['Z', 'X'])
+}
+
 /// A volume, and a connection to its daemon.
 struct Chosen {
     daemon: Daemon,
     volume: String,
+    /// The daemon's process.
+    pid: u32,
 }
 
 impl Chosen {
     fn ask(&mut self) -> Result<Value, Failure> {
         self.daemon.ask(&Ask::Stats { volume: self.volume.clone() })
+    }
+
+    /// Whether the daemon is only away: it is being replaced by an upgrade, or will be started again.
+    fn may_come_back(&self) -> bool {
+        is_alive(self.pid)
+            || find_waiting(&self.volume).is_some()
+            || supervisor_of(&self.volume).is_some()
+    }
+
+    /// Connects to the daemon that serves the volume by now, if it is to come back, and has it answer once.
+    ///
+    /// # Errors
+    /// `failure`, if no daemon comes.
+    fn reconnect(
+        &mut self,
+        control: Option<&PathBuf>,
+        failure: Failure,
+    ) -> Result<Statistics, Failure> {
+        // What a daemon has refused, it would refuse again.
+        if failure.exit != Exit::NoDaemon {
+            return Err(failure);
+        }
+        #[allow(clippy::disallowed_methods, reason = "a command, with no lane")]
+        let begun = Instant::now();
+        while begun.elapsed() < RECONNECT_TIME {
+            let found = find(control, Some(&self.volume));
+            if let Ok(Target { mut daemon, row }) = found
+                && row.state != State::Ending
+                && let Ok(stats) = daemon.statistics(&self.volume)
+            {
+                *self = Chosen { daemon, volume: row.name, pid: row.pid };
+                return Ok(stats);
+            }
+            if !self.may_come_back() {
+                break;
+            }
+            pause();
+        }
+        Err(failure)
     }
 
     fn look(&mut self) -> Result<Statistics, Failure> {
@@ -100,7 +152,8 @@ impl Chosen {
 fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, Failure> {
     if name.is_some() {
         let target = find(control, name)?;
-        return Ok(vec![Chosen { daemon: target.daemon, volume: target.row.name }]);
+        let Target { daemon, row } = target;
+        return Ok(vec![Chosen { daemon, volume: row.name, pid: row.pid }]);
     }
     let Roll { answered, silent } = roll(control)?;
     if let Some(silent) = silent.first() {
@@ -114,7 +167,7 @@ fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, 
         for row in rows {
             // One that ends in this moment has none any more.
             if let Ok(daemon) = daemon.beside() {
-                chosen.push(Chosen { daemon, volume: row.name });
+                chosen.push(Chosen { daemon, volume: row.name, pid: row.pid });
             }
         }
     }

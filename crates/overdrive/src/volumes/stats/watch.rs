@@ -6,6 +6,7 @@ use daemon::control::statistics::Statistics;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use stack::Failure;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Lines between two headings.
@@ -148,11 +149,16 @@ impl Printer {
 }
 
 /// Prints a line a volume each time, until none is left or the output takes nothing any more. "B." is what
-/// the backing is asked.
+/// the backing is asked. A daemon that is upgraded, or started again, is watched on.
 ///
 /// # Errors
 /// The last volume has gone; status 3 if its daemon has.
-pub(super) fn run(chosen: Vec<Chosen>, time: Duration, as_json: bool) -> Result<(), Failure> {
+pub(super) fn run(
+    control: Option<&PathBuf>,
+    chosen: Vec<Chosen>,
+    time: Duration,
+    as_json: bool,
+) -> Result<(), Failure> {
     let mut watched = Vec::new();
     for mut chosen in chosen {
         let before = chosen.look()?;
@@ -168,10 +174,20 @@ pub(super) fn run(chosen: Vec<Chosen>, time: Duration, as_json: bool) -> Result<
                 one.before = after;
                 true
             }
-            Err(failure) => {
-                gone.push(Failure::new(failure.exit, format!("{}: {failure}", one.chosen.volume)));
-                false
-            }
+            Err(failure) => match one.chosen.reconnect(control, failure) {
+                Ok(first) => {
+                    // It counts from its own start: rates begin anew.
+                    one.before = first;
+                    let volume = &one.chosen.volume;
+                    daemon::tell!("overdrive: {volume}: its daemon was started anew; rates go on");
+                    true
+                }
+                Err(failure) => {
+                    let message = format!("{}: {failure}", one.chosen.volume);
+                    gone.push(Failure::new(failure.exit, message));
+                    false
+                }
+            },
         });
         let last = if watched.is_empty() { gone.pop() } else { None };
         gone.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));

@@ -2,9 +2,10 @@
 
 use super::{Disk, have_devices, is_alive, loads, text};
 use crate::common::{pause, run, wait_until};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -165,11 +166,25 @@ fn an_upgrade_is_not_noticed() {
     let fio = std::thread::spawn(move || {
         run("fio", &load.iter().map(String::as_str).collect::<Vec<_>>())
     });
+    let mut watching = disk.home.command(&["volume", "stats", "--watch", "100ms"]);
+    let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let watching = watching.spawn().expect("started");
     pause(Duration::from_secs(1));
     let daemon = disk.daemon();
-    disk.home.overdrive(&["upgrade"]).well();
+    let told = disk.home.overdrive(&["upgrade"]).well().stdout;
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(told.contains(&format!("{} upgraded from {version} to", disk.name)), "{told}");
     assert_eq!(disk.daemon(), daemon, "the same process");
     fio.join().expect("it ran").well();
+    // A holder that was left for a moment would have something to report by now.
+    pause(Duration::from_secs(3));
+    assert!(!disk.log().contains("od-holder"), "a false alarm: {}", disk.log());
+    let watcher = Pid::from_raw(watching.id().cast_signed()).expect("not 0");
+    kill_process(watcher, Signal::TERM).expect("it still watches");
+    let watched = watching.wait_with_output().expect("our child");
+    let said = String::from_utf8_lossy(&watched.stderr);
+    assert!(said.contains("started anew") && !said.contains("Broken pipe"), "{said}");
+    assert!(String::from_utf8_lossy(&watched.stdout).lines().count() > 20, "rates go on");
     mounted.unmount();
     disk.detach().well();
 }
