@@ -275,3 +275,118 @@ impl Absence {
         self.description.wait_ms
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fuse::OutlineFile;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::{AsFd, OwnedFd};
+
+    const GETATTR: u32 = 3;
+    const READ: u32 = 15;
+    const EIO: i32 = -5;
+
+    /// The kernel, and /dev/fuse: whole messages both ways.
+    fn connection() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("two sockets")
+    }
+
+    fn ask(kernel: &OwnedFd, opcode: u32, unique: u64, node: u64) {
+        let bytes = 40 + 40u32;
+        let mut message = [bytes, opcode].map(u32::to_ne_bytes).concat();
+        message.extend([unique, node].map(u64::to_ne_bytes).concat());
+        message.resize(80, 0);
+        rustix::io::write(kernel, &message).expect("room");
+    }
+
+    /// The next answer: its error, and what it answers. None: there is none.
+    fn answer(kernel: &OwnedFd) -> Option<(i32, u64)> {
+        let mut bytes = [0; 4096];
+        rustix::io::read(kernel, &mut bytes).ok()?;
+        let error = i32::from_ne_bytes(bytes[4..8].try_into().expect("four"));
+        Some((error, u64::from_ne_bytes(bytes[8..16].try_into().expect("eight"))))
+    }
+
+    fn described(wait_ms: Option<u64>) -> Absence {
+        let file = OutlineFile { name: "db".to_owned(), bytes: 4096, read_only: false };
+        let outline = Outline { files: vec![file], ..Outline::default() };
+        let mut absence = Absence::new();
+        absence.describe(Description { outline: Some(outline), wait_ms, ..Description::default() });
+        absence
+    }
+
+    fn wait_for_step(absence: &mut Absence, device: &OwnedFd) -> bool {
+        let deadline = absence.next().expect("there is a next step");
+        while deadline.pause() {}
+        absence.advance(device.as_fd())
+    }
+
+    const RESEND: (i32, u64) = (7, 0);
+
+    #[test]
+    fn names_are_answered_at_once_and_data_is_refused_after_a_time() {
+        let (kernel, device) = connection();
+        let mut absence = described(Some(700));
+        assert!(absence.next().is_none() && !absence.is_listening(), "a daemon serves it");
+        absence.begin();
+        assert!(!absence.is_listening(), "a daemon that comes back at once is not disturbed");
+        assert!(!wait_for_step(&mut absence, &device));
+        assert_eq!(answer(&kernel), Some(RESEND), "also of what the dead daemon has read");
+        assert!(absence.is_listening());
+        ask(&kernel, READ, 1, 2);
+        ask(&kernel, GETATTR, 2, 1);
+        absence.attend(device.as_fd()).expect("it is mounted");
+        assert_eq!(answer(&kernel), Some((0, 2)));
+        assert_eq!(answer(&kernel), None, "the other one waits");
+        assert!(wait_for_step(&mut absence, &device), "requests fail from now on");
+        assert_eq!(answer(&kernel), Some(RESEND));
+        ask(&kernel, READ, 1, 2);
+        ask(&kernel, GETATTR, 2, 1);
+        absence.attend(device.as_fd()).expect("it is mounted");
+        assert_eq!((answer(&kernel), answer(&kernel)), (Some((EIO, 1)), Some((0, 2))));
+        assert!(absence.next().is_none(), "nothing follows");
+        absence.pause();
+        assert!(!absence.is_listening(), "a daemon reads the messages itself");
+    }
+
+    #[test]
+    fn the_time_goes_on_over_daemons_that_serve_nothing() {
+        let mut absence = described(Some(1000));
+        absence.begin();
+        let begun = absence.times.expect("it has begun").refuses.expect("a time").left();
+        absence.pause();
+        let Some(deadline) = absence.times.map(|times| times.begins) else { panic!() };
+        while deadline.pause() {}
+        absence.begin();
+        let left =
+            |absence: &Absence| absence.times.and_then(|times| times.refuses).map(Deadline::left);
+        assert!(left(&absence) < Some(begun - GRACE / 2), "it has not begun anew");
+        absence.pause();
+        absence.describe(absence.description.clone());
+        absence.begin();
+        assert!(left(&absence) > Some(Duration::from_millis(900)), "one has served meanwhile");
+    }
+
+    #[test]
+    fn a_daemon_that_ends_in_order_has_the_time_that_it_needs() {
+        let mut absence = described(Some(1));
+        absence.leave();
+        assert!(absence.is_left());
+        assert!(absence.times.is_some_and(|times| times.refuses.is_none()));
+        assert!(absence.waiting("/run/x", 7).is_some());
+        absence.begin();
+        assert!(!absence.is_left());
+        assert!(absence.times.is_some_and(|times| times.refuses.is_some()));
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_packet_is_left_out() {
+        let again = "x".repeat(TEXT_CHARACTERS + 1);
+        let outline = Some(Outline::default());
+        let long = Description { again, outline, ..Description::default() };
+        let short = long.shortened(2, 1);
+        assert_eq!((short.again.as_str(), short.outline), ("", None));
+    }
+}
