@@ -26,6 +26,7 @@ mod bytes;
 mod codec;
 mod device;
 mod file;
+mod listing;
 mod message;
 mod mount;
 mod names;

@@ -2,7 +2,7 @@
 
 use crate::codec::Attributes;
 use crate::file::{File, ROOT, attributes_of_root, node_of};
-use crate::names::Listing;
+use crate::listing::Listing;
 use crate::outline::{Outline, OutlineFile};
 use export::{Budget, Export, Stop};
 use lane::Event;

@@ -2,7 +2,7 @@
 
 use crate::codec::*;
 use crate::file::{ROOT, attributes_of_root, node_of};
-use crate::names::{Described, Listing, describe};
+use crate::listing::{Described, Listing, describe};
 use serde::{Deserialize, Serialize};
 
 /// A file of a mount.

@@ -16,8 +16,6 @@ use std::sync::atomic::Ordering;
 /// Requests of a volume that are under way on a lane at most, and the bytes of their payloads.
 const IN_FLIGHT_MAX: usize = 512;
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
-/// Requests that the kernel sends without waiting for answers. Its own limit of 12 would throttle a loop device.
-pub(crate) const BACKGROUND_MAX: u16 = 512;
 /// Messages in a row before another lane is called to help.
 const BURST: u32 = 8;
 

@@ -13,8 +13,7 @@
 //! send again everything that was not answered. A request that was refused was never carried out here; the dead daemon
 //! may have carried it out, but then before all that the next daemon does, since that fences it first.
 
-use crate::deadline::Deadline;
-use crate::life::unix_s;
+use crate::deadline::{Deadline, unix_s};
 use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, resend_message, verdict};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 
 use rustix::event::Timespec;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A moment by which something has to be done.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,12 @@ impl Deadline {
         std::thread::sleep(time);
         !self.has_passed()
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Does what a file system may hold up on a thread of its own, and waits at most so long for it.

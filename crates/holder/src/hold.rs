@@ -2,10 +2,10 @@
 
 use crate::absence::Absence;
 use crate::connections::Connections;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, unix_s};
 use crate::directory::Seat;
 use crate::key;
-use crate::life::{Holder, unix_s};
+use crate::life::Holder;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::survey::Contents;
 use crate::tell::tell;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The size of a signalfd_siginfo(2); the signal's number comes first.
 const SIGNAL_BYTES: usize = 128;
@@ -66,12 +66,6 @@ pub(crate) struct Holder<'a> {
     pub(crate) absence: Option<Absence>,
     /// When to report that there is no owner, if that was not done.
     pub(crate) report: Option<Deadline>,
-}
-
-/// Seconds since 1970.
-pub(crate) fn unix_s() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 /// What poll found.
