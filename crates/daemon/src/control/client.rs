@@ -255,7 +255,7 @@ impl Daemon {
             }
         }
         if line.is_empty() {
-            let failure = broken(&self.path, "it has ended meanwhile");
+            let failure = broken(&self.path, GONE);
             return Err(Trouble::Ended { is_unsent: false, failure });
         }
         self.value(&String::from_utf8_lossy(&line)).map_err(Trouble::Other)

@@ -202,6 +202,11 @@ fn a_mount_that_waits_is_given_to_no_other_image() {
     let refused = crate::common::serve_in(&home, &other_image, &options);
     refused.refused(5, &["waits for the daemon of another backing", "umount -f"]);
     assert!(!waiting.is_finished(), "it still waits for its own");
+    let listed = home.overdrive(&["volume", "list", "--json"]).json("overdrive.volumes/1");
+    let row = &listed["volumes"][0];
+    assert_eq!((&row["name"], &row["state"]), (&"disk".into(), &"waiting".into()), "{listed}");
+    let advice = row["advice"].as_str().expect("text");
+    assert!(advice.contains("overdrive serve ") && advice.contains("umount -f "), "{advice}");
     let server = serve(&home_of_killed, &files.image, &directory, &[]);
     waiting.join().expect("no panic").expect("it has only waited");
     server.end().well();

@@ -24,7 +24,9 @@ fn orphaned(place: &TempDir) -> Arc<Home> {
     let server = Server::start(image(place, 16), &HELD);
     python(WRITE, &[&server.uri]).well();
     let home = server.kill();
-    wait_until("the volume is orphaned", || home.overdrive(&["volume", "list"]).status == 0);
+    wait_until("the volume is orphaned", || {
+        home.overdrive(&["volume", "list"]).stdout.contains("orphaned")
+    });
     home
 }
 
