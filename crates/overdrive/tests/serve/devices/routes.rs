@@ -1,5 +1,6 @@
 //! Devices by ways that not every kernel has. `cargo xtask nightly` runs these in a guest that has them.
 
+use super::absent::fails_and_goes_on;
 use super::claimed::is_claimed;
 use super::killed::{is_given_up, is_waited_for, survives};
 use super::{Disk, MIB, text};
@@ -134,6 +135,28 @@ fn nbd_claims_its_image() {
     if have_nbd() {
         is_claimed(&NBD);
     }
+}
+
+#[test]
+fn nbd_fails_after_a_time_without_a_daemon() {
+    if have_nbd() {
+        fails_and_goes_on(&["--via", "nbd", "--retry-time", "1s", "--wait-time", "2s"]);
+    }
+}
+
+#[test]
+fn nbd_is_listed_without_a_daemon() {
+    if !have_nbd() {
+        return;
+    }
+    let disk = Disk::new(16);
+    disk.attach_with(&NBD);
+    die(&disk);
+    let row = disk.row();
+    assert_eq!((&row["state"], &row["route"]), (&"waiting".into(), &"nbd".into()), "{row}");
+    disk.detach().refused(3, &["no daemon", "--force"]);
+    disk.attach();
+    disk.detach().well();
 }
 
 #[test]
