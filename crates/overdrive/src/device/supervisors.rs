@@ -55,8 +55,14 @@ impl Registered {
         let directory = path.parent().expect("it lies in one");
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut file = File::options().write(true).create(true).truncate(false).open(&path)?;
-        if is_locked(&file) {
-            return Err(io::Error::from(io::ErrorKind::WouldBlock));
+        // A command that looks for a supervisor has the lock for a moment.
+        let mut tries = 0;
+        while is_locked(&file) {
+            if tries == TRIES {
+                return Err(io::Error::from(io::ErrorKind::WouldBlock));
+            }
+            tries += 1;
+            pause();
         }
         file.set_len(0)?;
         write!(file, "{}", std::process::id())?;

@@ -1,6 +1,6 @@
 //! A device whose daemon is gone: what else goes on, and for how long its requests wait.
 
-use super::{Disk, MIB, have_devices, is_alive, text};
+use super::{Disk, MIB, have_devices, is_alive, parent_of, text};
 use crate::common::{pause, run, wait_until};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
@@ -221,4 +221,31 @@ fn what_overdrive_has_mounted_goes_on_with_the_same_command() {
     fs::write(directory.join("file"), "there").expect("it is served");
     disk.home.overdrive(&["umount", text(&directory)]).well();
     run("fsck.ext4", &["-fn", text(&disk.image)]).well();
+}
+
+#[test]
+fn a_device_that_is_attached_between_two_restarts_has_one_supervisor() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::new(16);
+    disk.attach();
+    let first = parent_of(disk.daemon());
+    for _ in 0..6 {
+        let daemon = disk.daemon();
+        kill_process(daemon, Signal::KILL).expect("it runs");
+        wait_until("another one serves, or is to", || {
+            disk.log().contains("in 1600 ms") || disk.find_daemon().is_some_and(|it| it != daemon)
+        });
+    }
+    // The former supervisor may be faster; then it goes on.
+    let attached = disk.try_attach(&[]);
+    assert!([0, 5].contains(&attached.status), "{}", attached.stderr);
+    let daemon = disk.daemon();
+    let is_new = parent_of(daemon) != first;
+    assert_eq!(is_new, attached.status == 0);
+    assert!(!is_new || !is_alive(first), "two supervisors");
+    pause(Duration::from_secs(3));
+    assert_eq!(disk.daemon(), daemon, "{}", disk.log());
+    disk.detach().well();
 }
