@@ -38,5 +38,7 @@ mod transfer;
 
 pub use device::Device;
 pub use mount::{Mount, Options, check_names};
-pub use outline::{MESSAGE_BYTES_MAX, Outline, OutlineFile, Verdict, resend_message, verdict};
+pub use outline::{
+    MESSAGE_BYTES_MAX, Outline, OutlineFile, Verdict, refusal, resend_message, verdict,
+};
 pub use session::Session;

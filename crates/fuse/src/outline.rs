@@ -32,8 +32,18 @@ pub struct Outline {
 pub enum Verdict {
     /// These bytes are the answer.
     Answer(Vec<u8>),
-    /// Only a daemon can carry it out. The bytes refuse it with EIO.
-    NeedsDaemon(Vec<u8>),
+    /// Only a daemon can carry it out.
+    NeedsDaemon {
+        /// By what its answer is known.
+        unique: u64,
+        /// The process that waits for it; 0: the kernel itself.
+        process: u32,
+    },
+    /// A process has a signal, and waits for the answer to this message.
+    Interrupt {
+        /// By what that answer is known.
+        unique: u64,
+    },
     /// No answer is awaited.
     Silent,
 }
@@ -55,6 +65,7 @@ pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
     let question = Question::parse(&header, shown, message.len());
     match (question, outline) {
         (Question::Silent, _) => Verdict::Silent,
+        (Question::Interrupt { unique }, _) => Verdict::Interrupt { unique },
         (Question::Release { .. }, _) => Verdict::Answer(plain(Reply::done(header.unique))),
         (question, Some(outline)) if !needs_volume(&question) => {
             Verdict::Answer(match describe(outline, &header, question) {
@@ -62,8 +73,13 @@ pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
                 Described::Data(mut reply, data) => [reply.seal(data.len()), &data].concat(),
             })
         }
-        _ => Verdict::NeedsDaemon(plain(Reply::error(header.unique, EIO))),
+        _ => Verdict::NeedsDaemon { unique: header.unique, process: header.process },
     }
+}
+
+/// Returns the answer that refuses a message with an error (EIO), or ends it for a process that was killed (EINTR).
+pub fn refusal(unique: u64, is_killed: bool) -> Vec<u8> {
+    Reply::error(unique, if is_killed { EINTR } else { EIO }).seal(0).to_vec()
 }
 
 /// Whether only a daemon can answer. (Closing a descriptor flushes what was written through it.)
@@ -146,17 +162,20 @@ mod tests {
         for (opcode, bytes) in needs {
             let message = message(opcode, node_of("disk"), &vec![0; bytes]);
             let verdict = verdict(Some(&outline()), &message);
-            let Verdict::NeedsDaemon(refusal) = verdict else { panic!("{opcode}: {verdict:?}") };
+            assert_eq!(verdict, Verdict::NeedsDaemon { unique: 5, process: 0 }, "{opcode}");
+            let refusal = refusal(5, false);
             assert_eq!(refusal.len(), 16);
             assert_eq!(refusal[4..8], (-EIO).to_ne_bytes());
             assert_eq!(refusal[8..], 5u64.to_ne_bytes());
         }
         let write = message(WRITE, node_of("disk"), &[0; 40]);
         let told = |message: &[u8]| verdict(Some(&outline()), message);
-        assert!(matches!(told(&write), Verdict::NeedsDaemon(_)));
+        assert!(matches!(told(&write), Verdict::NeedsDaemon { .. }));
+        let interrupt = message(INTERRUPT, 0, &77u64.to_ne_bytes());
+        assert_eq!(told(&interrupt), Verdict::Interrupt { unique: 77 });
         assert_eq!(told(&message(FORGET, 1, &[0; 8])), Verdict::Silent);
         assert_eq!(told(b"short"), Verdict::Silent);
         let unknown = verdict(None, &message(GETATTR, ROOT, &[0; 16]));
-        assert!(matches!(unknown, Verdict::NeedsDaemon(_)), "without an outline");
+        assert!(matches!(unknown, Verdict::NeedsDaemon { .. }), "without an outline");
     }
 }

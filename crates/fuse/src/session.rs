@@ -181,7 +181,7 @@ impl<D: Device> Session<D> {
                 self.allocate(&header, offset, length, mode).await;
             }
             Question::Seek { offset, whence } => self.seek(&header, offset, whence).await,
-            Question::Silent => {}
+            Question::Silent | Question::Interrupt { .. } => {}
             other => self.describe(&header, other),
         }
     }

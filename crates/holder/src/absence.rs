@@ -14,9 +14,11 @@
 //! may have carried it out, but then before all that the next daemon does, since that fences it first.
 
 use crate::deadline::{Deadline, unix_s};
-use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, resend_message, verdict};
+use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, refusal, resend_message, verdict};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -116,6 +118,20 @@ pub(crate) struct Absence {
     /// When the present owner counts as one that has served.
     served: Deadline,
     buffer: Vec<u8>,
+    /// The processes that wait for the answers to messages that were read and not answered.
+    held: BTreeMap<u64, u32>,
+}
+
+/// Whether a process has a signal that ends it. (SIGKILL is bit 8 of its pending signals, of the thread or of all.)
+fn is_killed(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let pending = status.lines().filter_map(|line| {
+        let (name, signals) = line.split_once(':')?;
+        ["SigPnd", "ShdPnd"]
+            .contains(&name)
+            .then(|| u64::from_str_radix(signals.trim(), 16).ok())?
+    });
+    pending.fold(0, |all, signals| all | signals) >> 8 & 1 == 1
 }
 
 /// The connection has no other side any more: it was unmounted, or cut.
@@ -133,6 +149,7 @@ impl Absence {
             was_served: true,
             served: Deadline::after(SERVED),
             buffer: Vec::new(),
+            held: BTreeMap::new(),
         }
     }
 
@@ -149,6 +166,7 @@ impl Absence {
         }
         self.step = Step::Served;
         self.buffer = Vec::new();
+        self.held.clear();
         self.is_left = false;
         self.was_served = false;
         self.served = Deadline::after(SERVED);
@@ -206,6 +224,8 @@ impl Absence {
         if !self.next().is_some_and(Deadline::has_passed) {
             return false;
         }
+        // They come again.
+        self.held.clear();
         let is_resent = rustix::io::write(device, &resend_message()).is_ok();
         self.step = match (self.step, is_resent) {
             (Step::Grace, true) => Step::Answers,
@@ -234,8 +254,22 @@ impl Absence {
             let outline = self.description.outline.as_ref();
             let answer = match verdict(outline, &self.buffer[..bytes]) {
                 Verdict::Answer(answer) => answer,
-                Verdict::NeedsDaemon(refusal) if self.step == Step::Refuses => refusal,
-                Verdict::NeedsDaemon(_) | Verdict::Silent => continue,
+                Verdict::NeedsDaemon { unique, .. } if self.step == Step::Refuses => {
+                    refusal(unique, false)
+                }
+                Verdict::NeedsDaemon { unique, process } => {
+                    self.held.insert(unique, process);
+                    continue;
+                }
+                // A process that was killed cannot end before its request has an answer. Other signals wait, too.
+                Verdict::Interrupt { unique } => match self.held.get(&unique) {
+                    Some(process) if is_killed(*process) => {
+                        self.held.remove(&unique);
+                        refusal(unique, true)
+                    }
+                    _ => continue,
+                },
+                Verdict::Silent => continue,
             };
             // Nothing waits any more for an answer that is not taken.
             let _ = rustix::io::write(device, &answer);

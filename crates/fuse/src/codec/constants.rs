@@ -72,6 +72,7 @@ pub(crate) const DT_REG: u32 = 8;
 
 pub(crate) const EPERM: i32 = 1;
 pub(crate) const ENOENT: i32 = 2;
+pub(crate) const EINTR: i32 = 4;
 pub(crate) const EIO: i32 = 5;
 pub(crate) const ENXIO: i32 = 6;
 pub(crate) const ENODEV: i32 = 19;

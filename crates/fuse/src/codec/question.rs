@@ -17,6 +17,8 @@ pub(crate) struct Header {
     /// What the answer is known by.
     pub(crate) unique: u64,
     pub(crate) node: u64,
+    /// The process that waits for the answer; 0: the kernel itself.
+    pub(crate) process: u32,
 }
 
 /// A message that has been understood.
@@ -72,6 +74,10 @@ pub(crate) enum Question<'a> {
         offset: u64,
         whence: u32,
     },
+    /// A process has a signal, and waits for the answer to this message.
+    Interrupt {
+        unique: u64,
+    },
     /// No answer is awaited.
     Silent,
     /// The last message: the file system has been unmounted.
@@ -123,6 +129,10 @@ impl Header {
             opcode: fields.u32(),
             unique: fields.u64(),
             node: fields.u64(),
+            process: {
+                let _user_and_group = fields.u64();
+                fields.u32()
+            },
         };
         (message.len() >= HEADER_BYTES).then_some(header)
     }
@@ -185,7 +195,8 @@ impl<'a> Question<'a> {
                 let _handle = fields.u64();
                 Question::Seek { offset: fields.u64(), whence: fields.u32() }
             }
-            FORGET | BATCH_FORGET | INTERRUPT => Question::Silent,
+            INTERRUPT => Question::Interrupt { unique: fields.u64() },
+            FORGET | BATCH_FORGET => Question::Silent,
             DESTROY => Question::Destroy,
             _ if NAMING.contains(&opcode) => Question::Naming,
             _ => Question::Unknown,
@@ -228,7 +239,7 @@ mod tests {
     fn messages_are_read_as_the_kernel_lays_them_out() {
         let read = [[5u64, 4096].map(u64::to_ne_bytes).concat(), vec![0; 24]].concat();
         let read = message(READ, &read);
-        let header = Header { bytes: 80, opcode: READ, unique: 7, node: 9 };
+        let header = Header { bytes: 80, opcode: READ, unique: 7, node: 9, process: 0 };
         assert_eq!(Header::parse(&read), Some(header));
         assert_eq!(parse(&read), Question::Read { offset: 4096, length: 0 });
         assert_eq!(parse(&message(LOOKUP, b"disk\0")), Question::Lookup { name: b"disk" });

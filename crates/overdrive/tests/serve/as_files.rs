@@ -1,7 +1,8 @@
 //! Volumes as files (`--fuse`), read and written by programs that know nothing else, and under a loop device.
 
 use crate::common::{
-    OVERDRIVE, Server, have, image, is_root, no_mounts, no_namespaces, place, run,
+    OVERDRIVE, Server, have, image, is_root, no_mounts, no_namespaces, pause, place, run,
+    wait_until,
 };
 use crate::home::Home;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
@@ -10,8 +11,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
@@ -193,6 +195,7 @@ fn a_mount_that_waits_is_given_to_no_other_image() {
     let files = Files::start(IMAGE_MIB, &[]);
     let directory = files.directory.clone();
     let path = files.path();
+    let waits_at = path.clone();
     let (home, other) = (files.server.home.clone(), place());
     let other_image = image(&other, IMAGE_MIB as u64);
     let server = files.server;
@@ -202,6 +205,12 @@ fn a_mount_that_waits_is_given_to_no_other_image() {
     let refused = crate::common::serve_in(&home, &other_image, &options);
     refused.refused(5, &["waits for the daemon of another backing", "umount -f"]);
     assert!(!waiting.is_finished(), "it still waits for its own");
+    // A program that waits can be killed, also where the holder has read its request.
+    let mut reader = Command::new("cat");
+    let mut reader = reader.arg(&waits_at).stdout(Stdio::null()).spawn().expect("coreutils");
+    pause(Duration::from_secs(2));
+    reader.kill().expect("it waits");
+    wait_until("it has ended", || reader.try_wait().expect("our child").is_some());
     let listed = home.overdrive(&["volume", "list", "--json"]).json("overdrive.volumes/1");
     let row = &listed["volumes"][0];
     assert_eq!((&row["name"], &row["state"]), (&"disk".into(), &"waiting".into()), "{listed}");
