@@ -40,7 +40,8 @@ pub fn time_ms(text: &str) -> Result<u64, String> {
     Ok(time_us(text)?.div_ceil(1000))
 }
 
-/// How long requests to a device or a mounted file wait for a daemon that has ended, before they fail.
+/// How long requests to a device or a mounted file wait for a daemon that has ended, before they
+/// fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitTime(
     /// In milliseconds. None: they wait until there is a daemon.

@@ -16,8 +16,8 @@
 //!
 //! Nothing that the kernel remembers is known to this process alone: a node's number is a hash of its name, and a handle
 //! only counts. So when a process dies and another goes on with the same mount, which a holder has kept open, it asks
-//! the kernel to send again what was not answered ([`Session::resend`]). While no process serves the mount, the one that
-//! keeps the connection answers what needs no data ([`Outline`]).
+//! the kernel to send again what was not answered ([`Session::resend`]). While no process serves
+//! the mount, the one that keeps the connection answers what needs no data ([`Outline`]).
 //!
 //! Source of the protocol: include/uapi/linux/fuse.h, and Documentation/filesystems/fuse/ of Linux.
 #![forbid(unsafe_code)]

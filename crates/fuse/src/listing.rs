@@ -3,7 +3,8 @@
 use crate::codec::*;
 use crate::file::{ROOT, node_of};
 
-/// Requests that the kernel sends without waiting for answers. Its own limit of 12 would throttle a loop device.
+/// Requests that the kernel sends without waiting for answers. Its own limit of 12 would throttle a
+/// loop device.
 const BACKGROUND_MAX: u16 = 512;
 
 /// A directory with a file for each volume.

@@ -126,7 +126,8 @@ impl Mount {
         self.list().iter().find(|file| file.name.as_bytes() == name).cloned()
     }
 
-    /// Returns the directory as plain data, for the process that keeps the mount when this one dies.
+    /// Returns the directory as plain data, for the process that keeps the mount when this one
+    /// dies.
     pub fn outline(&self) -> Outline {
         let file = |file: &Arc<File>| OutlineFile {
             name: file.name.clone(),

@@ -1,4 +1,5 @@
-//! A mount's directory as plain data, for the process that keeps the connection while no daemon serves it.
+//! A mount's directory as plain data, for the process that keeps the connection while no daemon
+//! serves it.
 
 use crate::codec::*;
 use crate::file::{ROOT, attributes_of_root, node_of};
@@ -51,13 +52,14 @@ pub enum Verdict {
 /// The largest message of the kernel, in bytes: a smaller buffer is refused.
 pub const MESSAGE_BYTES_MAX: usize = WRITE_HEAD_BYTES + TRANSFER_BYTES_MAX;
 
-/// Returns the notification by which the kernel sends everything again that was not answered (Linux 6.9).
+/// Returns the notification by which the kernel sends everything again that was not answered (Linux
+/// 6.9).
 pub fn resend_message() -> Vec<u8> {
     Reply::resend().seal(0).to_vec()
 }
 
-/// Decides on a message of the kernel to a mount of this outline. Data is never read, stored or flushed here. Without an
-/// outline, names and attributes need a daemon, too.
+/// Decides on a message of the kernel to a mount of this outline. Data is never read, stored or
+/// flushed here. Without an outline, names and attributes need a daemon, too.
 pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
     let shown = &message[..message.len().min(LOOKED_AT_BYTES)];
     let Some(header) = Header::parse(shown) else { return Verdict::Silent };
@@ -77,7 +79,8 @@ pub fn verdict(outline: Option<&Outline>, message: &[u8]) -> Verdict {
     }
 }
 
-/// Returns the answer that refuses a message with an error (EIO), or ends it for a process that was killed (EINTR).
+/// Returns the answer that refuses a message with an error (EIO), or ends it for a process that was
+/// killed (EINTR).
 pub fn refusal(unique: u64, is_killed: bool) -> Vec<u8> {
     Reply::error(unique, if is_killed { EINTR } else { EIO }).seal(0).to_vec()
 }

@@ -1,4 +1,5 @@
-//! A mount whose daemon is absent: its holder answers what needs no data, and refuses the rest after a time.
+//! A mount whose daemon is absent: its holder answers what needs no data, and refuses the rest
+//! after a time.
 //!
 //! ```text
 //!   served --owner gone--> grace --0.5 s--> answers --wait_ms--> refuses
@@ -6,12 +7,13 @@
 //!     +-------------- the next daemon takes it over ---------------+
 //! ```
 //!
-//! A daemon that ends in order serves no more while it writes everything out, which may take long: names are answered
-//! for from then on, and the time counts from the end of its process.
+//! A daemon that ends in order serves no more while it writes everything out, which may take long:
+//! names are answered for from then on, and the time counts from the end of its process.
 //!
-//! A request that was read here and not answered is not lost: the next daemon, and the step to refusing, have the kernel
-//! send again everything that was not answered. A request that was refused was never carried out here; the dead daemon
-//! may have carried it out, but then before all that the next daemon does, since that fences it first.
+//! A request that was read here and not answered is not lost: the next daemon, and the step to
+//! refusing, have the kernel send again everything that was not answered. A request that was
+//! refused was never carried out here; the dead daemon may have carried it out, but then before all
+//! that the next daemon does, since that fences it first.
 
 use crate::deadline::{Deadline, unix_s};
 use fuse::{MESSAGE_BYTES_MAX, Outline, Verdict, refusal, resend_message, verdict};
@@ -22,7 +24,8 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Time without a daemon before the holder steps in: a daemon that is started again at once is not disturbed.
+/// Time without a daemon before the holder steps in: a daemon that is started again at once is not
+/// disturbed.
 const GRACE: Duration = Duration::from_millis(500);
 /// A daemon that has lived this long has served, whatever version it is of.
 const SERVED: Duration = Duration::from_secs(10);
@@ -93,7 +96,8 @@ enum Step {
     Served,
     Grace,
     Answers,
-    /// The kernel sends nothing again (before Linux 6.9), so that nothing may be read before it is refused.
+    /// The kernel sends nothing again (before Linux 6.9), so that nothing may be read before it is
+    /// refused.
     Leaves,
     Refuses,
 }
@@ -122,7 +126,8 @@ pub(crate) struct Absence {
     held: BTreeMap<u64, u32>,
 }
 
-/// Whether a process has a signal that ends it. (SIGKILL is bit 8 of its pending signals, of the thread or of all.)
+/// Whether a process has a signal that ends it. (SIGKILL is bit 8 of its pending signals, of the
+/// thread or of all.)
 fn is_killed(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let pending = status.lines().filter_map(|line| {
@@ -235,7 +240,8 @@ impl Absence {
         self.step == Step::Refuses
     }
 
-    /// Reads messages of the kernel, and answers those that need no daemon; all of them once it is time.
+    /// Reads messages of the kernel, and answers those that need no daemon; all of them once it is
+    /// time.
     pub(crate) fn attend(&mut self, device: BorrowedFd<'_>) -> Result<(), Unmounted> {
         self.buffer.resize(MESSAGE_BYTES_MAX, 0);
         for _ in 0..BURST {
@@ -261,7 +267,8 @@ impl Absence {
                     self.held.insert(unique, process);
                     continue;
                 }
-                // A process that was killed cannot end before its request has an answer. Other signals wait, too.
+                // A process that was killed cannot end before its request has an answer. Other
+                // signals wait, too.
                 Verdict::Interrupt { unique } => match self.held.get(&unique) {
                     Some(process) if is_killed(*process) => {
                         self.held.remove(&unique);

@@ -92,7 +92,8 @@ impl Keeper {
         Ok(Keeper(Kind::Process(process)))
     }
 
-    /// Describes a mount to its holder, which answers for it while it has no daemon. From now on it is served.
+    /// Describes a mount to its holder, which answers for it while it has no daemon. From now on it
+    /// is served.
     ///
     /// # Errors
     /// The holder does not answer, or is of an earlier version.
@@ -104,8 +105,8 @@ impl Keeper {
         }
     }
 
-    /// Leaves a mount to its holder while this process ends: names are answered for from now on, and the time after which
-    /// requests fail counts from the end of this connection.
+    /// Leaves a mount to its holder while this process ends: names are answered for from now on,
+    /// and the time after which requests fail counts from the end of this connection.
     ///
     /// # Errors
     /// The holder does not answer, or is of an earlier version.
@@ -116,7 +117,8 @@ impl Keeper {
         }
     }
 
-    /// The mounts that have no daemon, in the order of their directories. A holder that does not answer is left out.
+    /// The mounts that have no daemon, in the order of their directories. A holder that does not
+    /// answer is left out.
     ///
     /// # Errors
     /// If the directory cannot be read.

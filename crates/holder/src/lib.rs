@@ -59,9 +59,10 @@
 //! under a key that begins with `mount-`. As long as it is open the kernel keeps what was asked and not answered, and the
 //! next daemon has it sent again. The holder of a mount ends when that is unmounted, or its connection is cut.
 //!
-//! A mount without a daemon must not hang programs that only look at names and sizes, such as `df` and `losetup -a`. So
-//! after half a second its holder reads /dev/fuse and answers those questions; after `wait_ms` it refuses all others
-//! with EIO (`absence.rs`). A service manager's store could not do that: mounts are kept by a process there, too.
+//! A mount without a daemon must not hang programs that only look at names and sizes, such as `df`
+//! and `losetup -a`. So after half a second its holder reads /dev/fuse and answers those questions;
+//! after `wait_ms` it refuses all others with EIO (`absence.rs`). A service manager's store could
+//! not do that: mounts are kept by a process there, too.
 //!
 //! # Under systemd
 //!

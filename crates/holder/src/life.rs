@@ -23,7 +23,8 @@ use std::time::Duration;
 const SIGNAL_BYTES: usize = 128;
 /// How long closing the backing may take.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Time without an owner before that is reported: an owner that is started again, or upgraded, is no trouble.
+/// Time without an owner before that is reported: an owner that is started again, or upgraded, is
+/// no trouble.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// The most that are let in between two rounds, so that a crowd at the door stops nothing.
 const ADMITTED_MAX: usize = 8;

@@ -36,7 +36,8 @@ const DEVICE_ITEM: u16 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_CONNECTED: u16 = 2;
 
-/// The longest time that what uses a device waits for a server, in seconds: 23 days, which as ticks fits into 32 bits.
+/// The longest time that what uses a device waits for a server, in seconds: 23 days, which as ticks
+/// fits into 32 bits.
 const SERVERLESS_MAX_S: u64 = 2_000_000;
 
 /// How a device behaves.

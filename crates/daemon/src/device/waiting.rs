@@ -22,7 +22,8 @@ pub struct WaitingVolume {
     pub mount: Option<Waiting>,
 }
 
-/// Returns all volumes of this user that are devices or files and have no daemon, in the order of their names.
+/// Returns all volumes of this user that are devices or files and have no daemon, in the order of
+/// their names.
 pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
     let mut mounts = Keeper::waiting(runtime).unwrap_or_default();
     let mut found: Vec<WaitingVolume> = Vec::new();
@@ -41,7 +42,8 @@ pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
             }));
             continue;
         };
-        // Of a loop device the holder of its file knows whether there is a daemon; of others, the daemons.
+        // Of a loop device the holder of its file knows whether there is a daemon; of others, the
+        // daemons.
         let waits = match route {
             Route::Fuse => mount.is_some(),
             _ => !is_served.get_or_insert_with(|| served(runtime)).contains(&volume),
@@ -63,7 +65,8 @@ pub fn waiting_volumes(runtime: &Path) -> Vec<WaitingVolume> {
     found
 }
 
-/// Returns the volumes that may be devices: by the directories of their files, and by the links to devices.
+/// Returns the volumes that may be devices: by the directories of their files, and by the links to
+/// devices.
 fn names(runtime: &Path) -> BTreeSet<String> {
     let directories = [runtime.join("devices"), PathBuf::from(DEVICES)];
     let entries = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten();

@@ -276,7 +276,8 @@ fn mounting_of(attaching: &Attaching, runtime: &Path) -> Mounting {
     }
 }
 
-/// Facts about these volumes for the holder of their mount. By their identities only the same ones go on with it.
+/// Facts about these volumes for the holder of their mount. By their identities only the same ones
+/// go on with it.
 fn mount_info(kind: &str, exports: &[String], plan: &DaemonPlan) -> MountInfo {
     let planned = |name: &String| plan.volumes.iter().find(|planned| planned.name == *name);
     let identity = |name: &String| {

@@ -9,7 +9,8 @@ const WELL: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause: well below the time for which requests wait.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Ends in a row with one and the same status, before anything was served, after which it is not started again.
+/// Ends in a row with one and the same status, before anything was served, after which it is not
+/// started again.
 const REFUSALS_MAX: u32 = 5;
 
 /// The end of a daemon.
@@ -43,8 +44,9 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Decides what follows. A signal never ends the restarts: it came from outside. A daemon that served and then ended
-    /// with a status was stopped, or has reported its failure; one that never served has reported why it cannot.
+    /// Decides what follows. A signal never ends the restarts: it came from outside. A daemon that
+    /// served and then ended with a status was stopped, or has reported its failure; one that never
+    /// served has reported why it cannot.
     pub(super) fn next(&mut self, end: &End) -> Next {
         self.has_served |= end.served;
         if let Some(code) = end.status.code() {

@@ -1,4 +1,5 @@
-//! The supervisors of devices: RUNTIME/supervisors/NAME, a file that the supervisor holds locked, with its process number.
+//! The supervisors of devices: RUNTIME/supervisors/NAME, a file that the supervisor holds locked,
+//! with its process number.
 
 use daemon::control::pause;
 use rustix::fs::{FlockOperation, flock};
@@ -45,7 +46,8 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Registers this process, whose daemon serves the device by now. One that only waits to start it again ends.
+    /// Registers this process, whose daemon serves the device by now. One that only waits to start
+    /// it again ends.
     ///
     /// # Errors
     /// What the system says.

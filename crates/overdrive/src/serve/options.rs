@@ -15,8 +15,8 @@ pub(crate) struct Options {
     #[arg(long)]
     no_holder: bool,
 
-    /// How long requests to its block device or mounted file wait for a daemon that has ended, before they get errors:
-    /// a time, or 'forever' (30s).
+    /// How long requests to its block device or mounted file wait for a daemon that has ended,
+    /// before they get errors: a time, or 'forever' (30s).
     #[arg(long, value_name = "TIME|forever", value_parser = sizes::wait_time)]
     wait_time: Option<WaitTime>,
 

@@ -168,7 +168,8 @@ fn size_of(node: &Path) -> Option<u64> {
     sectors.trim().parse::<u64>().ok().map(|sectors| sectors * 512)
 }
 
-/// Puts the volumes that wait for a daemon among the rows, in the place of those that are only kept.
+/// Puts the volumes that wait for a daemon among the rows, in the place of those that are only
+/// kept.
 fn add_waiting(rows: &mut Vec<Row>, waiting: &[WaitingVolume]) {
     for one in waiting {
         let is_orphan = |row: &mut Row| row.name == one.volume && row.state == State::Orphaned;
@@ -235,7 +236,8 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     Ok(failures.first().map_or(ExitCode::SUCCESS, |failure| ExitCode::from(failure.exit as u8)))
 }
 
-/// A row, and where its device is mounted; of one that waits for a daemon, since when, and how to go on.
+/// A row, and where its device is mounted; of one that waits for a daemon, since when, and how to
+/// go on.
 fn as_json(row: &Row, waiting: &[WaitingVolume]) -> serde_json::Value {
     let mut value = serde_json::to_value(row).expect("plain data");
     value["mounted"] = mount_points(row).into();

@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// All volumes, those that wait for a daemon, and what holders keep of volumes that no daemon serves.
+    /// All volumes, those that wait for a daemon, and what holders keep of volumes that no daemon
+    /// serves.
     List(list::Options),
     /// A volume's stack, limits and settings.
     Show(Name),
@@ -281,7 +282,8 @@ pub(crate) fn upgrade(arguments: &UpgradeArguments) -> Result<ExitCode, Failure>
         Some(name) => find(arguments.control.as_ref(), Some(name))?.daemon,
         None => only_daemon(roll(arguments.control.as_ref())?)?,
     };
-    // Over connections of their own: a program of an earlier version may close one after a question that it does not know.
+    // Over connections of their own: a program of an earlier version may close one after a question
+    // that it does not know.
     let before = daemon.beside()?.version()?;
     daemon.ask(&Ask::Upgrade)?;
     let mut next = daemon.wait_for_the_next()?;

@@ -130,7 +130,8 @@ impl Connection {
         keeper.as_ref().map_or(Ok(()), |keeper| keeper.describe(description))
     }
 
-    /// It is kept for the next process from now on. Its holder answers for it already, while this process ends.
+    /// It is kept for the next process from now on. Its holder answers for it already, while this
+    /// process ends.
     pub(super) fn leave(&self) {
         let left = self.keeper.borrow().as_ref().map_or(Ok(()), Keeper::leave);
         if left.is_err()

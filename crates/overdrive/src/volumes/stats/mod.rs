@@ -104,14 +104,16 @@ impl Chosen {
         self.daemon.ask(&Ask::Stats { volume: self.volume.clone() })
     }
 
-    /// Whether the daemon is only away: it is being replaced by an upgrade, or will be started again.
+    /// Whether the daemon is only away: it is being replaced by an upgrade, or will be started
+    /// again.
     fn may_come_back(&self) -> bool {
         is_alive(self.pid)
             || find_waiting(&self.volume).is_some()
             || supervisor_of(&self.volume).is_some()
     }
 
-    /// Connects to the daemon that serves the volume by now, if it is to come back, and has it answer once.
+    /// Connects to the daemon that serves the volume by now, if it is to come back, and has it
+    /// answer once.
     ///
     /// # Errors
     /// `failure`, if no daemon comes.

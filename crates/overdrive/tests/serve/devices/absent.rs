@@ -86,7 +86,8 @@ pub(super) fn fails_and_goes_on(attach: &[&str]) {
     assert!(waited < Duration::from_secs(60), "but not for good: {waited:?}");
     let is_by_file = attach.contains(&"fuse");
     assert!(!is_by_file || disk.log().contains("get errors from now on"), "{}", disk.log());
-    // A program that looks for file systems reads it, and gets an error. (Other tests have devices that wait longer.)
+    // A program that looks for file systems reads it, and gets an error. (Other tests have devices
+    // that wait longer.)
     let node = fs::canonicalize(&device).expect("a link");
     let found = run("timeout", &["8", "blkid", "-p", text(&node)]);
     assert_ne!(found.status, 124, "blkid waits");
