@@ -16,14 +16,14 @@ pub struct Bug {
 /// looked for last. A change of the engine may move it: then a hunt from there takes longer, and still has to find it.
 const RARE: [(&str, u64); 9] = [
     ("ForgetDurable", 8454),
-    ("RangesLast", 2336),
+    ("RangesLast", 3869),
     ("ReadBesidePass", 1878),
-    ("StatusBelowFirst", 1306),
-    ("SkipFirstFlush", 1148),
+    ("StatusBelowFirst", 1928),
+    ("SkipFirstFlush", 2336),
     ("KeepOvertakenReadahead", 1129),
     ("AnswerReadaheadError", 633),
     ("EarlyUnderRange", 362),
-    ("ForgetOrder", 241),
+    ("ForgetOrder", 251),
 ];
 
 impl Bug {
