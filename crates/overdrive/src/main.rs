@@ -97,6 +97,8 @@ fn main() -> ExitCode {
 
 /// The sentence goes to stderr, the status to the caller.
 fn tell(failure: &Failure) -> ExitCode {
-    daemon::tell!("overdrive: {failure}");
+    if !failure.message.is_empty() {
+        daemon::tell!("overdrive: {failure}");
+    }
     ExitCode::from(failure.exit as u8)
 }

@@ -732,6 +732,10 @@ fn reads_alone_leave_a_target_as_it_is() {
     assert!(tests(&["as-ssd", path]).contains(&"Score read".to_owned()), "a score of reads alone");
     assert_eq!(std::fs::read(&file).expect("it is there"), bytes);
     assert_eq!(changed(), before, "it was opened for reading");
+    let qcow2 = home.path().join("disk.qcow2");
+    let header = [b"QFI\xfb\0\0\0\x03".to_vec(), vec![0; 4088]].concat();
+    std::fs::write(&qcow2, header).expect("room");
+    let qcow2 = qcow2.to_str().expect("plain");
     for (arguments, says) in [
         (
             vec!["consistency", path, "--read-only"],
@@ -743,6 +747,11 @@ fn reads_alone_leave_a_target_as_it_is() {
         (vec!["qd1", &target(), "--read-only"], "a modelled drive is new"),
         (vec!["filebench", home.path().to_str().expect("plain"), "--read-only"], "--read-only"),
         (vec!["qd1", path], "or --read-only for reads alone"),
+        (
+            vec!["qd1", qcow2, "--destroy"],
+            "is a qcow2 image, not a raw disk; its bytes are not those",
+        ),
+        (vec!["hdtune", qcow2], "is a qcow2 image"),
     ] {
         let output = run(home.path(), &arguments);
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -58,10 +58,11 @@ pub(crate) fn forget_log(name: &str) {
     let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
 }
 
-/// Prints what a daemon has said so far.
-pub(super) fn show(log: &Path) {
+/// Prints what a daemon has said so far. False: nothing.
+pub(super) fn show(log: &Path) -> bool {
     let said = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&said).lines().for_each(|line| daemon::tell!("{line}"));
+    !said.is_empty()
 }
 
 /// Starts a supervisor for this command line with `--foreground`, and waits until its daemon tells that it serves.

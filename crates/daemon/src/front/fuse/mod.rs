@@ -71,9 +71,8 @@ impl Fuse {
         budget: &Arc<Budget>,
     ) -> Result<Rc<Fuse>, Failure> {
         let Mounting { directory, exports, keep, device, wait_time } = mounting;
-        ::fuse::check_names(exports).map_err(|why| {
-            Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
-        })?;
+        ::fuse::check_names(exports)
+            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", directory.display())))?;
         if device.is_some() {
             mountpoint::make_private(directory)?;
         }
