@@ -68,7 +68,7 @@ fn run_one(
     let early = arguments.live.makes_file().then(watch).transpose()?;
     let (plan, rig) = arguments.set_up(spare_percent)?;
     let mut watch = early.map_or_else(watch, Ok)?;
-    // What is simulated is done before anyone has waited for long, and programs that read JSON wait for its end.
+    // A simulated run ends soon, and a program that reads JSON waits for its end.
     let is_watched = std::io::stderr().is_terminal();
     let is_told = is_watched || plan.target.model.is_none() && !arguments.json;
     if let Some(time) = is_told.then(|| expected::time(&plan)).flatten() {
