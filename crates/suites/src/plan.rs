@@ -91,10 +91,10 @@ impl Plan {
         Plan { reads_only: true, state, preparation, ..self }
     }
 
-    /// Returns the same plan for a target in real time: pauses are as much shorter as the timed parts are, and there
-    /// are none for a target that has nothing to do in them.
+    /// Returns the same plan for a target in real time: pauses are as much shorter as the timed
+    /// parts are, and there are none for a target that has nothing to do in them.
     ///
-    /// A pause of a modelled drive takes no time, and a drive's behaviour after it is what is looked for.
+    /// A pause of a modelled drive takes no time, and its behaviour after it is measured.
     pub fn in_real_time(self, needs_rest: bool) -> Plan {
         let rest_share = if needs_rest { self.time_share() } else { 0.0 };
         let shorter = |step: &Step| match *step {

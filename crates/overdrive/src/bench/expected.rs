@@ -17,7 +17,8 @@ struct Parts {
     sized_bytes: u64,
 }
 
-/// Runs a suite on a device that does nothing, and adds up what it asks for; None: the device cannot be tested so.
+/// Runs a suite on a device that does nothing, and adds up its loads and pauses; None: the
+/// device cannot be tested so.
 fn parts(plan: &Plan) -> Option<Parts> {
     let (rig, listing) = Listed::new(plan.target.bytes());
     // Its size changes nothing of what is asked for.
@@ -95,7 +96,7 @@ mod tests {
             let target = Target::of_rig("disk.img", 64 << 30, 1);
             Plan::new(find(suite).expect("a suite").profile(), target)
         };
-        // Three tests of a minute, a pause before the first and after each of two, and 8 GiB laid out.
+        // Three tests of a minute, a pause before the first and after two, and 8 GiB laid out.
         let qd1 = plan("qd1");
         assert_eq!(
             time(&qd1),

@@ -130,7 +130,8 @@ impl LiveOptions {
         }
     }
 
-    /// Whether the target is only read: that was asked for, or the suite does so where it may not write.
+    /// Whether the target is only read: that was asked for, or the suite does so where it may
+    /// not write.
     ///
     /// # Errors
     /// The suite, or a load of one's own, makes no sense without writes.

@@ -225,7 +225,8 @@ impl Arguments {
         Ok(plan)
     }
 
-    /// The same plan in real time, in which pauses take time. A preparation that was asked for is left as it is.
+    /// Returns the same plan in real time, in which pauses take time. A preparation that was
+    /// asked for is left as it is.
     fn in_real_time(&self, plan: Plan) -> Plan {
         let asked = self.prepare.is_some().then(|| plan.preparation.clone());
         let plan = plan.in_real_time(!live::is_memory(self.target()));

@@ -125,7 +125,8 @@ impl Bed<'_> {
         self.load_on(&self.below.clone(), "writing the drive's state", load).map(drop)
     }
 
-    /// Makes a suite's pause between two tests, as far as the plan keeps it; none after a test that was left out.
+    /// Makes a suite's pause between two tests, as far as the plan keeps it; none after a test
+    /// that was left out.
     ///
     /// # Errors
     /// The drive failed; or the suite was interrupted.
