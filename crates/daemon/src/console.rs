@@ -35,6 +35,12 @@ macro_rules! tell {
     ($($words:tt)*) => { $crate::console::tell(format_args!($($words)*)) };
 }
 
+/// Writes one line about an error to the standard error; as [`tell!`](crate::tell), but of a higher severity in a log.
+#[macro_export]
+macro_rules! complain {
+    ($($words:tt)*) => { $crate::console::complain(format_args!($($words)*)) };
+}
+
 /// Returns a line of these words.
 fn line(words: Arguments<'_>) -> String {
     let text = words.to_string();
@@ -80,7 +86,17 @@ pub fn lost() -> Result<(), Failure> {
     Err(Failure::new(Exit::Io, message))
 }
 
+fn tell_as(severity: uring::Severity, words: Arguments<'_>) {
+    let line = uring::stamped(severity, line(words));
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
 /// Writes a line to the standard error; see [`tell!`](crate::tell).
 pub fn tell(words: Arguments<'_>) {
-    let _ = io::stderr().lock().write_all(line(words).as_bytes());
+    tell_as(uring::Severity::Notice, words);
+}
+
+/// Writes a line to the standard error; see [`complain!`](crate::complain).
+pub fn complain(words: Arguments<'_>) {
+    tell_as(uring::Severity::Error, words);
 }

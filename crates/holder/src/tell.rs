@@ -29,6 +29,8 @@ pub(crate) fn tell(message: &str) {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if rustix::event::poll(&mut polled, Some(&now)) == Ok(1) {
         // It may be a file, which always is ready, on the very file system that does not answer.
-        within(TELLING, move || drop(writeln!(io::stderr(), "{line}")));
+        within(TELLING, move || {
+            drop(writeln!(io::stderr(), "{}", uring::stamped(uring::Severity::Notice, line)))
+        });
     }
 }

@@ -68,6 +68,9 @@ enum Command {
 
 fn main() -> ExitCode {
     uring::ignore_file_size_signal();
+    if std::env::var_os(device::LOG).is_some() {
+        uring::begin_log();
+    }
     let result = match words::parse::<Arguments>(bench::suited).command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Attach(arguments) => device::attach(&arguments),
@@ -97,6 +100,8 @@ fn main() -> ExitCode {
 
 /// The sentence goes to stderr, the status to the caller.
 fn tell(failure: &Failure) -> ExitCode {
-    daemon::tell!("overdrive: {failure}");
+    if !failure.message.is_empty() {
+        daemon::complain!("overdrive: {failure}");
+    }
     ExitCode::from(failure.exit as u8)
 }

@@ -24,7 +24,7 @@ pub(crate) enum Need {
     DemoColumn,
     /// Tests of the project do not run.
     Tests,
-    /// It only helps people to look around.
+    /// `overdrive drive health` shows less.
     Convenience,
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     change: impl FnOnce(Command) -> Command,
 ) -> Arguments {
-    let mut command = change(lenient(Arguments::command()));
+    let mut command = change(lenient(reflowed(Arguments::command())));
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Arguments::from_arg_matches(&matches));
     read.unwrap_or_else(|error| end(&with_nearest(error).format(&mut command)))
@@ -53,6 +53,37 @@ fn lenient(command: Command) -> Command {
     command.mut_subcommands(lenient)
 }
 
+/// The same command with paragraphs of one line each, which the help breaks at the terminal's width. Indented lines, as
+/// those of examples, stay as they are.
+fn reflowed(command: Command) -> Command {
+    let texts = [command.get_long_about(), command.get_after_long_help()];
+    let [about, after] = texts.map(|text| text.map(|text| joined(&text.to_string())));
+    let command = match about {
+        Some(about) => command.long_about(about),
+        None => command,
+    };
+    let command = match after {
+        Some(after) => command.after_long_help(after),
+        None => command,
+    };
+    command.mut_subcommands(reflowed)
+}
+
+/// Joins the lines of each paragraph.
+fn joined(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut may_join = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !out.is_empty() {
+            out.push(if is_prose && may_join { ' ' } else { '\n' });
+        }
+        out.push_str(line);
+        may_join = is_prose;
+    }
+    out
+}
+
 /// Adds the choice that is nearest to one that there is not, where clap has found none.
 fn with_nearest(mut error: Error) -> Error {
     let is_known = error.get(ContextKind::SuggestedValue).is_some();
@@ -69,4 +100,16 @@ fn with_nearest(mut error: Error) -> Error {
         error.insert(ContextKind::SuggestedValue, ContextValue::String(near));
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_one_line_and_examples_keep_theirs() {
+        let text = "One two\nthree.\n\nFour\nfive:\n  overdrive a\n  overdrive b\nsix\nseven";
+        let wanted = "One two three.\n\nFour five:\n  overdrive a\n  overdrive b\nsix seven";
+        assert_eq!(joined(text), wanted);
+    }
 }

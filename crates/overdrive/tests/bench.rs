@@ -160,18 +160,10 @@ fn what_is_wrong_gets_one_sentence_and_a_status() {
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
         assert!(errors.contains(says), "{arguments:?}: {errors}");
     }
-    // Letters' case does not count, in names of suites, drives, policies and steps.
-    let lax = [
-        "QD1",
-        "model:Samsung-840-EVO-250",
-        "--cache",
-        "64M",
-        "--durability",
-        "FLUSH",
-        "--state",
-        "Fresh",
-    ];
-    let lax = [&lax[..], &["--span", "64M", "--time", "1ms", "--json"]].concat();
+    // Letters' case does not count, in names of suites, drives and steps.
+    let lax =
+        ["QD1", "model:Samsung-840-EVO-250", "--state", "Fresh", "--span", "64M", "--time", "1ms"];
+    let lax = [&lax[..], &["--json"]].concat();
     let (object, _) = told(&run(home.path(), &lax));
     assert_eq!((&object["suite"], &object["complete"]), (&"qd1".into(), &true.into()));
     let mode = run(home.path(), &["qd1", &target, "--write", "back"]);
@@ -700,4 +692,71 @@ fn the_suites_are_listed_and_each_has_a_help_of_its_own() {
     for other in ["fourcorners", "--job", "--dirty-age", "--share"] {
         assert!(!help.contains(other), "'{other}' in {help}");
     }
+}
+
+/// A file with bytes that are not zeros.
+fn full(path: &Path, mib: usize) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..mib << 20).map(|at| (at / 512 % 251) as u8 + 1).collect();
+    std::fs::write(path, &bytes).expect("room");
+    bytes
+}
+
+#[test]
+fn reads_alone_leave_a_target_as_it_is() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("disk.img");
+    let bytes = full(&file, 64);
+    // Root may write what it may only read: the time of the last change shows that nothing did.
+    let changed = || std::fs::metadata(&file).and_then(|it| it.modified()).expect("it is there");
+    let before = changed();
+    let path = file.to_str().expect("plain");
+    let tests = |arguments: &[&str]| {
+        let output = run(home.path(), &[arguments, &["--time", "20ms", "--json"]].concat());
+        let (object, errors) = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        assert_eq!(object["read_only"], true, "{arguments:?}");
+        let rows = object["rows"].as_array().expect("a list").iter();
+        rows.map(|row| row["test"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    // Programs of the other names only read unless they may write.
+    for arguments in [
+        &["qd1", path, "--read-only"][..],
+        &["cdm", path],
+        &["hdtune", path],
+        &["custom", path, "--reads", "100"],
+        &["cdm", path, "--read-only", "--cache", "16M", "--prepare", "idle:0s"],
+    ] {
+        let names = tests(arguments);
+        assert!(!names.is_empty() && names.iter().all(|name| !name.contains("write")), "{names:?}");
+    }
+    assert!(tests(&["as-ssd", path]).contains(&"Score read".to_owned()), "a score of reads alone");
+    assert_eq!(std::fs::read(&file).expect("it is there"), bytes);
+    assert_eq!(changed(), before, "it was opened for reading");
+    let qcow2 = home.path().join("disk.qcow2");
+    let header = [b"QFI\xfb\0\0\0\x03".to_vec(), vec![0; 4088]].concat();
+    std::fs::write(&qcow2, header).expect("room");
+    let qcow2 = qcow2.to_str().expect("plain");
+    for (arguments, says) in [
+        (
+            vec!["consistency", path, "--read-only"],
+            "consistency is about writes; take one of corners",
+        ),
+        (vec!["qd1", path, "--read-only", "--prepare", "fill"], "--prepare: writes to the target"),
+        (vec!["custom", path, "--read-only", "--reads", "70"], "--reads 100"),
+        (vec!["qd1", path, "--read-only", "--destroy"], "cannot be used with"),
+        (vec!["qd1", &target(), "--read-only"], "a modelled drive is new"),
+        (vec!["filebench", home.path().to_str().expect("plain"), "--read-only"], "--read-only"),
+        (vec!["qd1", path], "or --read-only for reads alone"),
+        (
+            vec!["qd1", qcow2, "--destroy"],
+            "is a qcow2 image, not a raw disk; its bytes are not those",
+        ),
+        (vec!["hdtune", qcow2], "is a qcow2 image"),
+    ] {
+        let output = run(home.path(), &arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert!(errors.contains(says), "{arguments:?}: {errors}");
+    }
+    assert_eq!(std::fs::read(&file).expect("it is there"), bytes);
 }

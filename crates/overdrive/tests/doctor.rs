@@ -56,7 +56,13 @@ fn doctor_finds_programs_by_path_and_names_what_is_missing() {
     let fio = lines.iter().position(|line| line.starts_with("  missing  fio ")).expect("missing");
     assert!(lines[fio + 1].contains("-> ") && lines[fio + 1].contains("install"), "{text}");
     assert_eq!(output.status.code(), Some(0), "serve needs no programs");
-    assert!(text.contains("overdrive serve can work here."));
+    assert!(lines[0].starts_with("overdrive serve can work here"), "the verdict first: {text}");
+    assert!(
+        !text.contains("qemu-io") && !text.contains('\x1b') && !text.contains("not use"),
+        "{text}"
+    );
+    let all = Command::new(OVERDRIVE).args(["doctor", "--all"]).output().expect("started");
+    assert!(String::from_utf8_lossy(&all.stdout).contains("qemu-io"), "tools of the tests");
 }
 
 #[test]

@@ -103,9 +103,13 @@ pub(crate) fn open(
         }
         (true, None) => None,
     };
-    // A file of its own holds nothing to lose.
-    let intent = Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() };
-    let volume = uring::claim(path, OpenOptions::default(), intent, LOCK_WAIT_MS)?.volume;
+    let intent = match wishes.read_only {
+        true => Intent::Read,
+        // A file of its own holds nothing to lose.
+        false => Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() },
+    };
+    let options = OpenOptions { read_only: wishes.read_only, ..OpenOptions::default() };
+    let volume = uring::claim(path, options, intent, LOCK_WAIT_MS)?.volume;
     if made.as_ref().is_some_and(|made| !made.is_there()) {
         let message = format!("{name}: another program has put something else in its place");
         return Err(Failure::new(Exit::Busy, message));

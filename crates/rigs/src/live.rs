@@ -115,10 +115,10 @@ impl Live {
         } else if let Some(rest) = text.strip_prefix("ram:") {
             Stack::new(&lane, ram(text, size(text, rest)?)?)
         } else if is_export {
-            if !wishes.destroy {
+            if !wishes.destroy && !wishes.read_only {
                 let message = format!(
                     "{text}: the suite writes to this export, and what is there would be lost: say --destroy if \
-                     nothing of it is needed"
+                     nothing of it is needed, or --read-only for reads alone"
                 );
                 return Err(Failure::new(Exit::Usage, message));
             }
@@ -136,8 +136,8 @@ impl Live {
             ring.set_prompt();
             Stack::new(&lane, FileBackend::attach(&volume, &ring))
         };
-        if device.limits().read_only {
-            let message = format!("{text}: can only be read; a suite writes");
+        if device.limits().read_only && !wishes.read_only {
+            let message = format!("{text}: can only be read; --read-only measures reads alone");
             return Err(Failure::new(Exit::Permission, message));
         }
         let mut live = Live::of(ring, device, wishes, facts);

@@ -10,6 +10,8 @@ pub struct Wishes {
     pub size: Option<Size>,
     /// What the target holds may be lost.
     pub destroy: bool,
+    /// The target is only read, and is opened so.
+    pub read_only: bool,
     /// Compare what is read with what was written.
     pub verify: bool,
     /// What is written.

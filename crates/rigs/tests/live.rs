@@ -17,7 +17,13 @@ use suites::{Bed, Halt, Plan, Target, find};
 const BYTES: u64 = 64 << 20;
 
 fn wishes() -> Wishes {
-    Wishes { size: None, destroy: true, verify: true, content: Content::random(3) }
+    Wishes {
+        size: None,
+        destroy: true,
+        read_only: false,
+        verify: true,
+        content: Content::random(3),
+    }
 }
 
 fn text(path: &Path) -> &str {

@@ -46,6 +46,11 @@ impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure { exit, message: message.into() }
     }
+
+    /// Returns a failure whose sentence another process has printed: nothing is left to print.
+    pub fn said(exit: Exit) -> Failure {
+        Failure { exit, message: String::new() }
+    }
 }
 
 impl fmt::Display for Failure {

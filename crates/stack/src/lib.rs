@@ -28,5 +28,5 @@ pub use keep::Keep;
 pub use opening::{OpenFlags, SCRATCH, check_dirty};
 pub use pools::create_pool;
 pub use shared::SharedHalves;
-pub use target::{Plan, target};
+pub use target::{Plan, absolute, target};
 pub use volume::Volume;

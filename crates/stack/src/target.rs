@@ -87,9 +87,42 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     Ok(spec)
 }
 
+/// Returns a backing as it is written, with absolute paths: another program has another working directory.
+pub fn absolute(backing: &str) -> String {
+    let path = |path: &str| {
+        let whole = std::path::absolute(path);
+        whole.map_or(path.to_owned(), |whole| whole.to_string_lossy().into_owned())
+    };
+    for kind in ["pool:", "stripe:"] {
+        if let Some(members) = backing.strip_prefix(kind) {
+            let members = members.split(',').map(|member| match member {
+                "missing" | "" => member.to_owned(),
+                member => path(member),
+            });
+            return format!("{kind}{}", members.collect::<Vec<_>>().join(","));
+        }
+    }
+    match ["ram:", "null:", "model:"].iter().any(|kind| backing.starts_with(kind)) {
+        true => backing.to_owned(),
+        false => path(backing),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_of_backings_are_shown_absolute() {
+        let here = std::env::current_dir().expect("there is one");
+        let here = here.display();
+        assert_eq!(absolute("disk.img"), format!("{here}/disk.img"));
+        assert_eq!(absolute("/srv/disk.img"), "/srv/disk.img");
+        assert_eq!(absolute("pool:a,missing,/b"), format!("pool:{here}/a,missing,/b"));
+        for other in ["ram:1G", "null:1G", "model:samsung-840-evo-250?seed=1"] {
+            assert_eq!(absolute(other), other);
+        }
+    }
 
     #[test]
     fn backings_are_understood_or_refused_with_a_mend() {

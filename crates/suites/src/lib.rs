@@ -43,5 +43,7 @@ pub use plan::{AGE_OFF_MS, Plan, Profile, SPAN_MIN};
 pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
 pub use rig::{Listed, Listing, Modelled, Rig};
-pub use suite::{ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, find, plan_of, run, run_on};
+pub use suite::{
+    ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_of, run, run_on,
+};
 pub use target::{Target, TargetError};

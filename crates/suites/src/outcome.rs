@@ -329,8 +329,17 @@ impl Outcome {
         self.push(bed, Row { shortened, ..row });
     }
 
+    /// Adds a row whose value follows from other rows, whatever the last load was.
+    pub(crate) fn add_derived(&mut self, bed: &Bed, row: Row) {
+        let (prepared, shortened) = (bed.prepared().to_string(), self.plan.shortened());
+        self.rows.push(Row { prepared, shortened, ..row });
+    }
+
     /// Adds a row that says itself how it is shortened.
     pub(crate) fn push(&mut self, bed: &Bed, row: Row) {
+        if bed.skipped() {
+            return;
+        }
         let access = bed.access().filter(|_| row.latency.is_some());
         self.rows.push(Row { prepared: bed.prepared().to_string(), access, ..row });
     }

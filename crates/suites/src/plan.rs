@@ -1,7 +1,7 @@
 //! What is to be done, as plain data.
 
 use crate::job::Job;
-use crate::preparation::{Preparation, SECONDS_MAX};
+use crate::preparation::{Preparation, SECONDS_MAX, Step};
 use crate::target::Target;
 use block::{CacheSpec, Size};
 use lane::Prices;
@@ -53,6 +53,10 @@ pub struct Plan {
     pub span_bytes: Option<u64>,
     /// How long the timed parts take, in nanoseconds of virtual time.
     pub time_ns: u64,
+    /// What writes is left out, and the target keeps what it holds.
+    pub reads_only: bool,
+    /// Share of the suite's own pauses that is kept: 1 for all, 0 for none.
+    pub rest_share: f64,
 }
 
 impl Plan {
@@ -72,7 +76,36 @@ impl Plan {
             spare_percent: 0,
             span_bytes: suite.span_bytes,
             time_ns: suite.time_ns,
+            reads_only: false,
+            rest_share: 1.0,
         }
+    }
+
+    /// Returns the same plan for a target that must keep what it holds: what writes is left out.
+    pub fn reading(self) -> Plan {
+        let idle = |steps: Preparation| {
+            let idle = steps.0.into_iter().filter(|step| matches!(step, Step::Idle { .. }));
+            Preparation(idle.collect())
+        };
+        let (state, preparation) = (idle(self.state), idle(self.preparation));
+        Plan { reads_only: true, state, preparation, ..self }
+    }
+
+    /// Returns the same plan for a target in real time: pauses are as much shorter as the timed
+    /// parts are, and there are none for a target that has nothing to do in them.
+    ///
+    /// A pause of a modelled drive takes no time, and its behaviour after it is measured.
+    pub fn in_real_time(self, needs_rest: bool) -> Plan {
+        let rest_share = if needs_rest { self.time_share() } else { 0.0 };
+        let shorter = |step: &Step| match *step {
+            Step::Idle { seconds } => {
+                let seconds = (f64::from(seconds) * rest_share).ceil() as u32;
+                (seconds > 0).then_some(Step::Idle { seconds })
+            }
+            other => Some(other),
+        };
+        let preparation = Preparation(self.preparation.0.iter().filter_map(shorter).collect());
+        Plan { rest_share, preparation, ..self }
     }
 
     /// Whether the parts go together.
@@ -134,6 +167,16 @@ impl Plan {
         let all = self.target.bytes();
         let usable = (u128::from(all) * u128::from(100 - self.spare_percent.min(100)) / 100) as u64;
         self.span_bytes.unwrap_or(all).min(usable) >> 20 << 20
+    }
+
+    /// Returns the share of the suite's usual time that its timed parts take, 1 at most.
+    fn time_share(&self) -> f64 {
+        (self.time_ns as f64 / self.suite.time_ns.max(1) as f64).min(1.0)
+    }
+
+    /// Returns a time of the suite's own, as much shorter as its timed parts are.
+    pub(crate) fn shortened_ns(&self, usual_ns: u64) -> u64 {
+        ((usual_ns as f64 * self.time_share()) as u64).max(1)
     }
 
     /// How it is shorter than the suite as it is usually run; None: it is not.

@@ -1,6 +1,6 @@
 //! Whether a file or device may be opened for an intent: its users, and its contents.
 //!
-//! | contents | serve | serve byte by byte | overwrite | pool member | overwritten pool member |
+//! | contents | serve | serve byte by byte | overwrite, read | pool member | overwritten pool member |
 //! |---|---|---|---|---|---|
 //! | image of a disk | refused | noted | refused | refused | |
 //! | LUKS container | noted | noted | named | refused | |
@@ -14,7 +14,7 @@ use crate::backings::{devices_on, is_over_one};
 use crate::clock::Patience;
 use crate::file::{FileVolume, OpenOptions};
 use crate::identity::Identity;
-use crate::image::reason;
+use crate::image::{reason, reason_to_measure};
 use crate::in_use::{Usage, device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind};
 use crate::refusal::{failed, in_use, is_backing};
@@ -33,6 +33,8 @@ pub enum Intent {
         /// Also what looks like an image of a disk, and on this host a file system of several hosts.
         is_raw: bool,
     },
+    /// To read it, to measure how fast that is.
+    Read,
     /// To write over it, after the user has agreed to lose its contents or not.
     Overwrite {
         /// The user has agreed.
@@ -141,8 +143,10 @@ fn verdict(path: &Path, found: &Found, intent: Intent) -> Result<Option<String>,
              hides its changes from the others, and theirs from it, and both would damage it. \
              Where this is the only host that uses it, use --raw"
         ))),
-        (Intent::Overwrite { .. }, Kind::Image(format)) if !format.is_container() => {
-            Err(unsupported(reason(format, path)))
+        (Intent::Overwrite { .. } | Intent::Read, Kind::Image(format))
+            if !format.is_container() =>
+        {
+            Err(unsupported(reason_to_measure(format, path)))
         }
         (Intent::PoolMember { is_agreed: false }, _) => Err(unsupported(format!(
             "{name}: is not blank, it has {words} (at byte {offset}); --overwrite makes it a member \
@@ -165,7 +169,7 @@ fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
     let holds = found.map_or(String::new(), |found| format!(" with {}", found.signature.words));
     format!(
         "{}: is {kind} of {}{holds}; the suite writes to it, and its contents would be lost: use \
-         --destroy if nothing of it is needed",
+         --destroy if nothing of it is needed, or --read-only for reads alone",
         volume.path().display(),
         block::Size(volume.limits().bytes())
     )

@@ -95,19 +95,39 @@ pub fn reason(format: ImageFormat, path: &Path) -> String {
             quoted(&name.to_string())
         );
     }
+    let (command, place) = view(format, path);
+    format!(
+        "{name}: is a {format} image, not a raw disk; serving its bytes as they are would damage \
+         it. Show what is inside as a raw disk with: {command} and then serve {place}; or use --raw \
+         if the bytes really are meant"
+    )
+}
+
+/// Returns the sentence that refuses an image to a suite, with the way to measure what is inside.
+pub(crate) fn reason_to_measure(format: ImageFormat, path: &Path) -> String {
+    let (command, place) = view(format, path);
+    format!(
+        "{}: is a {format} image, not a raw disk; its bytes are not those of the disk in it. Show \
+         what is inside as a raw disk with: {command} and then name {place}",
+        path.display()
+    )
+}
+
+/// Returns the command that shows the disk in an image as a raw one, and the place where it does.
+fn view(format: ImageFormat, path: &Path) -> (String, String) {
+    let name = path.display();
     // qemu's option parser ends a value at a comma; two stand for one.
     let image = quoted(&name.to_string().replace(',', ",,"));
     let view = format!("{name}.raw");
     let (place, mount) = (quoted(&view), quoted(&view.replace(',', ",,")));
     let driver = format.driver();
-    format!(
-        "{name}: is a {format} image, not a raw disk; serving its bytes as they are would damage \
-         it. Show what is inside as a raw disk with: touch {place} && qemu-storage-daemon \
+    let command = format!(
+        "touch {place} && qemu-storage-daemon \
          --blockdev driver=file,node-name=f,filename={image} \
          --blockdev driver={driver},node-name=d,file=f \
-         --export type=fuse,id=e,node-name=d,mountpoint={mount},writable=on \
-         and then serve {place}; or use --raw if the bytes really are meant"
-    )
+         --export type=fuse,id=e,node-name=d,mountpoint={mount},writable=on"
+    );
+    (command, place)
 }
 
 #[cfg(test)]

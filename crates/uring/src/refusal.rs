@@ -79,10 +79,11 @@ pub(crate) fn check_size(
     let name = path.display();
     let block = u64::from(block);
     if bytes < block {
-        let mend = if device {
-            "is there a medium in it?".to_owned()
-        } else {
-            format!("make it larger, with: truncate -s 10G {name}")
+        let mend = match (device, bytes) {
+            (true, _) => "is there a medium in it?".to_owned(),
+            // It has nothing that could be changed.
+            (false, 0) => format!("make it larger, with: truncate -s 10G {name}"),
+            (false, _) => "no image of a disk is so small; name an image".to_owned(),
         };
         return Err(failed(
             Kind::TooSmall,
@@ -95,8 +96,8 @@ pub(crate) fn check_size(
         return Err(failed(
             Kind::Misaligned,
             format!(
-                "{name}: its size of {bytes} bytes is no multiple of {block}; fill it up with \
-                 zeros, with: truncate -s %{block} {name}{other}"
+                "{name}: its size of {bytes} bytes is no multiple of {block}, as a raw disk's is; name \
+                 an image, or fill up a copy with zeros (truncate -s %{block} COPY){other}"
             ),
         ));
     }

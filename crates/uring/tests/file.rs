@@ -389,8 +389,8 @@ fn what_cannot_be_served_is_refused_with_the_mend() {
     let path = directory.path().join("image");
     for (bytes, kind, mend) in [
         (0, OpenErrorKind::TooSmall, "truncate -s 10G"),
-        (511, OpenErrorKind::TooSmall, "truncate -s 10G"),
-        (5000, OpenErrorKind::Misaligned, "truncate -s %512"),
+        (511, OpenErrorKind::TooSmall, "no image of a disk is so small"),
+        (5000, OpenErrorKind::Misaligned, "truncate -s %512 COPY"),
     ] {
         std::fs::write(&path, vec![0; bytes]).expect("room");
         let error = refuse(&path);

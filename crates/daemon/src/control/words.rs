@@ -156,7 +156,7 @@ impl State {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// Its backing, as it was written.
+    /// Its backing; paths are absolute.
     pub backing: String,
     /// How it stands.
     pub state: State,
@@ -171,6 +171,12 @@ pub struct Row {
     /// Requests that the backing has answered with an error, since the daemon serves it.
     #[serde(default)]
     pub errors: u64,
+    /// Reads, since the daemon serves it; 0 also without a cache, and of an older daemon.
+    #[serde(default)]
+    pub reads: u64,
+    /// Reads of these that were answered from memory.
+    #[serde(default)]
+    pub read_hits: u64,
     /// Clients that are connected.
     pub clients: u64,
     /// For clients; empty if it has no address of its own any more.

@@ -104,7 +104,7 @@ fn write(runtime: &Path, volume: &str, keys: &[String]) -> Vec<String> {
         fs::write(directory.join(number), format!("{what}{volume}\n"))
     };
     if let Err(error) = made.and_then(|()| faces.iter().try_for_each(put)) {
-        crate::tell!("overdrive: {}: {error}; udev is not told", directory.display());
+        crate::complain!("overdrive: {}: {error}; udev is not told", directory.display());
     }
     faces.into_iter().map(|(number, _)| number).collect()
 }
@@ -177,7 +177,7 @@ fn look(numbers: &[String]) {
         looked => Some(looked),
     });
     if let Some(Err(error)) = looked {
-        crate::tell!("overdrive: udevadm: {error}; links by UUID may lead to what is served");
+        crate::complain!("overdrive: udevadm: {error}; links by UUID may lead to what is served");
     }
 }
 

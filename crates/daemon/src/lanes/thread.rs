@@ -83,6 +83,6 @@ async fn farewell(lane: &Lane) {
 /// A lane whose ring has failed serves no client any more, and what it has in flight is unknown. The process ends as
 /// when it is killed: what is dirty stays kept.
 fn fail(failure: &Failure) -> ! {
-    crate::tell!("overdrive: {failure}");
+    crate::complain!("overdrive: {failure}");
     std::process::exit(Exit::Io as i32)
 }

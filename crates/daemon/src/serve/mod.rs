@@ -413,7 +413,7 @@ impl Scene {
             let mut command = Command::new(&program);
             command.args(std::env::args_os().skip(1)).env(left.variable, &left.text);
             let error = command.exec();
-            crate::tell!("overdrive: {} cannot be executed: {error}", program.display());
+            crate::complain!("overdrive: {} cannot be executed: {error}", program.display());
         }
         for cache in held {
             cache.release_flushes().await;

@@ -7,7 +7,7 @@ use crate::control::words::{Row, State};
 use crate::device::{By, Devices, Wanted};
 use crate::units::WaitTime;
 use block::{Durability, Request, Size, Spec, WriteMode};
-use cache::{BLOCK_SECTORS, Shared};
+use cache::{BLOCK_SECTORS, Counters, Shared};
 use lane::Event;
 use stack::SCRATCH;
 use stack::{Attached, Volume};
@@ -23,7 +23,7 @@ const BLOCK: u64 = BLOCK_SECTORS as u64 * block::SECTOR;
 /// A volume that is served.
 pub(crate) struct Site {
     pub(crate) name: String,
-    /// As it was written.
+    /// With absolute paths.
     pub(crate) backing: String,
     pub(crate) volume: Volume,
     pub(crate) attached: Attached,
@@ -54,6 +54,11 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// Returns the reads, and how many of them were answered from memory.
+fn reads(counters: &Counters) -> (u64, u64) {
+    (counters.read_hits + counters.read_misses + counters.read_joins, counters.read_hits)
+}
+
 impl Site {
     pub(crate) fn new(
         name: &str,
@@ -66,7 +71,7 @@ impl Site {
         let attached = served.attach(ring)?;
         Ok(Rc::new(Site {
             name: name.to_owned(),
-            backing: backing.to_owned(),
+            backing: stack::absolute(backing),
             volume,
             attached,
             address,
@@ -136,6 +141,8 @@ impl Site {
         let shared = self.shared();
         let dirty = shared.map_or(0, |shared| u64::from(shared.dirty_blocks()));
         let slots = shared.map_or(0, |shared| u64::from(shared.geometry().slots));
+        let counted = shared.map(|shared| reads(&shared.counters(self.ring.lane().now())));
+        let (reads, read_hits) = counted.unwrap_or_default();
         Row {
             name: self.name.clone(),
             backing: self.backing.clone(),
@@ -145,6 +152,8 @@ impl Site {
             write: shared.map_or(WriteMode::None, |shared| shared.write_mode()).word().to_owned(),
             dirty_bytes: dirty * BLOCK,
             errors: self.errors().sum(),
+            reads,
+            read_hits,
             clients: self.clients(),
             uri: self.address.clone(),
             pid: std::process::id(),

@@ -152,7 +152,7 @@ impl Sites {
         let result = self.close(&site).await;
         let losses = site.losses();
         if let Err(failure) = &result {
-            crate::tell!("overdrive: {name}: {failure}");
+            crate::complain!("overdrive: {name}: {failure}");
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);
@@ -261,7 +261,7 @@ impl Sites {
         let mut noted = self.failure.borrow_mut();
         match &*noted {
             None => *noted = Some(failure),
-            Some(first) => crate::tell!("overdrive: {first}; also: {failure}"),
+            Some(first) => crate::complain!("overdrive: {first}; also: {failure}"),
         }
     }
 

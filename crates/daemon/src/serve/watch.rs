@@ -55,17 +55,21 @@ impl Watch {
                 // What waits for changes that do not end asks whether to give up.
                 self.site.volume.valve().nudge();
             }
-            if let Some(news) = told.of_stall(stalled) {
-                crate::tell!("overdrive: {name}: {news}");
+            match told.of_stall(stalled) {
+                Some(news) if stalled => crate::complain!("overdrive: {name}: {news}"),
+                Some(news) => crate::tell!("overdrive: {name}: {news}"),
+                None => {}
             }
             let failed = self.site.shared().is_some_and(|shared| shared.has_failed());
             let retried = self.site.shared().is_some() && !failed;
             let errors = self.site.errors();
             if let Some(news) = told.of_errors(errors, retried, lane.now(), stopped) {
-                crate::tell!("overdrive: {name}: {news}");
+                crate::complain!("overdrive: {name}: {news}");
             }
-            if let Some(news) = told.of_failure(failed) {
-                crate::tell!("overdrive: {name}: {news}");
+            match told.of_failure(failed) {
+                Some(news) if failed => crate::complain!("overdrive: {name}: {news}"),
+                Some(news) => crate::tell!("overdrive: {name}: {news}"),
+                None => {}
             }
             // Only now: what happened last is told as well.
             if stopped {
@@ -98,7 +102,7 @@ impl Watch {
                     crate::tell!("overdrive: {name}: its holder has ended; started another one")
                 }
                 Err(failure) => {
-                    crate::tell!("overdrive: {failure}; trying again");
+                    crate::complain!("overdrive: {failure}; trying again");
                     let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
                     either(self.site.ended.after(seen), pause).await;
                 }

@@ -9,7 +9,7 @@ use stack::{Exit, Failure};
 use std::io::Read;
 use std::path::Path;
 use suites::fio::Place;
-use suites::{SPAN_MIN, Target};
+use suites::{Job, SPAN_MIN, Suite, Target, WithoutWrites};
 
 /// Modelled drives that are suggested where there is nothing of a name.
 const SUGGESTIONS_MAX: usize = 4;
@@ -24,12 +24,21 @@ fn drawn() -> Result<u64, Failure> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// Whether a target is memory, which holds nothing and needs no pauses.
+pub(super) fn is_memory(text: &str) -> bool {
+    text.starts_with("null:") || text.starts_with("ram:")
+}
+
 /// Options that only a target in real time has.
 #[derive(clap::Args, Debug)]
 pub(super) struct LiveOptions {
     /// What the target holds may be lost: the suite writes to it.
     #[arg(long)]
     destroy: bool,
+
+    /// Only read, from a target that keeps what it holds; it is opened for reading.
+    #[arg(long, conflicts_with_all = ["destroy", "size", "verify", "data", "dedupe"])]
+    read_only: bool,
 
     /// Make a file of so much for the time of the test.
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
@@ -66,6 +75,11 @@ impl LiveOptions {
         }
     }
 
+    /// Whether reads alone were asked for.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Whether a file is made.
     pub(super) fn makes_file(&self) -> bool {
         self.size.is_some()
@@ -75,6 +89,7 @@ impl LiveOptions {
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
         let mends = [
             "nothing of a modelled drive is lost",
+            "a modelled drive is new, and holds nothing",
             "write model:NAME?size=SIZE",
             "in virtual time a modelled drive has no data",
             "write model:NAME?data=PERCENT",
@@ -87,6 +102,7 @@ impl LiveOptions {
     pub(super) fn check_unused_on_files(&self) -> Result<(), Failure> {
         let mends = [
             "files that are there are not written",
+            "files that are there are not written; loadtime only reads",
             "write --share PERCENT for smaller sets of files",
             "what is read of files is not compared",
             "each set has its own",
@@ -96,9 +112,10 @@ impl LiveOptions {
     }
 
     /// Refuses the first that was given, with what to do instead.
-    fn refuse(&self, why: &str, mends: [&str; 5]) -> Result<(), Failure> {
+    fn refuse(&self, why: &str, mends: [&str; 6]) -> Result<(), Failure> {
         let said = [
             ("--destroy", self.destroy),
+            ("--read-only", self.read_only),
             ("--size", self.size.is_some()),
             ("--verify", self.verify),
             ("--data", self.data.is_some()),
@@ -110,6 +127,38 @@ impl LiveOptions {
                 Err(Failure::new(Exit::Usage, format!("{option}: {why}; {mend}")))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Whether the target is only read: that was asked for, or the suite does so where it may
+    /// not write.
+    ///
+    /// # Errors
+    /// The suite, or a load of one's own, makes no sense without writes.
+    pub(super) fn reads_only(
+        &self,
+        text: &str,
+        suite: &dyn Suite,
+        jobs: &[Job],
+    ) -> Result<bool, Failure> {
+        let name = suite.profile().name;
+        let writing = jobs.iter().find(|job| name == "custom" && job.reads_percent < 100);
+        let may_write = self.destroy || self.size.is_some() || self.verify || is_memory(text);
+        let usage = |what: String| Err(Failure::new(Exit::Usage, format!("--read-only: {what}")));
+        match (suite.without_writes(), writing) {
+            (WithoutWrites::Never, _) if self.read_only => {
+                let others =
+                    suites::ALL.iter().map(|suite| (suite.without_writes(), suite.profile()));
+                let others = others.filter(|(without, _)| *without != WithoutWrites::Never);
+                let others: Vec<&str> = others.map(|(_, profile)| profile.name).collect();
+                usage(format!("{name} is about writes; take one of {}", others.join(", ")))
+            }
+            (_, Some(job)) if self.read_only => usage(format!(
+                "load '{}' writes; say 'reads = 100' for it, or --reads 100",
+                job.name()
+            )),
+            (WithoutWrites::Usually, None) => Ok(self.read_only || !may_write),
+            _ => Ok(self.read_only),
         }
     }
 
@@ -161,11 +210,12 @@ impl LiveOptions {
     }
 
     /// Opens a target: what there is under this path, or the volume of this name.
-    pub(super) fn open(&self, text: &str) -> Result<(Target, Live), Failure> {
+    pub(super) fn open(&self, text: &str, read_only: bool) -> Result<(Target, Live), Failure> {
         self.check_size()?;
         let wishes = Wishes {
             size: self.size,
             destroy: self.destroy,
+            read_only,
             verify: self.verify,
             content: Content { seed: drawn()?, ..self.content() },
         };

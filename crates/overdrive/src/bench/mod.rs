@@ -2,6 +2,7 @@
 
 mod choice;
 mod compare;
+mod expected;
 mod help;
 #[cfg(feature = "history")]
 mod history;
@@ -22,7 +23,7 @@ use daemon::units;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use suites::{Halt, Listed, Modelled, Plan, Preparation, Rig, Suite, Target};
+use suites::{Halt, Job, Listed, Modelled, Plan, Preparation, Rig, Step, Suite, Target};
 
 pub(crate) use help::suited;
 
@@ -194,7 +195,8 @@ impl Arguments {
         }
     }
 
-    fn plan(&self, target: Target, spare_percent: u32) -> Result<Plan, Failure> {
+    /// The plan for a target, of which `reads_only` says whether it must keep what it holds.
+    fn plan(&self, target: Target, spare_percent: u32, reads_only: bool) -> Result<Plan, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let usual = suites::plan_of(self.suite(), self.era, target).map_err(usage)?;
         let plan = Plan {
@@ -206,11 +208,13 @@ impl Arguments {
             time_ns: self.time_ns(usual.time_ns),
             ..usual
         };
-        let plan = plan.with_jobs(self.job.jobs(self.suite().profile().name)?);
+        let plan = plan.with_jobs(self.jobs()?);
         let plan = match self.span {
             Some(span) => Plan { span_bytes: Some(span.0), ..plan },
             None => plan,
         };
+        let plan = if reads_only { self.reading(plan)? } else { plan };
+        let plan = if plan.target.model.is_none() { self.in_real_time(plan) } else { plan };
         plan.check().map_err(usage)?;
         if let Some(span) = self.span.filter(|span| span.0 > plan.target.bytes()) {
             let holds = Size(plan.target.bytes());
@@ -219,6 +223,36 @@ impl Arguments {
         }
         only::check(&plan)?;
         Ok(plan)
+    }
+
+    /// Returns the same plan in real time, in which pauses take time. A preparation that was
+    /// asked for is left as it is.
+    fn in_real_time(&self, plan: Plan) -> Plan {
+        let asked = self.prepare.is_some().then(|| plan.preparation.clone());
+        let plan = plan.in_real_time(!live::is_memory(self.target()));
+        let preparation = asked.unwrap_or_else(|| plan.preparation.clone());
+        Plan { preparation, ..plan }
+    }
+
+    fn jobs(&self) -> Result<Vec<Job>, Failure> {
+        self.job.jobs(self.suite().profile().name)
+    }
+
+    /// The same plan for reads alone. A preparation that was asked for and writes is refused.
+    fn reading(&self, plan: Plan) -> Result<Plan, Failure> {
+        let asked = [("--state", Some(&self.state)), ("--prepare", self.prepare.as_ref())];
+        let is_idle =
+            |steps: &Preparation| steps.0.iter().all(|step| matches!(step, Step::Idle { .. }));
+        let wrong = asked.into_iter().find(|(_, steps)| steps.is_some_and(|it| !is_idle(it)));
+        match wrong {
+            Some((option, _)) => {
+                let message = format!(
+                    "{option}: writes to the target, which is only read; leave it out, or say --destroy"
+                );
+                Err(Failure::new(Exit::Usage, message))
+            }
+            None => Ok(plan.reading()),
+        }
     }
 
     /// The files that it reads or works on.
@@ -247,12 +281,13 @@ impl Arguments {
             if self.prices.is_some() {
                 return Err(usage("--prices: in real time nothing is charged".to_owned()));
             }
-            let (target, rig) = self.live.open(self.target())?;
-            return Ok((self.plan(target, spare_percent)?, Box::new(rig)));
+            let reads_only = self.live.reads_only(self.target(), self.suite(), &self.jobs()?)?;
+            let (target, rig) = self.live.open(self.target(), reads_only)?;
+            return Ok((self.plan(target, spare_percent, reads_only)?, Box::new(rig)));
         }
         self.live.check_unused()?;
         let target = Target::parse(self.target()).map_err(|error| usage(error.to_string()))?;
-        let mut plan = self.plan(target, spare_percent)?;
+        let mut plan = self.plan(target, spare_percent, false)?;
         if let Some(job) = plan.jobs.iter().find(|job| job.has_own_data()) {
             let what =
                 "data and dedupe are for targets in real time; write model:NAME?data=PERCENT";
@@ -288,7 +323,11 @@ fn export(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     let page = PageFile::open(file, &arguments.inputs())?;
-    let plan = arguments.plan(target, spares::one(arguments)?)?;
+    let reads_only = arguments.live.is_read_only();
+    if reads_only {
+        arguments.live.reads_only(text, arguments.suite(), &arguments.jobs()?)?;
+    }
+    let plan = arguments.plan(target, spares::one(arguments)?, reads_only)?;
     let (rig, listing) = Listed::new(plan.target.bytes());
     let (_, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
     ended.map_err(|halt| failure(&plan, &halt))?;

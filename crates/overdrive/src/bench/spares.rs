@@ -1,9 +1,10 @@
 //! A suite, once for each spare part that was asked for.
 
-use super::{Arguments, failure};
+use super::{Arguments, expected, failure};
 use crate::progress::Stages;
 use crate::watch::Watch;
 use stack::{Exit, Failure};
+use std::io::IsTerminal;
 use suites::Outcome;
 
 /// What came of each run, and how the last one ended.
@@ -67,6 +68,12 @@ fn run_one(
     let early = arguments.live.makes_file().then(watch).transpose()?;
     let (plan, rig) = arguments.set_up(spare_percent)?;
     let mut watch = early.map_or_else(watch, Ok)?;
+    // A simulated run ends soon, and a program that reads JSON waits for its end.
+    let is_watched = std::io::stderr().is_terminal();
+    let is_told = is_watched || plan.target.model.is_none() && !arguments.json;
+    if let Some(time) = is_told.then(|| expected::time(&plan)).flatten() {
+        daemon::tell!("overdrive: {time}");
+    }
     let (mut outcome, ended) = suites::run_on(rig, &plan, &mut watch);
     watch.finish();
     suites::published::mark_doubts(&mut outcome);

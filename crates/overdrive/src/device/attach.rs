@@ -90,12 +90,13 @@ impl Volume {
         self.check(what)?;
         let log = supervise::log(&self.name())?;
         let started = supervise::start(&self.name(), &log)?;
-        supervise::show(&log);
+        let has_said = supervise::show(&log);
         match started {
             supervise::Started::Ready => Ok(()),
-            // Its own words are shown.
+            // Its own words are shown, and say why.
+            supervise::Started::Ended(exit) if has_said => Err(Failure::said(exit)),
             supervise::Started::Ended(exit) => {
-                let message = format!("{}: is not attached", self.name());
+                let message = format!("{}: is not attached: its daemon ended at once", self.name());
                 Err(Failure::new(exit, message))
             }
         }

@@ -21,7 +21,7 @@ pub(crate) use supervise::Arguments as SuperviseArguments;
 pub(crate) use attach::run as attach;
 pub(crate) use detach::run as detach;
 pub(crate) use mount::{run as mount, umount};
-pub(crate) use supervise::{forget_log, run as supervise};
+pub(crate) use supervise::{LOG, forget_log, run as supervise};
 
 use stack::{Exit, Failure};
 

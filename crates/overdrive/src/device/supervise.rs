@@ -41,6 +41,9 @@ pub(super) enum Started {
     Ended(Exit),
 }
 
+/// Set in the environment of a supervisor and its daemon: their standard error is a log.
+pub(crate) const LOG: &str = "OVERDRIVE_LOG";
+
 /// Where the messages of a device's daemon go.
 ///
 /// # Errors
@@ -58,10 +61,13 @@ pub(crate) fn forget_log(name: &str) {
     let _ = fs::remove_file(daemon::runtime_directory().join("logs").join(name));
 }
 
-/// Prints what a daemon has said so far.
-pub(super) fn show(log: &Path) {
+/// Prints what a daemon has said so far. False: nothing.
+pub(super) fn show(log: &Path) -> bool {
     let said = fs::read(log).unwrap_or_default();
-    String::from_utf8_lossy(&said).lines().for_each(|line| daemon::tell!("{line}"));
+    String::from_utf8_lossy(&said)
+        .lines()
+        .for_each(|line| daemon::tell!("{}", uring::without_stamp(line)));
+    !said.is_empty()
 }
 
 /// Starts a supervisor for this command line with `--foreground`, and waits until its daemon tells that it serves.
@@ -78,6 +84,7 @@ pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     let mut command = Command::new(program);
     command.args(["supervise", "--name", name, "--"]);
     command.args(std::env::args_os().skip(1)).arg(FOREGROUND);
+    command.env(LOG, "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(messages);
     let mut supervisor = command.spawn().map_err(trouble)?;
     let mut line = String::new();
@@ -113,18 +120,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         match supervisor.backoff.next(&end) {
             Next::End(code) => return Ok(exit_of(code)),
             Next::GiveUp(code) => {
-                daemon::tell!(
+                daemon::complain!(
                     "overdrive: the daemon refuses again and again (status {code}); it is not started again, and what \
                      uses the device waits for the next 'overdrive attach'"
                 );
                 return Ok(exit_of(code));
             }
             Next::StartAfter(pause) if pause.is_zero() => {
-                daemon::tell!("overdrive: its process was ended ({status}); started again");
+                daemon::complain!("overdrive: its process was ended ({status}); started again");
             }
             Next::StartAfter(pause) => {
                 let after_ms = pause.as_millis();
-                daemon::tell!(
+                daemon::complain!(
                     "overdrive: its process was ended ({status}); started again in {after_ms} ms"
                 );
                 if supervisor.is_stopped_within(pause) {
@@ -206,7 +213,7 @@ impl Supervisor<'_> {
         {
             let registered = Registered::new(&daemon::runtime_directory(), name);
             self.seat = registered
-                .map_err(|error| daemon::tell!("overdrive: {name}: its supervisor: {error}"))
+                .map_err(|error| daemon::complain!("overdrive: {name}: its supervisor: {error}"))
                 .ok();
         }
     }

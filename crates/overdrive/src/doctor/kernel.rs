@@ -11,11 +11,8 @@ const BEST: (u32, u32) = (6, 1);
 pub(super) fn checks() -> Vec<Check> {
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
     let mut checks = vec![version(), ring(), root(), fuse(), loops(), groups()];
-    let also = [
-        ("nbd", "/sys/module/nbd", "the kernel's own NBD client, for attach --via nbd"),
-        ("device-mapper", "/dev/mapper/control", "dm-cache, dm-writecache, dm-delay"),
-    ];
-    checks.extend(also.map(|(name, node, what)| module(name, node, what, &modules)));
+    checks.push(nbd(is_loaded("nbd", "/sys/module/nbd", &modules)));
+    checks.push(mapper(is_loaded("dm_mod", "/dev/mapper/control", &modules)));
     checks
 }
 
@@ -133,12 +130,26 @@ fn memory_controller(mounts: &str) -> Option<String> {
     })
 }
 
-fn module(name: &'static str, node: &str, what: &str, modules: &str) -> Check {
-    let loaded = modules.lines().any(|line| line.split(' ').next() == Some(name));
-    if loaded || Path::new(node).exists() {
-        return Check::new(Group::Also, name, State::Ok, what);
+/// Whether the kernel has a module, in `/proc/modules` or built in.
+fn is_loaded(name: &str, node: &str, modules: &str) -> bool {
+    modules.lines().any(|line| line.split(' ').next() == Some(name)) || Path::new(node).exists()
+}
+
+fn nbd(is_there: bool) -> Check {
+    let check = |state, found| Check::new(Group::Attach, "nbd", state, found);
+    match is_there {
+        true => check(State::Ok, "there: attach --via nbd can use it"),
+        false => check(State::Limited, "not there: attach --via nbd is not possible")
+            .mend("modprobe nbd, where the kernel has it; the other routes do not need it"),
     }
-    Check::new(Group::Also, name, State::Missing, format!("{what}; this version does not use it"))
+}
+
+fn mapper(is_there: bool) -> Check {
+    let check = |state, found| Check::new(Group::Also, "device-mapper", state, found);
+    match is_there {
+        true => check(State::Ok, "there; nothing of Overdrive needs it"),
+        false => check(State::Limited, "not there; nothing of Overdrive needs it"),
+    }
 }
 
 #[cfg(test)]
@@ -155,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_loaded_module_is_seen() {
-        let loaded = module("nbd", "/no/such/node", "x", "nbdx 1 0\nnbd 61440 0 - Live 0x0\n");
-        assert_eq!(loaded.state, State::Ok);
-        let absent = module("nbd", "/no/such/node", "x", "nbdx 1 0\n");
-        assert_eq!(absent.state, State::Missing);
+        let is_there = |modules| is_loaded("nbd", "/no/such/node", modules);
+        assert!(is_there("nbdx 1 0\nnbd 61440 0 - Live 0x0\n") && !is_there("nbdx 1 0\n"));
+        assert_eq!((nbd(true).state, nbd(false).state), (State::Ok, State::Limited));
+        assert!(nbd(false).mend.is_some() && !nbd(false).found.contains("does not use"));
     }
 
     #[test]

@@ -86,9 +86,9 @@ fn pressure() -> Check {
     let readable = fs::read_to_string("/proc/pressure/memory").is_ok();
     let (state, found) = match readable {
         true => (State::Ok, "readable"),
-        false => (State::Missing, "the kernel does not measure it, or hides it"),
+        false => (State::Limited, "the kernel does not measure it, or hides it"),
     };
-    let found = format!("{found}; this version does not use it");
+    let found = format!("{found}; nothing of Overdrive needs it");
     Check::new(Group::Also, "memory pressure", state, found)
 }
 

@@ -9,11 +9,12 @@ use crate::tools::{self, Need, TOOLS};
 use serde_json::{Value, json};
 use stack::Exit;
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// What this machine supports, and what is missing for the rest.
+/// Show what this machine supports, and what is missing for the rest.
 ///
-/// Looks only: nothing is changed but for a temporary file in the current directory, which tells
+/// The verdict comes first. Looks only: nothing is changed but for a temporary file in the current directory, which tells
 /// what direct I/O and locks can do there. Exit status: 0 if 'overdrive serve' can work here, else 1.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -21,6 +22,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+
+    /// Also show what the project's tests need, and what else the machine has.
+    #[arg(long)]
+    all: bool,
 }
 
 /// How a check came out.
@@ -40,6 +45,15 @@ impl State {
             State::Missing => "missing",
         }
     }
+
+    /// Returns the colour of a terminal: the number of an SGR sequence.
+    fn colour(self) -> u8 {
+        match self {
+            State::Ok => 32,
+            State::Limited => 33,
+            State::Missing => 31,
+        }
+    }
 }
 
 /// What needs the thing that was looked at.
@@ -48,6 +62,7 @@ enum Group {
     /// Without it (missing, not just limited) `serve` does not work.
     Serve,
     Attach,
+    Drive,
     Demo,
     Tests,
     /// Nothing in this version.
@@ -55,12 +70,19 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Group; 5] = [Group::Serve, Group::Attach, Group::Demo, Group::Tests, Group::Also];
+    const ALL: [Group; 6] =
+        [Group::Serve, Group::Attach, Group::Drive, Group::Demo, Group::Tests, Group::Also];
+
+    /// Whether it is shown without being asked for.
+    fn is_for_users(self) -> bool {
+        !matches!(self, Group::Tests | Group::Also)
+    }
 
     fn name(self) -> &'static str {
         match self {
             Group::Serve => "serve",
             Group::Attach => "attach",
+            Group::Drive => "drive",
             Group::Demo => "demo",
             Group::Tests => "tests",
             Group::Also => "also",
@@ -71,6 +93,7 @@ impl Group {
         match self {
             Group::Serve => "overdrive serve",
             Group::Attach => "overdrive attach",
+            Group::Drive => "overdrive drive",
             Group::Demo => "overdrive demo",
             Group::Tests => "the project's tests",
             Group::Also => "the machine also has",
@@ -108,7 +131,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.json {
         daemon::say!("{}", as_json(&checks, works));
     } else {
-        daemon::console::output(format_args!("{}", as_text(&checks, works)));
+        let looks = Looks { all: arguments.all, colours: has_colours() };
+        daemon::console::output(format_args!("{}", as_text(&checks, looks)));
     }
     if works { ExitCode::SUCCESS } else { ExitCode::from(Exit::Negative as u8) }
 }
@@ -126,7 +150,7 @@ fn tool_check(tool: &tools::Tool, found: bool) -> Check {
     let group = match tool.need {
         Need::Demo | Need::DemoColumn => Group::Demo,
         Need::Tests => Group::Tests,
-        Need::Convenience => Group::Also,
+        Need::Convenience => Group::Drive,
     };
     let state = match tool.need {
         _ if found => State::Ok,
@@ -142,25 +166,65 @@ fn can_serve(checks: &[Check]) -> bool {
     needed.all(|check| check.state != State::Missing)
 }
 
-fn as_text(checks: &[Check], works: bool) -> String {
+/// How the text is written.
+#[derive(Clone, Copy, Default)]
+struct Looks {
+    /// Every group is shown.
+    all: bool,
+    colours: bool,
+}
+
+/// Whether the standard output is a terminal that takes colours; NO_COLOR says no (no-color.org).
+fn has_colours() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
+}
+
+impl Looks {
+    fn coloured(self, state: State, text: &str) -> String {
+        match self.colours {
+            true => format!("\x1b[{}m{text}\x1b[0m", state.colour()),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// Returns the verdict on a group: what the worst of its checks means for its command.
+fn verdict(group: Group, checks: &[Check]) -> (State, String) {
+    let count = |state| checks.iter().filter(|it| (it.group, it.state) == (group, state)).count();
+    let heading = group.heading();
+    match (count(State::Missing), count(State::Limited)) {
+        (0, 0) => (State::Ok, format!("{heading} can work here.")),
+        (0, 1) => (State::Limited, format!("{heading} can work here, with one limit (below).")),
+        (0, some) => {
+            (State::Limited, format!("{heading} can work here, with {some} limits (below)."))
+        }
+        _ => (
+            State::Missing,
+            format!("{heading} cannot work here: mend what is missing in its list."),
+        ),
+    }
+}
+
+fn as_text(checks: &[Check], looks: Looks) -> String {
     let mut out = String::new();
+    let groups = || Group::ALL.into_iter().filter(|group| looks.all || group.is_for_users());
     // Writing to a string cannot fail.
-    for group in Group::ALL {
-        let _ = writeln!(out, "{}", group.heading());
+    for group in groups().filter(|group| group.is_for_users()) {
+        let (state, words) = verdict(group, checks);
+        let _ = writeln!(out, "{}", looks.coloured(state, &words));
+    }
+    for group in groups() {
+        let _ = writeln!(out, "\n{}", group.heading());
         for check in checks.iter().filter(|check| check.group == group) {
-            let (state, name) = (check.state.name(), check.name);
-            let _ = writeln!(out, "  {state:<8} {name:<20} {}", check.found);
+            let state = looks.coloured(check.state, &format!("{:<8}", check.state.name()));
+            let _ = writeln!(out, "  {state} {:<20} {}", check.name, check.found);
             if let Some(mend) = &check.mend {
                 let _ = writeln!(out, "  {:<8} {:<20} -> {mend}", "", "");
             }
         }
-        out.push('\n');
     }
-    out.push_str(if works {
-        "overdrive serve can work here.\n"
-    } else {
-        "overdrive serve cannot work here: mend what is missing in its list.\n"
-    });
     out
 }
 
@@ -198,9 +262,28 @@ mod tests {
         let fio = TOOLS.iter().find(|tool| tool.name == "fio").expect("listed");
         let check = tool_check(fio, false);
         assert_eq!((check.group, check.state), (Group::Demo, State::Missing));
-        let text = as_text(&[check], true);
+        let text = as_text(&[check], Looks::default());
         assert!(text.contains("missing  fio"), "{text}");
         assert!(text.contains("apt-get install --no-install-recommends -y fio"), "{text}");
         assert_eq!(tool_check(fio, true).mend, None);
+    }
+
+    #[test]
+    fn the_verdict_comes_first_and_tests_are_shown_if_asked_for() {
+        let check = |group, state| Check::new(group, "x", state, "found");
+        let checks = [
+            check(Group::Serve, State::Ok),
+            check(Group::Attach, State::Limited),
+            check(Group::Demo, State::Missing),
+            check(Group::Tests, State::Missing),
+        ];
+        let text = as_text(&checks, Looks::default());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "overdrive serve can work here.");
+        assert_eq!(lines[1], "overdrive attach can work here, with one limit (below).");
+        assert!(lines[3].starts_with("overdrive demo cannot work here"), "{text}");
+        assert!(!text.contains("tests") && !text.contains('\x1b'), "{text}");
+        let all = as_text(&checks, Looks { all: true, colours: true });
+        assert!(all.contains("the project's tests") && all.contains("\x1b[33m"), "{all}");
     }
 }

@@ -250,7 +250,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
     if let Err(error) = uring::lock_process()
         && !quiet
     {
-        daemon::tell!("overdrive: {error}");
+        daemon::complain!("overdrive: {error}");
     }
 }
 

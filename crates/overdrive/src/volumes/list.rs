@@ -30,7 +30,7 @@ pub(crate) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,state,size,memory,dirty,errors,write,clients,pid,device,mounted,backing"
+        default_value = "name,state,size,memory,hit,dirty,errors,write,clients,pid,device,mounted,backing"
     )]
     output: Vec<Column>,
 }
@@ -41,6 +41,8 @@ enum Column {
     State,
     Size,
     Memory,
+    /// Share of the reads that were answered from memory, in percent.
+    Hit,
     Dirty,
     /// Requests that the backing has answered with an error.
     Errors,
@@ -70,7 +72,7 @@ impl Column {
 
     fn is_number(self) -> bool {
         use Column::*;
-        matches!(self, Size | Memory | Dirty | Errors | Clients | Pid)
+        matches!(self, Size | Memory | Hit | Dirty | Errors | Clients | Pid)
     }
 
     fn cell(self, row: &Row, bytes: bool) -> String {
@@ -83,6 +85,10 @@ impl Column {
             Column::State => row.state.word().to_owned(),
             Column::Size => size(row.size_bytes),
             Column::Memory => size(row.memory_bytes),
+            Column::Hit => match row.reads {
+                0 => "-".to_owned(),
+                reads => format!("{:.1}%", 100.0 * row.read_hits as f64 / reads as f64),
+            },
             Column::Dirty => size(row.dirty_bytes),
             Column::Errors => row.errors.to_string(),
             Column::Write => row.write.clone(),
@@ -122,6 +128,8 @@ fn nothing(pid: u32) -> Row {
         write: String::new(),
         dirty_bytes: 0,
         errors: 0,
+        reads: 0,
+        read_hits: 0,
         clients: 0,
         uri: String::new(),
         pid,

@@ -71,14 +71,23 @@ fn stats_begin_with_a_verdict_and_show_all_volumes_without_a_name() {
     for uri in [&server.uri, &bare.uri] {
         python(USE, &[uri]).well();
     }
+    let listed = server.volume(&["list", "--output", "name,hit"]).well().stdout;
+    let hits: Vec<&str> = listed.lines().map(str::trim_end).collect();
+    assert!(hits[0].starts_with("NAME") && hits[0].ends_with("HIT"), "{listed}");
+    assert!(hits[1].ends_with('-') && hits[2].ends_with('%'), "none without a cache: {listed}");
     let people = server.volume(&["stats"]).well().stdout;
     let (first, second) = people.split_once("ram-16M").expect("both, in the order of names");
     assert!(first.starts_with("bare\n  It has no cache"), "{people}");
     assert!(second.starts_with("\n  It uses "), "{people}");
     assert!(second.contains("until a client that is connected has flushed"), "{people}");
     assert!(!people.contains("blocks_requested"), "counters are for --all: {people}");
+    assert!(second.contains("\npolicy    adaptive\n"), "in one word: {people}");
+    assert!(!second.contains("guard  ") && !second.contains("window-young"), "{people}");
+    let zero = |line: &str| line.ends_with("0          0          0          0          0");
+    assert!(!second.lines().any(zero), "no latencies of nothing: {people}");
     let all = server.volume(&["stats", "ram-16M", "--all"]).well().stdout;
     assert!(all.contains("time_saved_ns") && all.contains("summed over reads"), "{all}");
+    assert!(all.contains("does not step aside") && all.contains("window-young"), "{all}");
     // Without a cache its requests are counted, too.
     let stats = server.volume(&["stats", "bare", "--json"]).json("overdrive.volume-stats/1");
     let backing = &stats["backing"];

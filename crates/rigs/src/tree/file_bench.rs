@@ -254,7 +254,8 @@ impl FileBench {
     ) -> Result<Worn, Halt> {
         let seed = self.plan.target.options.seed;
         let content = Content::random(seed);
-        let wishes = Wishes { size: None, destroy: false, verify: false, content };
+        let wishes =
+            Wishes { size: None, destroy: false, read_only: false, verify: false, content };
         let rig = Live::over(file.into(), &wishes);
         let rig = rig.map_err(|failure| Halt::Plan(failure.message))?;
         let torture = Step::torture(self.plan.time_ns);

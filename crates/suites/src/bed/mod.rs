@@ -35,6 +35,8 @@ pub struct Bed<'a> {
     top: Stack,
     spec: Option<CacheSpec>,
     cache: Option<Cache>,
+    /// Tasks of the rig itself, which never end.
+    rig_tasks: usize,
     watch: &'a mut dyn Watch,
     /// Why nothing more is done.
     halt: Option<Halt>,
@@ -48,6 +50,12 @@ pub struct Bed<'a> {
     kept_waiting: f64,
     /// Kind of the last load.
     access: Option<Access>,
+    /// The device must keep what it holds.
+    reads_only: bool,
+    /// The last load was left out, as it writes.
+    skipped: bool,
+    /// Share of the suite's pauses that is kept.
+    rest_share: f64,
     data: Option<Data>,
     /// The first bytes of the device that are known to be written.
     written: u64,
@@ -69,7 +77,10 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The cache's sizes do not fit together.
     pub fn over(rig: Box<dyn Rig>, plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
-        let (below, data) = (rig.device().clone(), rig.data());
+        // What others have written is not compared.
+        let data = rig.data().filter(|_| !plan.reads_only);
+        let below = rig.device().clone();
+        let rig_tasks = below.lane().tasks();
         let mut bed = Bed {
             rig,
             data,
@@ -78,6 +89,7 @@ impl<'a> Bed<'a> {
             lane: below.lane().clone(),
             top: below.clone(),
             below,
+            rig_tasks,
             spec: plan.cache.clone(),
             cache: None,
             watch,
@@ -87,6 +99,9 @@ impl<'a> Bed<'a> {
             busy: 0.0,
             kept_waiting: 0.0,
             access: None,
+            reads_only: plan.reads_only,
+            skipped: false,
+            rest_share: plan.rest_share,
         };
         bed.empty_cache()?;
         Ok(bed)
@@ -201,6 +216,11 @@ impl<'a> Bed<'a> {
     /// The device cannot take the load; or the suite was interrupted, or the device failed before.
     pub fn load(&mut self, stage: &str, load: Load) -> Result<Record, Halt> {
         self.access = Some(Access::of(&load));
+        self.skipped = self.reads_only && load.reads_percent < 100;
+        if self.skipped {
+            return self.go_on().map(|()| Record::new(self.lane.now()));
+        }
+        let load = Load { flush: load.flush && !self.reads_only, ..load };
         self.load_on(&self.top.clone(), stage, load)
     }
 
@@ -226,6 +246,7 @@ impl<'a> Bed<'a> {
         data: Option<&Data>,
         most: Option<f64>,
     ) -> Result<Record, Halt> {
+        assert!(!self.reads_only || load.reads_percent == 100, "what is there is kept");
         if self.rig.notes(stage, &load) {
             return Ok(Record::new(self.lane.now()));
         }
@@ -247,10 +268,15 @@ impl<'a> Bed<'a> {
         self.go_on()?;
         let mut operations = trace.events().iter().map(|event| event.operation);
         // A file system writes files in order.
-        self.access = Some(match operations.any(|it| matches!(it, Operation::Write { .. })) {
+        let access = match operations.any(|it| !matches!(it, Operation::Read)) {
             true => Access::SequentialWrites,
             false => Access::Reads,
-        });
+        };
+        self.access = Some(access);
+        self.skipped = self.reads_only && access != Access::Reads;
+        if self.skipped {
+            return Ok(Record::new(self.lane.now()));
+        }
         let source = Dependent::new(trace);
         let limits = self.top.limits();
         source.check(limits)?;
@@ -338,6 +364,11 @@ impl<'a> Bed<'a> {
         self.kept_waiting
     }
 
+    /// Whether the last load was left out, as it writes.
+    pub fn skipped(&self) -> bool {
+        self.skipped
+    }
+
     /// Returns the kind of the last load; None: there was none.
     pub fn access(&self) -> Option<Access> {
         self.access
@@ -402,7 +433,8 @@ impl<'a> Bed<'a> {
             self.task("drain", async move { draining.drain().await })?;
             old.shared().stop();
             let lane = self.lane.clone();
-            if !self.drive_until("drain", || lane.tasks() == 0, |_| 0.0, || ()) {
+            let rig_tasks = self.rig_tasks;
+            if !self.drive_until("drain", || lane.tasks() <= rig_tasks, |_| 0.0, || ()) {
                 return Err(Halt::Unanswered);
             }
         }

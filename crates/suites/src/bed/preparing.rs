@@ -31,6 +31,9 @@ impl Bed<'_> {
         let mut tortures = Vec::new();
         for (number, step) in preparation.0.iter().enumerate() {
             let seed = seed.wrapping_add(number as u64);
+            if self.reads_only && !matches!(step, Step::Idle { .. }) {
+                continue;
+            }
             match *step {
                 Step::Fill { data_percent } => self.fill(bytes, data_percent)?,
                 Step::Random { percent } => self.overwrite(bytes, percent, seed)?,
@@ -122,6 +125,16 @@ impl Bed<'_> {
         self.load_on(&self.below.clone(), "writing the drive's state", load).map(drop)
     }
 
+    /// Makes a suite's pause between two tests, as far as the plan keeps it; none after a test
+    /// that was left out.
+    ///
+    /// # Errors
+    /// The drive failed; or the suite was interrupted.
+    pub fn rest(&mut self, ns: u64) -> Result<(), Halt> {
+        let ns = (ns as f64 * self.rest_share) as u64;
+        if self.skipped || ns == 0 { self.go_on() } else { self.idle(ns) }
+    }
+
     /// Flushes the drive, and then leaves it alone for so long: a drive's time begins with its first
     /// command, so that one which was only aged would not have noticed.
     ///
@@ -129,8 +142,10 @@ impl Bed<'_> {
     /// The drive failed; or the suite was interrupted.
     pub fn idle(&mut self, ns: u64) -> Result<(), Halt> {
         self.go_on()?;
-        let below = self.below.clone();
-        self.task("idle", async move { below.run(Request::Flush).await })?;
+        if !self.reads_only {
+            let below = self.below.clone();
+            self.task("idle", async move { below.run(Request::Flush).await })?;
+        }
         let (from_ns, woken) = (self.lane.now(), Rc::new(Event::new()));
         let lane = self.lane.clone();
         let (until_ns, told) = (from_ns.saturating_add(ns), woken.clone());
@@ -157,6 +172,7 @@ impl Bed<'_> {
 
     /// Trims the first bytes of a stack, by commands of at most so many bytes, and flushes.
     fn trim(&mut self, stack: Stack, bytes: u64, command_bytes: u64) -> Result<(), Halt> {
+        assert!(!self.reads_only, "what is there is kept");
         if stack.limits().discard == Discard::Ignored {
             self.remark("The target takes no TRIM: nothing was trimmed.".to_owned());
             return Ok(());
@@ -177,7 +193,7 @@ impl Bed<'_> {
 
     /// Writes what of the first bytes was not written yet: what was never written is read without the device.
     pub(super) fn write_first(&mut self, bytes: u64) -> Result<(), Halt> {
-        if self.data.is_none() || bytes <= self.written {
+        if self.reads_only || self.data.is_none() || bytes <= self.written {
             return Ok(());
         }
         self.remark(format!(

@@ -73,6 +73,9 @@ pub fn json(outcome: &Outcome) -> Value {
         "counters": outcome.counters.iter().copied().collect::<BTreeMap<_, _>>(),
         "versions": { "overdrive": env!("CARGO_PKG_VERSION") },
     });
+    if plan.reads_only {
+        object["read_only"] = true.into();
+    }
     if !outcome.command.is_empty() {
         object["command"] = json!(outcome.command);
     }

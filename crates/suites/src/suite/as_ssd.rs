@@ -14,7 +14,7 @@
 //! (recalled); a target that takes less in one request gets what it takes. The access time is that of 512-byte reads and
 //! writes, or of the target's block if that is larger.
 
-use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -38,6 +38,10 @@ static PROFILE: Profile = Profile {
 impl Suite for AsSsd {
     fn profile(&self) -> &'static Profile {
         &PROFILE
+    }
+
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::Usually
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
@@ -97,7 +101,12 @@ impl Suite for AsSsd {
     }
 
     fn verdict(&self, outcome: &Outcome) -> Option<String> {
-        outcome.row("Score").map(|row| format!("A score of {:.0}.", row.value))
+        let score = |name: &str| outcome.row(name).map(|row| row.value);
+        match (score("Score"), score("Score read")) {
+            (Some(all), _) => Some(format!("A score of {all:.0}.")),
+            (None, Some(read)) => Some(format!("A read score of {read:.0}.")),
+            (None, None) => None,
+        }
     }
 }
 
@@ -106,10 +115,11 @@ fn score(bed: &Bed, outcome: &mut Outcome) {
         let value = |name: &str| outcome.row(&format!("{name} {direction}")).map(|row| row.value);
         Some(value("Seq")? / 10.0 + value("4K")? + value("4K-64Thrd")?)
     };
-    let (Some(read), Some(write)) = (part("read"), part("write")) else { return };
-    for (test, value) in
-        [("Score read", read), ("Score write", write), ("Score", read + 1.5 * write)]
-    {
-        outcome.add(bed, Row::plain(test, "points", value));
+    let (read, write) = (part("read"), part("write"));
+    let whole = read.zip(write).map(|(read, write)| read + 1.5 * write);
+    for (test, value) in [("Score read", read), ("Score write", write), ("Score", whole)] {
+        if let Some(value) = value {
+            outcome.add_derived(bed, Row::plain(test, "points", value));
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! as well, is recollected; the order of its tests, their 5 s and the run before the five are those of version 8.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -84,6 +84,10 @@ impl Suite for Cdm {
         era::all(&ERAS)
     }
 
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::Usually
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
@@ -99,7 +103,7 @@ impl Suite for Cdm {
                     let load =
                         |run: usize| load(plan, *order, *bytes, *depth, (part * 10 + run) as u64);
                     runs(bed, outcome, &test, load)?;
-                    bed.idle(INTERVAL_NS)?;
+                    bed.rest(INTERVAL_NS)?;
                 }
             }
             bed.empty_cache()?;
@@ -124,10 +128,13 @@ fn block_of_8(outcome: &Outcome) -> String {
         env!("CARGO_PKG_VERSION")
     );
     for (head, direction) in [("Read", "read"), ("Write", "write")] {
-        _ = writeln!(block, "\n[{head}]");
-        for (text, name, _, bytes, depth) in &TESTS {
-            let row = outcome.row(&format!("{name} {direction}"));
-            block.push_str(&row.map_or(String::new(), |row| line(text, row, *bytes, *depth)));
+        let lines = TESTS.iter().filter_map(|(text, name, _, bytes, depth)| {
+            let row = outcome.row(&format!("{name} {direction}"))?;
+            Some(line(text, row, *bytes, *depth))
+        });
+        let lines: String = lines.collect();
+        if !lines.is_empty() {
+            _ = write!(block, "\n[{head}]\n{lines}");
         }
     }
     let plan = &outcome.plan;

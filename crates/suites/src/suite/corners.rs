@@ -4,7 +4,7 @@
 //! there, no run is thrown away and none is chosen for being the best. First all reads, then all
 //! writes, so that no write has changed the drive under a read.
 
-use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -44,6 +44,10 @@ impl Suite for Corners {
         &PROFILE
     }
 
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
@@ -65,7 +69,7 @@ impl Suite for Corners {
             if plan.wants(&test) {
                 let load = writes(plan, *order, *bytes, *depth, 100 + part as u64);
                 measure(bed, outcome, test, load, None)?;
-                bed.idle(PAUSE_NS)?;
+                bed.rest(PAUSE_NS)?;
             }
         }
         let test = "70 % read, random 4 KiB, QD32";
@@ -92,17 +96,17 @@ fn read(
     let load = reads(plan, *order, *bytes, *depth, part);
     if !bed.is_cached() {
         measure(bed, outcome, test, load, None)?;
-        return bed.idle(PAUSE_NS);
+        return bed.rest(PAUSE_NS);
     }
     bed.empty_cache()?;
     measure(bed, outcome, test.clone(), load, Some(true))?;
-    bed.idle(PAUSE_NS)?;
+    bed.rest(PAUSE_NS)?;
     let whole = reads(plan, Order::Sequential, 128 << 10, 4, 0);
     let limit = load::Limit::requests(whole.blocks());
     bed.load("warming", Load { limit, ..whole })?;
     let other = reads(plan, *order, *bytes, *depth, 50 + part);
     measure(bed, outcome, test, other, Some(false))?;
-    bed.idle(PAUSE_NS)
+    bed.rest(PAUSE_NS)
 }
 
 fn measure(

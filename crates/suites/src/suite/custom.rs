@@ -3,7 +3,7 @@
 //! With a rate requests start at times of an absolute clock, and their latency counts from there. A load that has a name
 //! is one of a job file, and has one row: MB/s where it goes in order, requests a second otherwise.
 
-use super::{SECOND, Suite, lay_out, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::job::Job;
@@ -26,6 +26,10 @@ static PROFILE: Profile = Profile {
 impl Suite for Custom {
     fn profile(&self) -> &'static Profile {
         &PROFILE
+    }
+
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::Usually
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {

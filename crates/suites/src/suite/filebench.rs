@@ -88,7 +88,7 @@ fn copy(
 ) -> Result<(), Halt> {
     let recording = replayed::recording(name, plan)?;
     // What was copied before is folded away, and no copy finds anything in the cache.
-    bed.idle(REST_NS)?;
+    bed.rest(REST_NS)?;
     bed.empty_cache()?;
     let record = bed.replay(test, &recording.trace)?;
     let value = replayed::mb_per_second(&recording, &record);

@@ -13,7 +13,7 @@
 //! what its sequential test was is not known: it is that of 2014.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, lay_out, reads, seed, throughput, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, seed, throughput, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;
@@ -104,11 +104,18 @@ impl Suite for FourCorners {
         era::all(&ERAS)
     }
 
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         let corners = era::of(plan, &ERAS).unwrap_or(&USUAL);
         lay_out(bed, plan, outcome)?;
         let all = Plan { span_bytes: None, ..plan.clone() };
-        let sequential = |load: Load| Load { limit: Limit::time(corners.sequential_ns), ..load };
+        let sequential = |load: Load| Load {
+            limit: Limit::time(plan.shortened_ns(corners.sequential_ns)),
+            ..load
+        };
         for depth in corners.depths {
             let load = writes(plan, Order::Random, 4096, *depth, part(*depth, 1));
             throughput(bed, plan, outcome, format!("random 4 KiB write, QD{depth}"), load)?;
@@ -143,7 +150,7 @@ fn part(depth: u32, direction: u64) -> u64 {
 
 /// Writes all of the drive in order, unless its state is that of a drive that was written.
 fn write_all(bed: &mut Bed, all: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
-    if all.state.leaves_all_written() {
+    if all.reads_only || all.state.leaves_all_written() {
         return Ok(());
     }
     outcome.say("Before the reads all of the drive was written in order.");

@@ -6,7 +6,7 @@
 //!
 //! The block of 64 KB is that program's default, and the form of the text that it copies is recalled.
 
-use super::{SECOND, Suite, lay_out, reads, trim::rates, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, trim::rates, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{BINARY_MB, Outcome, Row, Series};
@@ -39,12 +39,16 @@ impl Suite for HdTune {
         &PROFILE
     }
 
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::Usually
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
-            "{} were written in order and then read, 64 KiB at a time, one after the other. Random accesses took \
-             {} s for each size.",
+            "{} were {}read in order, 64 KiB at a time, one after the other. Random accesses took {} s for each size.",
             block::Size(plan.span()),
+            if plan.reads_only { "" } else { "written in order and then " },
             plan.time_ns as f64 / 1e9
         ));
         pass(bed, plan, outcome, "write", writes(plan, Order::Sequential, BLOCK, 1, 1))?;
@@ -72,7 +76,11 @@ impl Suite for HdTune {
 
     fn block(&self, outcome: &Outcome) -> Option<String> {
         let mut block = String::new();
-        for (head, direction) in [("Read", "read"), ("Write", "write")] {
+        let measured =
+            |direction: &str| outcome.rows.iter().any(|row| row.test.starts_with(direction));
+        let mut directions = vec![("Read", "read"), ("Write", "write")];
+        directions.retain(|(_, direction)| measured(direction));
+        for (head, direction) in &directions {
             _ = writeln!(block, "{head} transfer rate");
             for (label, name) in
                 [("Minimum", "least"), ("Maximum", "largest"), ("Average", "average")]
@@ -83,7 +91,7 @@ impl Suite for HdTune {
             }
             block.push('\n');
         }
-        for (head, direction) in [("Read", "read"), ("Write", "write")] {
+        for (head, direction) in &directions {
             _ = writeln!(
                 block,
                 "{head} test\n{:<13} {:>17} {:>16} {:>16} {:>14}",
@@ -152,6 +160,9 @@ fn pass(
             let row = Row::plain(format!("{direction}, {name}"), "MiB/s", value);
             outcome.add(bed, Row { partial, ..row });
         }
+    }
+    if bed.skipped() {
+        return Ok(());
     }
     let step = mark_bytes as f64 / 1e9;
     outcome.series.push(Series {

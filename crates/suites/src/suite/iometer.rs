@@ -17,7 +17,7 @@
 //! StorageReview, articles/200110.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, lay_out, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -107,6 +107,10 @@ impl Suite for Iometer {
 
     fn eras(&self) -> Vec<Era> {
         era::all(&ERAS)
+    }
+
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {

@@ -7,7 +7,7 @@
 //! On a mounted file system its files are really read (crate `rigs`). A drive without one replays what such a load was
 //! seen to ask for.
 
-use super::{Suite, before, replayed};
+use super::{Suite, WithoutWrites, before, replayed};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -32,6 +32,10 @@ impl Suite for LoadTime {
 
     fn is_of_files(&self) -> bool {
         true
+    }
+
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {

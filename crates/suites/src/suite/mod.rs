@@ -55,6 +55,11 @@ pub trait Suite: Sync {
         CacheSpec { memory, write: WriteMode::BackNow, ..CacheSpec::default() }
     }
 
+    /// Whether it makes sense without its writes.
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::Never
+    }
+
     /// Whether it works on files: on those of a directory where the target is one, elsewhere by a recording that it
     /// replays.
     fn is_of_files(&self) -> bool {
@@ -80,6 +85,17 @@ pub trait Suite: Sync {
     fn overlaid(&self, outcomes: &[Outcome]) -> Vec<String> {
         outcomes.iter().flat_map(|outcome| self.plots(outcome)).collect()
     }
+}
+
+/// Whether a suite makes sense without its writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WithoutWrites {
+    /// No: it is about writes.
+    Never,
+    /// Its reads are tests of their own.
+    IfAsked,
+    /// As the program whose name it has, it only reads unless it may write.
+    Usually,
 }
 
 /// Every suite.
@@ -205,6 +221,16 @@ fn prepare(
 /// What was done to the drive before the suite's own tests, in one sentence.
 fn told(plan: &Plan, time: &str) -> String {
     let span = block::Size(plan.span());
+    if plan.reads_only {
+        let idle = match plan.preparation.0.is_empty() {
+            true => String::new(),
+            false => format!(" It was left alone before ({}).", plan.preparation),
+        };
+        return format!(
+            "Reads alone: the target was opened for reading and keeps what it holds; tests that write were left out. \
+             Parts that were never written are read without the device.{idle}"
+        );
+    }
     if time == "real" {
         let (state, own) = (&plan.state, &plan.preparation);
         return format!(

@@ -2,7 +2,7 @@
 //! it the same writes 32 at a time, as many as a SATA drive takes: what the drive gives at most, and
 //! what a cache in front of it must not take away.
 
-use super::{REST_NS, SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::{REST_NS, SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -35,6 +35,10 @@ impl Suite for Qd1 {
         &PROFILE
     }
 
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
+    }
+
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
         lay_out(bed, plan, outcome)?;
         outcome.say(format!(
@@ -49,7 +53,7 @@ impl Suite for Qd1 {
             let load = writes(plan, Order::Random, 4096, depth, part as u64);
             let record = bed.load(test, load)?;
             outcome.add(bed, with_ceiling(bed, Row::rate(test, &record)));
-            bed.idle(REST_NS)?;
+            bed.rest(REST_NS)?;
             bed.empty_cache()?;
         }
         if !plan.wants(QD1_READ) {

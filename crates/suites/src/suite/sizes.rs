@@ -8,7 +8,7 @@
 //! and the years of the versions, are recollected for version 4.
 
 use super::era::{self, Era};
-use super::{SECOND, Suite, lay_out, reads, with_ceiling, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, with_ceiling, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::{Outcome, Row};
@@ -96,6 +96,10 @@ impl Suite for Sizes {
 
     fn eras(&self) -> Vec<Era> {
         era::all(self.eras)
+    }
+
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {

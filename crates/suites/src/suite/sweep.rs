@@ -4,7 +4,7 @@
 //! with 32 under way, from all writes to all reads in steps of 10 %. What the target does not take in one request is left
 //! out, and so is what would need more than 512 MiB of memory at a time.
 
-use super::{SECOND, Suite, lay_out, reads, throughput, writes};
+use super::{SECOND, Suite, WithoutWrites, lay_out, reads, throughput, writes};
 use crate::bed::Bed;
 use crate::halt::Halt;
 use crate::outcome::Outcome;
@@ -34,6 +34,10 @@ static PROFILE: Profile = Profile {
 impl Suite for Sweep {
     fn profile(&self) -> &'static Profile {
         &PROFILE
+    }
+
+    fn without_writes(&self) -> WithoutWrites {
+        WithoutWrites::IfAsked
     }
 
     fn run(&self, bed: &mut Bed, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {

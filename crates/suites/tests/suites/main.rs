@@ -7,8 +7,8 @@ use block::{Size, WriteMode};
 use lane::Prices;
 use std::cell::Cell;
 use suites::{
-    Halt, Job, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target, Watch,
-    find, report,
+    Halt, Job, Listed, Outcome, Plan, Preparation, QD1_SATURATING, QD1_WRITE, Row, Suite, Target,
+    Watch, WithoutWrites, find, report,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -577,4 +577,49 @@ fn every_suite_can_be_listed_for_fio() {
         assert!(text.contains("\nfilename=/dev/disk/by-path/a\\:b\n"), "{text}");
         assert_eq!(text.matches("\nstonewall\n").count(), text.matches("\nrw=").count());
     }
+}
+
+#[test]
+fn reads_alone_are_what_is_left_of_a_suite_that_may_not_write() {
+    for suite in suites::ALL.iter().filter(|it| it.without_writes() != WithoutWrites::Never) {
+        let name = suite.profile().name;
+        let target = Target::of_rig("disk", 64 << 30, 1);
+        let plan = Plan::new(suite.profile(), target.clone()).reading();
+        let eras = suite.eras().into_iter().map(|era| {
+            suites::plan_of(*suite, Some(era.first), target.clone()).expect(name).reading()
+        });
+        for plan in eras.chain([plan]) {
+            let (rig, listing) = Listed::new(plan.target.bytes());
+            let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+            assert_eq!(ended, Ok(()), "{name}");
+            assert!(!outcome.rows.is_empty(), "{name}");
+            assert!(outcome.rows.iter().all(|row| !row.test.contains("write")), "{name}");
+            for (stage, load) in listing.borrow().iter() {
+                assert!(load.reads_percent == 100 && !load.flush, "{name}: {stage}");
+            }
+            // It is not left alone for the sake of tests that are left out.
+            let tests = outcome.rows.len() as u64;
+            assert!(outcome.elapsed_ns <= (60 + 60 * tests) * SECOND, "{name}");
+        }
+    }
+}
+
+#[test]
+fn pauses_are_as_much_shorter_as_the_tests_and_memory_needs_none() {
+    let plan = Plan::new(suite("qd1").profile(), Target::of_rig("disk", 64 << 30, 1));
+    let pauses = |plan: Plan| {
+        let (rig, _) = Listed::new(plan.target.bytes());
+        let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+        assert_eq!(ended, Ok(()));
+        outcome.elapsed_ns / SECOND
+    };
+    // Before the first test, and after each of two.
+    assert_eq!(pauses(plan.clone().in_real_time(true)), 180);
+    let short = Plan { time_ns: SECOND, ..plan.clone() };
+    assert_eq!(pauses(short.clone().in_real_time(true)), 3);
+    assert_eq!(short.clone().in_real_time(true).preparation.to_string(), "fill,idle:1s");
+    assert_eq!(pauses(short), 180, "a modelled drive's pauses take no time");
+    assert_eq!(pauses(Plan { time_ns: 600 * SECOND, ..plan.clone() }.in_real_time(true)), 180);
+    assert_eq!(pauses(plan.clone().in_real_time(false)), 0);
+    assert_eq!(plan.in_real_time(false).preparation.to_string(), "fill");
 }

@@ -154,10 +154,10 @@ fn trouble(place: &Mountpoint, error: &io::Error) -> Failure {
     let path = place.path().display();
     match Busy::of(error) {
         Some(Busy { pid }) => {
-            let message = format!("--fuse {path}: is served by process {pid} already");
+            let message = format!("{path}: is served by process {pid} already");
             Failure::new(Exit::Busy, message)
         }
-        None => Failure::new(Exit::Io, format!("--fuse {path}: its holder: {error}")),
+        None => Failure::new(Exit::Io, format!("{path}: its holder: {error}")),
     }
 }
 

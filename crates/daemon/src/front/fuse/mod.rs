@@ -71,9 +71,8 @@ impl Fuse {
         budget: &Arc<Budget>,
     ) -> Result<Rc<Fuse>, Failure> {
         let Mounting { directory, exports, keep, device, wait_time } = mounting;
-        ::fuse::check_names(exports).map_err(|why| {
-            Failure::new(Exit::Usage, format!("--fuse {}: {why}", directory.display()))
-        })?;
+        ::fuse::check_names(exports)
+            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", directory.display())))?;
         if device.is_some() {
             mountpoint::make_private(directory)?;
         }
@@ -142,7 +141,7 @@ impl Fuse {
         let place = self.place.path().display();
         match error.kind {
             Kind::Stopping => crate::tell!("overdrive: {place} was unmounted"),
-            _ => crate::tell!("overdrive: {place} is not served any more: {error}"),
+            _ => crate::complain!("overdrive: {place} is not served any more: {error}"),
         }
         if let Some(mount) = self.mount.get() {
             mount.close();
@@ -238,7 +237,7 @@ impl Fuse {
                     crate::tell!("overdrive: {place}: its holder has ended; started another one")
                 }
                 Err(failure) => {
-                    crate::tell!("overdrive: {failure}; trying again");
+                    crate::complain!("overdrive: {failure}; trying again");
                     let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
                     first(mount.stop().wait(), pause).await;
                 }

@@ -21,7 +21,7 @@ const KIND: &str = "fuse.overdrive";
 pub(super) struct Mountpoint(PathBuf);
 
 fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Usage, format!("--fuse {}: {what}", path.display()))
+    Failure::new(Exit::Usage, format!("{}: {what}", path.display()))
 }
 
 impl Mountpoint {
@@ -72,7 +72,7 @@ impl Mountpoint {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let device = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|errno| {
             let exit = if errno == Errno::ACCESS { Exit::Permission } else { Exit::Usage };
-            let mend = "load the kernel's module (modprobe fuse), or serve by --nbd";
+            let mend = "load the kernel's module (modprobe fuse), or reach it by NBD";
             Failure::new(exit, format!("/dev/fuse cannot be opened ({errno}); {mend}"))
         })?;
         self.attach(&device)?;
@@ -88,7 +88,7 @@ impl Mountpoint {
                 }
                 _ => error.to_string(),
             };
-            Failure::new(Exit::Permission, format!("--fuse {path}: {why}; or serve by --nbd"))
+            Failure::new(Exit::Permission, format!("{path}: {why}; or reach it by NBD"))
         })
     }
 
@@ -102,22 +102,24 @@ impl Mountpoint {
         );
         let options = CString::new(options).expect("numbers have no zero byte");
         let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME;
-        rustix::mount::mount("overdrive", &self.0, KIND, flags, options.as_c_str()).map_err(|errno| {
-            let path = self.0.display();
-            match errno {
-                Errno::PERM => {
-                    let message = format!(
-                        "--fuse {path}: only root may mount; run this as root, or serve by --nbd"
-                    );
-                    Failure::new(Exit::Permission, message)
+        rustix::mount::mount("overdrive", &self.0, KIND, flags, options.as_c_str()).map_err(
+            |errno| {
+                let path = self.0.display();
+                match errno {
+                    Errno::PERM => {
+                        let message = format!(
+                            "{path}: only root may mount; run this as root, or reach it by NBD"
+                        );
+                        Failure::new(Exit::Permission, message)
+                    }
+                    Errno::NODEV => {
+                        let message = "this kernel has no FUSE; reach it by NBD";
+                        Failure::new(Exit::Usage, format!("{path}: {message}"))
+                    }
+                    _ => Failure::new(Exit::Usage, format!("{path}: cannot be mounted: {errno}")),
                 }
-                Errno::NODEV => {
-                    let message = "this kernel has no FUSE; serve by --nbd";
-                    Failure::new(Exit::Usage, format!("--fuse {path}: {message}"))
-                }
-                _ => Failure::new(Exit::Usage, format!("--fuse {path}: cannot be mounted: {errno}")),
-            }
-        })
+            },
+        )
     }
 
     /// Unmounts it.

@@ -74,7 +74,7 @@ impl Nbd {
                 Err(error) if error.kind == Kind::Stopping => return,
                 // Out of descriptors or memory: others may give some back.
                 Err(error) => {
-                    crate::tell!("overdrive: {error}; trying again");
+                    crate::complain!("overdrive: {error}; trying again");
                     lane.sleep_until(lane.now() + ACCEPT_PAUSE_NS).await;
                 }
             }

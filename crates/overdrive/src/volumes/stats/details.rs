@@ -7,10 +7,10 @@ use daemon::control::statistics::{
     Backing, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
 };
 
-/// Prints the lines; with `all`, every counter after them.
+/// Prints the lines that are about something that happened; with `all`, every line, and every counter after them.
 pub(super) fn print(stats: &Statistics, all: bool) {
     match stats.has_cache() {
-        true => print_cache(stats),
+        true => print_cache(stats, all),
         false => print_backing(&stats.backing),
     }
     print_polling(&stats.process);
@@ -18,50 +18,92 @@ pub(super) fn print(stats: &Statistics, all: bool) {
     daemon::say!("state     {}", stats.state.word());
     stats.model.iter().for_each(print_model);
     if stats.has_cache() {
-        print_latencies(&stats.latencies);
+        print_latencies(&stats.latencies, all);
     }
     if all && stats.has_cache() {
         print_counters(&stats.counters);
     }
 }
 
-fn print_cache(stats: &Statistics) {
+fn print_cache(stats: &Statistics, all: bool) {
     let Statistics { counters, backing, .. } = stats;
     let reads = counters.read_hits + counters.read_misses + counters.read_joins;
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-    daemon::say!(
-        "reads     {reads}, {:.1} % from memory; time saved {} (estimated, summed over reads)",
-        percent(counters.read_hits, reads),
-        time(counters.time_saved_ns),
+    let line = |is_shown: bool, text: String| {
+        if is_shown || all {
+            daemon::say!("{text}");
+        }
+    };
+    line(
+        reads > 0,
+        format!(
+            "reads     {reads}, {:.1} % from memory; time saved {} (estimated, summed over reads)",
+            percent(counters.read_hits, reads),
+            time(counters.time_saved_ns),
+        ),
     );
-    daemon::say!(
-        "writes    {} asked, {} absorbed, {} saved, {} written out",
-        Size(counters.asked_write_bytes),
-        Size(counters.blocks_absorbed * 4096),
-        Size(counters.blocks_saved * 4096),
-        Size(counters.blocks_written * 4096),
+    line(
+        counters.asked_write_bytes > 0,
+        format!(
+            "writes    {} asked, {} absorbed, {} saved, {} written out",
+            Size(counters.asked_write_bytes),
+            Size(counters.blocks_absorbed * 4096),
+            Size(counters.blocks_saved * 4096),
+            Size(counters.blocks_written * 4096),
+        ),
     );
-    daemon::say!(
-        "dirty     {} of at most {}, for {}; writing it out would take about {}",
-        Size(counters.blocks_dirty * 4096),
-        Size(counters.dirty_blocks_max.min(counters.allowance_blocks) * 4096),
-        time(counters.dirty_age_ns),
-        time(counters.flush_predicted_ns),
+    let limited = limited(counters);
+    line(
+        counters.blocks_dirty > 0 || limited.is_some(),
+        format!(
+            "dirty     {} of at most {}{}, for {}; writing it out would take about {}",
+            Size(counters.blocks_dirty * 4096),
+            Size(counters.dirty_blocks_max.min(counters.allowance_blocks) * 4096),
+            limited.unwrap_or_default(),
+            time(counters.dirty_age_ns),
+            time(counters.flush_predicted_ns),
+        ),
     );
-    daemon::say!(
-        "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {}",
-        backing.reads,
-        time(backing.read_mean_ns),
-        backing.changes,
-        backing.flushes,
-        errors(backing),
+    let has_backing_work = backing.reads + backing.changes + backing.flushes + backing.errors > 0;
+    line(
+        has_backing_work,
+        format!(
+            "backing   {} reads of {} (mean of the latest), {} changes, {} flushes, {}",
+            backing.reads,
+            time(backing.read_mean_ns),
+            backing.changes,
+            backing.flushes,
+            errors(backing),
+        ),
     );
-    stats.policy.iter().for_each(print_policy);
+    stats.policy.iter().for_each(|policy| print_policy(policy, all));
     stats.curve.iter().for_each(print_curve);
-    daemon::say!("guard     {}", stats.guard.as_ref().map_or("off".to_owned(), guard));
+    let has_stepped = stats.guard.as_ref().is_none_or(|guard| {
+        !guard.on || guard.times > 0 || guard.reads_aside.is_some() || guard.writes_aside.is_some()
+    });
+    line(
+        has_stepped,
+        format!("guard     {}", stats.guard.as_ref().map_or("off".to_owned(), guard)),
+    );
 }
 
-fn print_policy(policy: &Policy) {
+/// Says why less may be dirty than `dirty_bytes` allows; None: as much may be.
+fn limited(counters: &Counters) -> Option<String> {
+    let Counters { allowance_blocks: allowed, dirty_blocks_max: set, .. } = *counters;
+    (allowed < set).then(|| {
+        format!(
+            " (dirty_bytes allows {}; the backing writes {} in the time of flush_target)",
+            Size(set * 4096),
+            Size(allowed * 4096)
+        )
+    })
+}
+
+/// The policy's name; with `all` its queues, too.
+fn print_policy(policy: &Policy, all: bool) {
+    if !all {
+        return daemon::say!("policy    {}", policy.name);
+    }
     let queue = |queue: &Queue| format!("{} {}", queue.name, Size(queue.bytes));
     let queues: Vec<String> = policy.queues.iter().map(queue).collect();
     let window = match policy.window_percent {
@@ -129,7 +171,12 @@ fn print_polling(process: &Process) {
     }
 }
 
-fn print_latencies(latencies: &Histograms) {
+fn print_latencies(latencies: &Histograms, all: bool) {
+    let mut counted = 0;
+    latencies.each(|_, latency| counted += latency.count());
+    if counted == 0 && !all {
+        return;
+    }
     daemon::say!("");
     let row = |cells: [&str; 6]| {
         let [name, cells @ ..] = cells;
@@ -141,6 +188,9 @@ fn print_latencies(latencies: &Histograms) {
     latencies.each(|name, latency| {
         let [p50, p99, p99_9] = [0.5, 0.99, 0.999].map(|share| time(latency.quantile(share)));
         let label = labels.next().unwrap_or(name);
+        if latency.count() == 0 && !all {
+            return;
+        }
         row([label, &latency.count().to_string(), &p50, &p99, &p99_9, &time(latency.max())]);
     });
 }
@@ -224,5 +274,23 @@ fn print_members(members: &[Member]) {
             member.in_flight,
             time(member.latency_ns),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_limit_of_dirty_data_comes_with_its_reason() {
+        let counters = |allowance_blocks| Counters {
+            dirty_blocks_max: 5120,
+            allowance_blocks,
+            ..Counters::default()
+        };
+        assert_eq!(limited(&counters(5120)), None);
+        let why = limited(&counters(256)).expect("less than is set");
+        assert!(why.contains("allows 20 MiB") && why.contains("1 MiB"), "{why}");
+        assert!(why.contains("flush_target"), "{why}");
     }
 }

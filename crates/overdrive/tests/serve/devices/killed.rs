@@ -47,6 +47,15 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
         assert!(load.join().expect("all is as it was made") > 0);
     }
     assert_eq!(disk.log().matches("started again").count(), 3, "{}", disk.log());
+    // 2026-11-25T23:01:09Z error overdrive: ...
+    let is_stamped = |line: &str| {
+        let mut words = line.split(' ');
+        let time = words.next().unwrap_or_default();
+        let severity = words.next().unwrap_or_default();
+        time.len() == 20 && time.ends_with('Z') && ["notice", "error"].contains(&severity)
+    };
+    assert!(disk.log().lines().all(is_stamped), "{}", disk.log());
+    assert!(disk.log().contains("Z error overdrive: its process was ended"), "{}", disk.log());
     run("fstrim", &[text(&mounted.0)]).well();
     mounted.unmount();
     run(check[0], &[&check[1..], &[text(&device)]].concat()).well();

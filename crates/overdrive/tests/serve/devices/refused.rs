@@ -2,6 +2,7 @@
 
 use super::{Disk, have_devices, is_alive, text};
 use crate::common::{is_root, no_mounts, run, wait_until};
+use crate::home::Home;
 use std::fs::File;
 use std::process::{Child, Command};
 
@@ -96,4 +97,38 @@ fn only_root_attaches() {
     let refused =
         run("setpriv", &["--reuid=65534", "--clear-groups", program, "attach", "/etc/hostname"]);
     refused.refused(4, &["only root", "sudo"]);
+}
+
+#[test]
+fn a_failed_attach_says_why_in_one_line_and_changes_no_file() {
+    if !is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let home = Home::new();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = home.path().join(name);
+        std::fs::write(&path, bytes).expect("room");
+        text(&path).to_owned()
+    };
+    let missing = text(&home.path().join("nope.img")).to_owned();
+    let notes = file("host.toml", b"a = 1\n");
+    let odd = file("odd.txt", &[7; 1000]);
+    let qcow2 = file("disk.qcow2", &[b"QFI\xfb\0\0\0\x03".to_vec(), vec![0; 4088]].concat());
+    for (backing, status, says) in [
+        (&missing, 1, "no such file"),
+        (&notes, 2, "no image of a disk is so small"),
+        (&odd, 2, "fill up a copy"),
+        (&qcow2, 2, "is a qcow2 image"),
+        (&"null:100".to_owned(), 2, "multiple of 512"),
+        (&"model:850pro".to_owned(), 2, "did you mean samsung-850-pro-128"),
+    ] {
+        let attached = home.overdrive(&["attach", backing]);
+        let said = &attached.stderr;
+        assert_eq!((attached.status, said.lines().count()), (status, 1), "{backing}: {said}");
+        assert!(said.contains(says) && !said.contains("--fuse"), "{backing}: {said}");
+        let advice = format!("truncate -s 10G {backing}");
+        assert!(!said.contains(&advice) || backing == &missing, "{backing}: {said}");
+    }
+    assert_eq!(std::fs::read(&notes).expect("it is there"), b"a = 1\n");
 }

@@ -1,0 +1,131 @@
+//! The time that a run is expected to take, printed before it begins.
+
+use block::{CacheSpec, Size};
+use suites::{Listed, Plan};
+
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What a run consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Parts {
+    /// Nanoseconds of tests that end by the clock.
+    timed_ns: u64,
+    /// Nanoseconds in which the target is left alone.
+    idle_ns: u64,
+    /// Bytes of tests that end by an amount: their time is the target's.
+    sized_bytes: u64,
+}
+
+/// Runs a suite on a device that does nothing, and adds up its loads and pauses; None: the
+/// device cannot be tested so.
+fn parts(plan: &Plan) -> Option<Parts> {
+    let (rig, listing) = Listed::new(plan.target.bytes());
+    // Its size changes nothing of what is asked for.
+    let small =
+        |cache: &CacheSpec| CacheSpec { memory: Size(1 << 20), dirty_bytes: None, ..cache.clone() };
+    let plan = Plan { cache: plan.cache.as_ref().map(small), ..plan.clone() };
+    let (outcome, ended) = suites::run_on(Box::new(rig), &plan, &mut ());
+    ended.ok()?;
+    let mut parts = Parts { idle_ns: outcome.elapsed_ns, ..Parts::default() };
+    let mut is_read = false;
+    for (_, load) in listing.borrow().iter() {
+        is_read |= load.reads_percent > 0;
+        match (load.limit.time_ns, load.limit.requests) {
+            (u64::MAX, u64::MAX) => {}
+            (u64::MAX, requests) => {
+                let bytes = requests.saturating_mul(load.block_bytes());
+                parts.sized_bytes = parts.sized_bytes.saturating_add(bytes);
+            }
+            (time_ns, _) => parts.timed_ns = parts.timed_ns.saturating_add(time_ns),
+        }
+    }
+    // Reads need something to be read.
+    if is_read && !plan.reads_only && !plan.preparation.leaves_all_written() {
+        parts.sized_bytes = parts.sized_bytes.saturating_add(plan.span());
+    }
+    Some(parts)
+}
+
+/// Returns a time in the two largest of its units.
+fn duration(ns: u64) -> String {
+    let seconds = ns.div_ceil(SECOND_NS);
+    let two = |large: u64, name: &str, small: u64, smaller: &str| match small {
+        0 => format!("{large} {name}"),
+        small => format!("{large} {name} {small} {smaller}"),
+    };
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => two(seconds / 60, "min", seconds % 60, "s"),
+        _ => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+    }
+}
+
+/// Returns the sentence.
+fn sentence(name: &str, parts: Parts) -> String {
+    let mut text =
+        format!("{name}: about {}", duration(parts.timed_ns.saturating_add(parts.idle_ns)));
+    if parts.idle_ns > 0 {
+        text += &format!(", of which {} idle", duration(parts.idle_ns));
+    }
+    if parts.sized_bytes > 0 {
+        text += &format!(", and the time in which the target moves {}", Size(parts.sized_bytes));
+    }
+    text
+}
+
+/// Returns what a run is expected to take; None: it will be refused.
+pub(super) fn time(plan: &Plan) -> Option<String> {
+    let name = format!("{} on {}", plan.suite.name, plan.target.text);
+    let sentence = sentence(&name, parts(plan)?);
+    Some(match plan.target.model {
+        None => sentence,
+        Some(_) => format!("{sentence} of the drive's own time, which is simulated"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suites::{Target, find};
+
+    #[test]
+    fn the_time_of_a_run_is_that_of_its_tests_pauses_and_amounts() {
+        let time = |plan: &Plan| time(plan).expect("it can be run");
+        let plan = |suite: &str| {
+            let target = Target::of_rig("disk.img", 64 << 30, 1);
+            Plan::new(find(suite).expect("a suite").profile(), target)
+        };
+        // Three tests of a minute, a pause before the first and after two, and 8 GiB laid out.
+        let qd1 = plan("qd1");
+        assert_eq!(
+            time(&qd1),
+            "qd1 on disk.img: about 6 min, of which 3 min idle, and the time in which the target moves 8 GiB"
+        );
+        let short = Plan { time_ns: SECOND_NS, ..qd1.clone() }.in_real_time(true);
+        assert!(
+            time(&short).starts_with("qd1 on disk.img: about 6 s, of which 3 s idle"),
+            "{}",
+            time(&short)
+        );
+        let memory = qd1.in_real_time(false);
+        assert!(
+            time(&memory).starts_with("qd1 on disk.img: about 3 min, and"),
+            "{}",
+            time(&memory)
+        );
+        let reading = Plan { time_ns: 5 * SECOND_NS, ..plan("cdm") }.in_real_time(true).reading();
+        // Four tests, six runs of 5 s each, and 5 s between two.
+        assert_eq!(time(&reading), "cdm on disk.img: about 2 min 20 s, of which 20 s idle");
+    }
+
+    #[test]
+    fn times_are_told_in_two_units() {
+        let cases =
+            [(1, "1 s"), (60, "1 min"), (190, "3 min 10 s"), (3600, "1 h"), (86_460, "24 h 1 min")];
+        for (seconds, words) in cases {
+            assert_eq!(duration(seconds * SECOND_NS), words);
+        }
+        assert_eq!(duration(1), "1 s");
+    }
+}
