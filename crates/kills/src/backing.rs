@@ -6,7 +6,7 @@
 //! | command | what happens | answer |
 //! |---|---|---|
 //! | `arm PID KIND N WHEN` | at the Nth KIND (`write`, `flush`, `read`), `before`, `applied` or `answered`, the process is killed; PID 0: the power is cut there | `armed`; later `reached` |
-//! | `arm PID flush N failing` | the process is killed while its Nth flush is under way; after that the flush fails, and gives up some of what was written | the same |
+//! | `arm PID flush N failing` | the process is killed in its Nth flush, which then fails and gives up some writes | the same |
 //! | `disarm` | | `disarmed` |
 //! | `cut SEED` | nothing is answered any more; every unflushed unit keeps one version | `cut UNFLUSHED LOST GIVEN_UP` |
 //! | `serve` | the surviving image is served; what was under way has failed | `serving` |
@@ -112,7 +112,8 @@ impl State {
         self.alive(life).await
     }
 
-    /// A request has come to a point; if it is the armed one, it happens here and now. Returns whether it is.
+    /// A request has come to a point; if it is the armed one, it happens here and now. Returns
+    /// whether it is.
     fn reached(self: &Rc<Self>, kind: Doing, when: When) -> bool {
         let Some(arm) = self.arm.get().filter(|arm| arm.kind == kind && arm.when == when) else {
             return false;
@@ -137,8 +138,8 @@ impl State {
         true
     }
 
-    /// Fails the flush of a process that was killed, some time after the kill. Writes that were answered beside the
-    /// flush may be lost like those before it.
+    /// Fails the flush of a process that was killed, some time after the kill. Writes that were
+    /// answered beside the flush may be lost like those before it.
     async fn fail_late(&self, life: u64) -> Result {
         let until = self.disk.borrow_mut().begin_flush();
         let us = FAILS_AFTER_US + self.random.borrow_mut().below(20_000);

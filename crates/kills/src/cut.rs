@@ -6,8 +6,9 @@
 //! - A flush of an `ordered` daemon makes nothing durable. It orders: if anything is left that was sent
 //!   after its answer, everything is left that was completed before it was sent, or something newer in
 //!   its place. An FUA write is a flush, and orders itself, too.
-//! - Where a flush was under way when a daemon was killed, and clients were answered that it may have failed, the
-//!   changes before the kill that no flush had covered may be missing, whatever is flushed later.
+//! - Where a flush was under way when a daemon was killed, and clients were answered that it may
+//!   have failed, the changes before the kill that no flush had covered may be missing, whatever is
+//!   flushed later.
 //!
 //! The judge sees the whole image before it is changed again, so it also takes note of what is
 //! left: from then on that is what there is, durable and verified.

@@ -138,8 +138,9 @@ impl Ledger {
         self.note("killed");
     }
 
-    /// The daemon of this life was killed, and a flush of the backing then failed unheard. No daemon holds a copy of a
-    /// change that it has not answered: it may be lost even if reads have shown it.
+    /// The daemon of this life was killed, and a flush of the backing then failed unheard. No
+    /// daemon holds a copy of a change that it has not answered: it may be lost even if reads have
+    /// shown it.
     pub fn lost_flush(&mut self) {
         let flushed_at = self.flushed_at;
         for sector in &mut self.sectors {
@@ -149,9 +150,9 @@ impl Ledger {
         self.note("a flush of the backing was under way, and fails");
     }
 
-    /// A daemon declares that a flush was under way when an earlier one was killed: what was sent before the kill, and
-    /// is not known to be durable, may be lost whatever is flushed from now on. False: no daemon was killed, and a
-    /// violation was noted.
+    /// A daemon declares that a flush was under way when an earlier one was killed: what was sent
+    /// before the kill, and is not known to be durable, may be lost whatever is flushed from now
+    /// on. False: no daemon was killed, and a violation was noted.
     pub fn excuse(&mut self) -> bool {
         let Some(life) = self.killed_life else {
             self.accuse("a daemon is in doubt about a flush, and none was killed".to_owned());

@@ -95,7 +95,8 @@ impl Run {
         durability
     }
 
-    /// The write mode of the next daemon. Where the backing is to fail, it must be one that holds something dirty.
+    /// The write mode of the next daemon. Where the backing is to fail, it must be one that holds
+    /// something dirty.
     fn write_mode(&mut self, event: &Event) -> String {
         let modes = &self.terms.write;
         if !modes.is_empty() {

@@ -16,7 +16,8 @@ struct Version {
     write: u64,
     /// When it was answered; None: it is not.
     answered: Option<u64>,
-    /// A failed flush has given it up: reads show it, no flush makes it durable, and a power cut loses it.
+    /// A failed flush has given it up: reads show it, no flush makes it durable, and a power cut
+    /// loses it.
     given_up: bool,
 }
 
@@ -135,8 +136,8 @@ impl Lossy {
         });
     }
 
-    /// A flush fails, as it does on Linux: by chance, each version that was answered before `until` is given up.
-    /// Returns how many were.
+    /// A flush fails, as it does on Linux: by chance, each version that was answered before `until`
+    /// is given up. Returns how many were.
     pub fn fail_flush(&mut self, until: u64, random: &mut Random) -> u64 {
         let is_covered = |version: &&mut Version| version.answered.is_some_and(|at| at < until);
         let mut given_up = 0;
@@ -211,8 +212,8 @@ impl Lossy {
     }
 }
 
-/// Makes durable what was answered before `begun`, and what an answered version has overtaken. A version that was given
-/// up stays in reads, and keeps what is older from being overtaken by it.
+/// Makes durable what was answered before `begun`, and what an answered version has overtaken. A
+/// version that was given up stays in reads, and keeps what is older from being overtaken by it.
 fn settle(durable: &mut [u8], unit: u64, versions: &mut Vec<Version>, begun: u64) {
     let is_covered =
         |version: &Version| !version.given_up && version.answered.is_some_and(|at| at < begun);

@@ -51,7 +51,8 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "default", value_name = "SIZE,...")]
     dirty_bytes: Vec<String>,
     /// The write modes of the daemons, in turns [default: chosen, most of them back-now and back].
-    #[arg(long, value_delimiter = ',', value_parser = ["back", "back-now", "through", "none"], value_name = "MODE,...")]
+    #[arg(long, value_delimiter = ',', value_name = "MODE,...",
+        value_parser = ["back", "back-now", "through", "none"])]
     write: Vec<String>,
     /// To try the judge: the daemons serve with this durability, whatever they are judged by.
     #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]

@@ -14,7 +14,8 @@ pub enum Strike {
     After(u64),
     /// So many milliseconds after it serves.
     Served(u64),
-    /// At a request of the backing: its kind, the how-manieth, and before, applied, answered or failing.
+    /// At a request of the backing: its kind, the how-manieth, and before, applied, answered or
+    /// failing.
     At(String),
 }
 
@@ -23,8 +24,8 @@ pub enum Strike {
 pub enum Event {
     /// SIGKILL.
     Kill(Strike),
-    /// SIGKILL while a flush of the backing is under way, which fails after that. Often the power is cut soon after the
-    /// next daemon serves.
+    /// SIGKILL while a flush of the backing is under way, which fails after that. Often the power
+    /// is cut soon after the next daemon serves.
     LostFlush(Strike),
     /// A power cut.
     Cut(Strike),
@@ -177,7 +178,8 @@ pub struct Terms {
     /// The write buffers of the daemons, one after the other and then again from the first on; `default`: what
     /// they make of it. None: that always.
     pub dirty_bytes: Vec<String>,
-    /// The write modes of the daemons, one after the other and then again from the first on. None: chosen.
+    /// The write modes of the daemons, one after the other and then again from the first on. None:
+    /// chosen.
     pub write: Vec<String>,
     /// Serve with this durability, whatever is judged: a lie that power cuts must show.
     pub serve_as: Option<String>,

@@ -134,7 +134,8 @@ impl Run {
         Clients((0..CLIENTS).map(spawn).collect())
     }
 
-    /// In doubt, a volume whose order was promised has failed: the operator clears that. False: the daemon died.
+    /// In doubt, a volume whose order was promised has failed: the operator clears that. False: the
+    /// daemon died.
     fn clear_order_in_doubt(&mut self) -> bool {
         if self.place.state() != "failed" {
             return true;

@@ -28,8 +28,8 @@ pub struct Version {
     pub(crate) denied_at: u64,
     /// It was never answered, but a read has shown it.
     pub(crate) seen: bool,
-    /// The backing may have given it up in a flush that failed unheard, and clients were answered so, or it was never
-    /// answered: no later flush covers it.
+    /// The backing may have given it up in a flush that failed unheard, and clients were answered
+    /// so, or it was never answered: no later flush covers it.
     pub(crate) excused: bool,
 }
 

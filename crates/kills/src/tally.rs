@@ -23,7 +23,8 @@ pub struct Tally {
     pub kills_loaded: u64,
     /// While a flush of the backing was under way that failed after the kill.
     pub flushes_lost: u64,
-    /// Lives that began in doubt about a flush, so that the first flush of every client had to fail.
+    /// Lives that began in doubt about a flush, so that the first flush of every client had to
+    /// fail.
     pub doubts: u64,
     /// Of these, lives of volumes whose order was promised, which had failed and were cleared.
     pub orders_doubted: u64,
@@ -109,7 +110,8 @@ impl Tally {
              durability\n\
              {} kills: {} at a chosen request, {} before it served, {} while its recovery was \
              read, {} under load, {} in a flush that failed later\n\
-             {} lives in doubt about a flush, {} of them about the order, {} flushes that failed for that\n\
+             {} lives in doubt about a flush, {} of them about the order, {} flushes that failed \
+             for that\n\
              {} power cuts ({} at a chosen request, {} after an operator's flush, {} when nothing \
              was dirty): {} unflushed units, {} of them lost; {} given up by failed flushes\n\
              {} power cuts of ordered lives, {} of them lost something acknowledged, which was at \

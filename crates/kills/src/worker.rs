@@ -54,8 +54,8 @@ pub struct Scene {
     pub errors: AtomicU64,
     /// Clients that still read what a restart must have kept.
     pub verifying: AtomicU64,
-    /// The daemon has declared that a flush was under way when an earlier one was killed: the first flush of every
-    /// client must fail.
+    /// The daemon has declared that a flush was under way when an earlier one was killed: the first
+    /// flush of every client must fail.
     pub in_doubt: AtomicBool,
     /// Flushes that failed for that reason.
     pub doubted: AtomicU64,

@@ -287,8 +287,8 @@ fn the_order_of_one_life_holds_in_the_next_whatever_its_durability() {
     }
 }
 
-/// A volume whose first block was written and flushed, and written again before a kill; the next daemon is in doubt.
-/// Returns the table and both contents.
+/// A volume whose first block was written and flushed, and written again before a kill; the next
+/// daemon is in doubt. Returns the table and both contents.
 fn in_doubt(durability: Durability) -> (Table, Vec<u8>, Vec<u8>) {
     let mut table = Table::of(durability);
     let old = table.write(0, 8);
