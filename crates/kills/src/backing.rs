@@ -6,8 +6,9 @@
 //! | command | what happens | answer |
 //! |---|---|---|
 //! | `arm PID KIND N WHEN` | at the Nth KIND (`write`, `flush`, `read`), `before`, `applied` or `answered`, the process is killed; PID 0: the power is cut there | `armed`; later `reached` |
+//! | `arm PID flush N failing` | the process is killed in its Nth flush, which then fails and gives up some writes | the same |
 //! | `disarm` | | `disarmed` |
-//! | `cut SEED` | nothing is answered any more; every unflushed unit keeps one version | `cut UNFLUSHED LOST` |
+//! | `cut SEED` | nothing is answered any more; every unflushed unit keeps one version | `cut UNFLUSHED LOST GIVEN_UP` |
 //! | `serve` | the surviving image is served; what was under way has failed | `serving` |
 //! | `fail write` / `fail flush` / `fail off` | EIO from now on | `failing` |
 //! | `dump PATH` | writes what reads see to a file | `dumped UNFLUSHED` |
@@ -54,6 +55,8 @@ enum When {
     Applied,
     /// It is answered.
     Answered,
+    /// A flush is under way, and will fail.
+    Failing,
 }
 
 /// Everything that the tasks of the process share.
@@ -74,6 +77,8 @@ struct State {
 
 const GONE: Error = Error::new(Kind::Io, "answer: the power was cut");
 const FAILED: Error = Error::new(Kind::Io, "do it: an error was asked for");
+/// How long a killed process has at least to die before its flush fails, in microseconds.
+const FAILS_AFTER_US: u64 = 2_000;
 
 impl State {
     /// Waits while nothing is answered.
@@ -107,14 +112,15 @@ impl State {
         self.alive(life).await
     }
 
-    /// A request has come to a point; if it is the armed one, it happens here and now.
-    fn reached(self: &Rc<Self>, kind: Doing, when: When) {
+    /// A request has come to a point; if it is the armed one, it happens here and now. Returns
+    /// whether it is.
+    fn reached(self: &Rc<Self>, kind: Doing, when: When) -> bool {
         let Some(arm) = self.arm.get().filter(|arm| arm.kind == kind && arm.when == when) else {
-            return;
+            return false;
         };
         if arm.left > 1 {
             self.arm.set(Some(Arm { left: arm.left - 1, ..arm }));
-            return;
+            return false;
         }
         self.arm.set(None);
         if when == When::Answered {
@@ -125,10 +131,22 @@ impl State {
                 state.strike(arm.pid);
             };
             if self.lane.spawn(strike).is_ok() {
-                return;
+                return true;
             }
         }
         self.strike(arm.pid);
+        true
+    }
+
+    /// Fails the flush of a process that was killed, some time after the kill. Writes that were
+    /// answered beside the flush may be lost like those before it.
+    async fn fail_late(&self, life: u64) -> Result {
+        let until = self.disk.borrow_mut().begin_flush();
+        let us = FAILS_AFTER_US + self.random.borrow_mut().below(20_000);
+        self.lane.sleep_until(self.lane.now() + us * 1_000).await;
+        self.alive(life).await?;
+        self.disk.borrow_mut().fail_flush(until, &mut self.random.borrow_mut());
+        Err(FAILED)
     }
 
     fn strike(&self, pid: Option<Pid>) {
@@ -181,6 +199,9 @@ impl Device {
         state.alive(life).await?;
         let begun = state.disk.borrow_mut().begin_flush();
         state.pause(life).await?;
+        if state.reached(Doing::Flush, When::Failing) {
+            return state.fail_late(life).await;
+        }
         if state.fail_flushes.get() {
             return Err(FAILED);
         }
@@ -376,7 +397,7 @@ impl State {
         self.set_silent(true);
         self.arm.set(None);
         let cut = self.disk.borrow_mut().cut(&mut Random::new(seed));
-        format!("cut {} {}", cut.unflushed, cut.lost)
+        format!("cut {} {} {}", cut.unflushed, cut.lost, cut.given_up)
     }
 
     fn set_silent(&self, silent: bool) {
@@ -399,6 +420,7 @@ fn arm(pid: &str, kind: &str, left: &str, when: &str) -> Option<Arm> {
             "before" => When::Before,
             "applied" => When::Applied,
             "answered" => When::Answered,
+            "failing" => When::Failing,
             _ => return None,
         },
     })

@@ -6,6 +6,9 @@
 //! - A flush of an `ordered` daemon makes nothing durable. It orders: if anything is left that was sent
 //!   after its answer, everything is left that was completed before it was sent, or something newer in
 //!   its place. An FUA write is a flush, and orders itself, too.
+//! - Where a flush was under way when a daemon was killed, and clients were answered that it may
+//!   have failed, the changes before the kill that no flush had covered may be missing, whatever is
+//!   flushed later.
 //!
 //! The judge sees the whole image before it is changed again, so it also takes note of what is
 //! left: from then on that is what there is, durable and verified.
@@ -46,7 +49,7 @@ impl Signs {
     fn of(sector: u64, versions: &[Version], index: usize) -> Signs {
         let sign = |version: &Version, tick| Sign { tick, sector, change: version.number };
         let (left, later) = (&versions[index], &versions[index + 1..]);
-        let done = later.iter().filter(|version| version.acknowledged);
+        let done = later.iter().filter(|version| version.acknowledged && !version.excused);
         let missing = done.map(|version| (version.barrier, sign(version, version.at)));
         let oldest = |is_it: fn(bool) -> bool| {
             missing.clone().filter(|one| is_it(one.0)).map(|one| one.1).min().unwrap_or(NEVER)
@@ -187,6 +190,7 @@ impl Ledger {
             };
         }
         self.times.clear();
+        self.killed_life = None;
         self.all_verified();
     }
 }

@@ -32,7 +32,11 @@ impl Run {
             Event::Holder => self.holder()?,
             Event::Freeze => self.freeze()?,
             Event::Retry => self.fail_and_mend()?,
-            Event::Kill(_) | Event::Cut(_) | Event::Change | Event::Resize => {}
+            Event::Kill(_)
+            | Event::LostFlush(_)
+            | Event::Cut(_)
+            | Event::Change
+            | Event::Resize => {}
         }
         rest(here(Duration::from_millis(self.random.below(300))));
         self.finish(daemon, clients)
@@ -76,7 +80,7 @@ impl Run {
     fn quiet(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         self.scene.stop.store(true, Ordering::SeqCst);
         clients.join();
-        let Err(why) = flush_as_client(&self.place.socket()) else {
+        let Err(why) = self.flush_as_client() else {
             if !wait_until(PATIENCE * 3, || self.place.is_clean()) {
                 self.accuse("what is dirty is not written out while no request comes".to_owned());
             }
@@ -87,6 +91,15 @@ impl Run {
         };
         self.accuse(format!("a client could not flush: {why}"));
         Ok(())
+    }
+
+    /// A client that has nothing to do but to flush. In doubt its first flush must fail.
+    fn flush_as_client(&self) -> std::io::Result<()> {
+        let mut connection = Connection::open(&self.place.socket(), Wish::default())?;
+        if self.scene.in_doubt.load(Ordering::SeqCst) && connection.flush().is_ok() {
+            self.accuse("the first flush of a client was answered well in doubt".to_owned());
+        }
+        connection.flush()
     }
 
     /// `overdrive upgrade`: clients reconnect, and find everything.
@@ -211,11 +224,6 @@ impl Run {
         self.left = None;
         Ok(())
     }
-}
-
-/// A client that has nothing to do but to flush.
-fn flush_as_client(socket: &Path) -> std::io::Result<()> {
-    Connection::open(socket, Wish::default())?.flush()
 }
 
 /// Puts what a rescue file holds onto an image, as its map says, and removes both. Returns how much that

@@ -67,6 +67,8 @@ pub struct Ledger {
     ordered_at: u64,
     /// What time it was at some ticks.
     pub(crate) times: VecDeque<(u64, Duration)>,
+    /// The last life that was ended by a kill since the power was cut.
+    pub(crate) killed_life: Option<u32>,
     pub(crate) journal: Journal,
     violations: Vec<Violation>,
 }
@@ -91,6 +93,7 @@ impl Ledger {
             flushed_at: 0,
             ordered_at: 0,
             times: VecDeque::new(),
+            killed_life: None,
             journal: Journal::default(),
             violations: Vec::new(),
         }
@@ -127,6 +130,41 @@ impl Ledger {
     /// Notes something that concerns every sector.
     pub fn note(&mut self, words: &str) {
         self.journal.push(self.life, Act::Event(words.to_owned()));
+    }
+
+    /// The daemon of this life was killed.
+    pub fn killed(&mut self) {
+        self.killed_life = Some(self.life);
+        self.note("killed");
+    }
+
+    /// The daemon of this life was killed, and a flush of the backing then failed unheard. No
+    /// daemon holds a copy of a change that it has not answered: it may be lost even if reads have
+    /// shown it.
+    pub fn lost_flush(&mut self) {
+        let flushed_at = self.flushed_at;
+        for sector in &mut self.sectors {
+            sector.settle(flushed_at);
+            sector.excuse_unanswered();
+        }
+        self.note("a flush of the backing was under way, and fails");
+    }
+
+    /// A daemon declares that a flush was under way when an earlier one was killed: what was sent
+    /// before the kill, and is not known to be durable, may be lost whatever is flushed from now
+    /// on. False: no daemon was killed, and a violation was noted.
+    pub fn excuse(&mut self) -> bool {
+        let Some(life) = self.killed_life else {
+            self.accuse("a daemon is in doubt about a flush, and none was killed".to_owned());
+            return false;
+        };
+        let flushed_at = self.flushed_at;
+        for sector in &mut self.sectors {
+            sector.settle(flushed_at);
+            sector.excuse(life);
+        }
+        self.note("in doubt about a flush before the kill");
+        true
     }
 
     /// Whether a change of any of these blocks is under way.

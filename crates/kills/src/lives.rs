@@ -83,6 +83,7 @@ impl Run {
         self.tally.requests = self.scene.requests.load(Ordering::Relaxed);
         self.tally.judged_bytes = self.scene.judged_bytes.load(Ordering::Relaxed);
         self.tally.errors = self.scene.errors.load(Ordering::Relaxed);
+        self.tally.flushes_doubted = self.scene.doubted.load(Ordering::Relaxed);
     }
 
     /// The durability of the next daemon.
@@ -94,13 +95,31 @@ impl Run {
         durability
     }
 
+    /// The write mode of the next daemon. Where the backing is to fail, it must be one that holds
+    /// something dirty.
+    fn write_mode(&mut self, event: &Event) -> String {
+        let modes = &self.terms.write;
+        if !modes.is_empty() {
+            return modes[self.tally.lives as usize % modes.len()].clone();
+        }
+        let (usual, past) =
+            (["back-now", "back-now", "back"], ["through", "through", "back", "none"]);
+        let goes_past = match event {
+            Event::LostFlush(_) => self.random.below(4) > 0,
+            Event::Retry | Event::Rescue => false,
+            _ => self.random.one_in(6),
+        };
+        let modes: &[&str] = if goes_past { &past } else { &usual };
+        modes[self.random.below(modes.len() as u64) as usize].to_owned()
+    }
+
     /// The arguments of the next daemon. What it holds in memory outlives any of these changes.
     fn arguments(&mut self, event: &Event, durability: Durability) -> Vec<String> {
-        let write = if self.random.one_in(3) { "back" } else { "back-now" };
+        let write = self.write_mode(event);
         let age = ["200ms", "1s", "5s"][self.random.below(3) as usize];
         let retry = if event.fails() { "300ms" } else { "30s" };
         let memory = format!("{}M", self.memory_mib);
-        let mut all = vec!["--memory", &memory, "--write", write];
+        let mut all = vec!["--memory", &memory, "--write", &write];
         all.extend(["--dirty-age", age, "--retry-time", retry, "--flush-target", "2s"]);
         // By number: what else is chosen is the same without it.
         let buffers = &self.terms.dirty_bytes;
@@ -156,6 +175,7 @@ impl Run {
     fn end_by(&mut self, event: &Event, daemon: &mut Daemon) -> Result<()> {
         match event {
             Event::Kill(strike) => self.kill(strike, daemon),
+            Event::LostFlush(strike) => self.lose_flush(strike, daemon),
             Event::Cut(strike) => self.cut(strike, daemon),
             Event::Change => {
                 let strike = Strike::Served(100 + self.random.below(600));

@@ -16,6 +16,9 @@ struct Version {
     write: u64,
     /// When it was answered; None: it is not.
     answered: Option<u64>,
+    /// A failed flush has given it up: reads show it, no flush makes it durable, and a power cut
+    /// loses it.
+    given_up: bool,
 }
 
 /// What a power cut did.
@@ -25,6 +28,8 @@ pub struct Cut {
     pub unflushed: u64,
     /// Of these, units that went back to what was flushed.
     pub lost: u64,
+    /// Units whose newest version a failed flush had given up.
+    pub given_up: u64,
 }
 
 /// What a disk does with a flush that it answers.
@@ -62,9 +67,11 @@ impl Lossy {
         self.durable.len() as u64
     }
 
-    /// Units whose newest version is not durable.
+    /// Units with a version that a flush would make durable.
     pub fn unflushed(&self) -> usize {
-        self.volatile.len()
+        let is_pending =
+            |versions: &&Vec<Version>| versions.iter().any(|version| !version.given_up);
+        self.volatile.values().filter(is_pending).count()
     }
 
     fn unit(&self, unit: u64) -> &[u8] {
@@ -91,7 +98,7 @@ impl Lossy {
             let mut bytes: Box<[u8]> = self.unit(unit).into();
             bytes[within..within + part.len()].copy_from_slice(&from[part]);
             let versions = self.volatile.entry(unit).or_default();
-            versions.push(Version { bytes, write, answered: None });
+            versions.push(Version { bytes, write, answered: None, given_up: false });
             if versions.len() > VERSIONS_MAX {
                 versions.remove(VERSIONS_MAX / 2);
             }
@@ -129,6 +136,20 @@ impl Lossy {
         });
     }
 
+    /// A flush fails, as it does on Linux: by chance, each version that was answered before `until`
+    /// is given up. Returns how many were.
+    pub fn fail_flush(&mut self, until: u64, random: &mut Random) -> u64 {
+        let is_covered = |version: &&mut Version| version.answered.is_some_and(|at| at < until);
+        let mut given_up = 0;
+        for version in self.volatile.values_mut().flatten().filter(is_covered) {
+            if !version.given_up && random.one_in(2) {
+                version.given_up = true;
+                given_up += 1;
+            }
+        }
+        given_up
+    }
+
     /// Makes the units of one write durable that was answered (FUA).
     pub fn harden(&mut self, offset: u64, length: usize) {
         if self.flushes != Flushes::Honest {
@@ -147,8 +168,10 @@ impl Lossy {
     /// The power fails: every unit keeps one of its versions since the last flush.
     pub fn cut(&mut self, random: &mut Random) -> Cut {
         let mut cut = Cut::default();
-        for (unit, versions) in std::mem::take(&mut self.volatile) {
+        for (unit, mut versions) in std::mem::take(&mut self.volatile) {
             cut.unflushed += 1;
+            cut.given_up += u64::from(versions.last().is_some_and(|version| version.given_up));
+            versions.retain(|version| !version.given_up);
             // Half of the time all or nothing: a choice among many would seldom be either.
             let kept = match random.below(4) {
                 0 => 0,
@@ -189,9 +212,11 @@ impl Lossy {
     }
 }
 
-/// Makes durable what was answered before `begun`, and what an answered version has overtaken.
+/// Makes durable what was answered before `begun`, and what an answered version has overtaken. A
+/// version that was given up stays in reads, and keeps what is older from being overtaken by it.
 fn settle(durable: &mut [u8], unit: u64, versions: &mut Vec<Version>, begun: u64) {
-    let is_covered = |version: &Version| version.answered.is_some_and(|at| at < begun);
+    let is_covered =
+        |version: &Version| !version.given_up && version.answered.is_some_and(|at| at < begun);
     let Some(newest) = versions.iter().rposition(is_covered) else { return };
     let start = unit as usize * UNIT_BYTES;
     durable[start..start + UNIT_BYTES].copy_from_slice(&versions[newest].bytes);
@@ -253,6 +278,59 @@ mod tests {
             seen[usize::from(first)] = true;
         }
         assert_eq!(seen, [true; 3]);
+    }
+
+    #[test]
+    fn a_failed_flush_gives_up_versions_for_good() {
+        let mut lost = 0;
+        for seed in 0..64 {
+            let mut random = Random::new(seed);
+            let mut disk = Lossy::new(4096, Flushes::Honest);
+            written(&mut disk, 0, &[1; 4096]);
+            let first = disk.begin_flush();
+            disk.end_flush(first);
+            written(&mut disk, 0, &[2; 4096]);
+            let failing = disk.begin_flush();
+            let given_up = disk.fail_flush(failing, &mut random);
+            assert_eq!((byte(&disk, 0), disk.unflushed() as u64), (2, 1 - given_up));
+            let next = disk.begin_flush();
+            disk.end_flush(next);
+            assert_eq!(byte(&disk, 0), 2, "reads show it still");
+            disk.cut(&mut random);
+            assert_eq!(u64::from(byte(&disk, 0)), 2 - given_up);
+            lost += given_up;
+        }
+        assert!((1..64).contains(&lost), "{lost} of 64 were given up");
+    }
+
+    #[test]
+    fn a_failed_flush_gives_up_nothing_that_it_does_not_cover() {
+        for seed in 0..64 {
+            let mut random = Random::new(seed);
+            let mut disk = Lossy::new(2 * 4096, Flushes::Honest);
+            let pending = disk.write(0, &[1; 4096]);
+            let failing = disk.begin_flush();
+            written(&mut disk, 4096, &[2; 4096]);
+            assert_eq!(disk.fail_flush(failing, &mut random), 0);
+            disk.answered(pending, 0, 4096);
+            let next = disk.begin_flush();
+            disk.end_flush(next);
+            assert_eq!((disk.durable[0], disk.durable[4096]), (1, 2));
+        }
+    }
+
+    #[test]
+    fn a_write_over_what_was_given_up_makes_both_durable() {
+        let mut random = Random::new(1);
+        let mut disk = Lossy::new(4096, Flushes::Honest);
+        written(&mut disk, 0, &[1; 512]);
+        let failing = disk.begin_flush();
+        while disk.fail_flush(failing, &mut random) == 0 {}
+        written(&mut disk, 512, &[2; 512]);
+        let next = disk.begin_flush();
+        disk.end_flush(next);
+        disk.cut(&mut random);
+        assert_eq!((byte(&disk, 0), byte(&disk, 512), disk.unflushed()), (1, 2, 0));
     }
 
     /// Whether a cut ever takes what was flushed so many times.

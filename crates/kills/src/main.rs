@@ -50,6 +50,10 @@ struct Arguments {
     /// one writers wait for their turn, and pass.
     #[arg(long, value_delimiter = ',', default_value = "default", value_name = "SIZE,...")]
     dirty_bytes: Vec<String>,
+    /// The write modes of the daemons, in turns [default: chosen, most of them back-now and back].
+    #[arg(long, value_delimiter = ',', value_name = "MODE,...",
+        value_parser = ["back", "back-now", "through", "none"])]
+    write: Vec<String>,
     /// To try the judge: the daemons serve with this durability, whatever they are judged by.
     #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
     serve_as: Option<String>,
@@ -119,6 +123,7 @@ impl Arguments {
             no_holder: self.no_holder,
             mode: self.durability,
             dirty_bytes: self.dirty_bytes.clone(),
+            write: self.write.clone(),
             serve_as: self.serve_as.clone(),
             slower: self.slower,
             flushes: self.lying_backing,

@@ -14,7 +14,8 @@ pub enum Strike {
     After(u64),
     /// So many milliseconds after it serves.
     Served(u64),
-    /// At a request of the backing: its kind, the how-manieth, and before, applied or answered.
+    /// At a request of the backing: its kind, the how-manieth, and before, applied, answered or
+    /// failing.
     At(String),
 }
 
@@ -23,6 +24,9 @@ pub enum Strike {
 pub enum Event {
     /// SIGKILL.
     Kill(Strike),
+    /// SIGKILL while a flush of the backing is under way, which fails after that. Often the power
+    /// is cut soon after the next daemon serves.
+    LostFlush(Strike),
     /// A power cut.
     Cut(Strike),
     /// An operator's flush under load, then a power cut.
@@ -75,6 +79,10 @@ fn strike(random: &mut Random) -> Strike {
     })
 }
 
+fn lost_flush(random: &mut Random) -> Event {
+    Event::LostFlush(Strike::At(format!("flush {} failing", 1 + random.below(4))))
+}
+
 /// What a run's daemons make of a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Mode {
@@ -118,6 +126,7 @@ impl Mode {
 #[allow(missing_docs, reason = "the same words as the events")]
 pub enum Only {
     Kill,
+    LostFlush,
     Cut,
     Flush,
     Quiet,
@@ -134,6 +143,7 @@ pub enum Only {
 fn one(random: &mut Random, only: Only) -> Event {
     match only {
         Only::Kill => Event::Kill(strike(random)),
+        Only::LostFlush => lost_flush(random),
         Only::Cut => Event::Cut(strike(random)),
         Only::Flush => Event::Flush,
         Only::Quiet => Event::Quiet,
@@ -168,6 +178,9 @@ pub struct Terms {
     /// The write buffers of the daemons, one after the other and then again from the first on; `default`: what
     /// they make of it. None: that always.
     pub dirty_bytes: Vec<String>,
+    /// The write modes of the daemons, one after the other and then again from the first on. None:
+    /// chosen.
+    pub write: Vec<String>,
     /// Serve with this durability, whatever is judged: a lie that power cuts must show.
     pub serve_as: Option<String>,
     /// Serve without a holder: what is acknowledged then dies with the daemon, and must be missed.
@@ -179,13 +192,20 @@ pub struct Terms {
     pub flushes: Flushes,
 }
 
+/// A power cut, before which clients have the time to flush.
+fn cut_after_flushes(random: &mut Random) -> Event {
+    Event::Cut(Strike::Served(50 + random.below(800)))
+}
+
 /// What happens next; `last`: what happened before.
 pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -> Event {
     if *last == Event::Change {
         return Event::Cut(Strike::Served(random.below(60)));
     }
+    let is_after_lost_flush = matches!(last, Event::LostFlush(_));
     if let Some(only) = terms.only {
-        return one(random, only);
+        let cuts = only == Only::LostFlush && is_after_lost_flush && random.below(3) > 0;
+        return if cuts { cut_after_flushes(random) } else { one(random, only) };
     }
     let open = |wanted: Option<u64>, other: Option<u64>, done: u64| match (wanted, other) {
         (Some(wanted), _) => done < wanted,
@@ -194,6 +214,9 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -
     };
     let kills = open(terms.kills, terms.cuts, tally.kills);
     let cuts = open(terms.cuts, terms.kills, tally.cuts);
+    if cuts && is_after_lost_flush && random.one_in(2) {
+        return cut_after_flushes(random);
+    }
     if cuts && (!kills || random.one_in(5)) {
         return match random.below(10) {
             0 => Event::Flush,
@@ -210,6 +233,7 @@ pub fn choose(random: &mut Random, terms: &Terms, tally: &Tally, last: &Event) -
         10..12 => Event::Freeze,
         12..14 => Event::Retry,
         14..16 => Event::Rescue,
+        16..26 => lost_flush(random),
         _ => Event::Kill(strike(random)),
     }
 }

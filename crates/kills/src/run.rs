@@ -86,6 +86,8 @@ impl Run {
             judged_bytes: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             verifying: AtomicU64::new(0),
+            in_doubt: AtomicBool::new(false),
+            doubted: AtomicU64::new(0),
             start: now(),
         };
         Ok(Run {
@@ -115,7 +117,13 @@ impl Run {
     }
 
     /// Clients for a daemon that serves.
-    pub(crate) fn clients(&mut self) -> Clients {
+    pub(crate) fn clients(&mut self, daemon: &Daemon) -> Clients {
+        let in_doubt = daemon.is_in_doubt();
+        self.scene.in_doubt.store(in_doubt, Ordering::SeqCst);
+        self.tally.doubts += u64::from(in_doubt);
+        if in_doubt && !(self.ledger().excuse() && self.clear_order_in_doubt()) {
+            return Clients::default();
+        }
         let socket = self.place.socket();
         let spawn = |index: u64| {
             let random = self.random.fork();
@@ -126,12 +134,23 @@ impl Run {
         Clients((0..CLIENTS).map(spawn).collect())
     }
 
+    /// In doubt, a volume whose order was promised has failed: the operator clears that. False: the
+    /// daemon died.
+    fn clear_order_in_doubt(&mut self) -> bool {
+        if self.place.state() != "failed" {
+            return true;
+        }
+        self.tally.orders_doubted += 1;
+        self.ledger().note("failed in doubt about the order, and cleared");
+        self.place.well(&["volume", "clear-error", "v", "--retry"]).is_ok()
+    }
+
     /// Waits until the daemon serves, and lets clients at it. None: it did not, and was accused.
     pub(crate) fn serve(&mut self, daemon: &mut Daemon) -> Result<Option<Clients>> {
         match daemon.wait_serving() {
             Some(time) => {
                 self.tally.serving.push(time);
-                Ok(Some(self.clients()))
+                Ok(Some(self.clients(daemon)))
             }
             None => {
                 let status = daemon.wait()?;
@@ -167,7 +186,7 @@ impl Run {
             if !serves && let Some(time) = daemon.serving() {
                 serves = true;
                 self.tally.serving.push(time);
-                clients = self.clients();
+                clients = self.clients(daemon);
                 if let Strike::Served(ms) = strike {
                     deadline = now() + here(Duration::from_millis(*ms));
                 }
@@ -204,6 +223,18 @@ impl Run {
         self.finish(daemon, clients)
     }
 
+    /// SIGKILL while a flush of the backing is under way, which fails after that.
+    pub(crate) fn lose_flush(&mut self, strike: &Strike, daemon: &mut Daemon) -> Result<()> {
+        let (clients, reached) = self.until(strike, daemon.pid(), daemon)?;
+        self.tally.flushes_lost += u64::from(reached);
+        self.tally.kills_at_points += u64::from(reached);
+        self.finish(daemon, clients)?;
+        if reached {
+            self.ledger().lost_flush();
+        }
+        Ok(())
+    }
+
     /// Kills the daemon, and sees its clients off.
     pub(crate) fn finish(&mut self, daemon: &mut Daemon, clients: Clients) -> Result<()> {
         let verifying = self.scene.verifying.load(Ordering::Relaxed) > 0;
@@ -214,7 +245,7 @@ impl Run {
         let lost = ends.iter().any(|end| matches!(end, End::Lost(_)));
         self.tally.kills_loaded += u64::from(lost);
         self.tally.kills += 1;
-        self.ledger().note("killed");
+        self.ledger().killed();
         let status = daemon.wait()?;
         if status != 137 {
             self.accuse(format!("the daemon ended with status {status}: {}", daemon.said()));
@@ -236,6 +267,7 @@ impl Run {
         let mut numbers = said.split(' ').skip(1).map(|word| word.parse().unwrap_or(0));
         self.tally.units_unflushed += numbers.next().unwrap_or(0);
         self.tally.units_lost += numbers.next().unwrap_or(0);
+        self.tally.units_given_up += numbers.next().unwrap_or(0);
         self.tally.cuts += 1;
         let time = self.scene.start.elapsed();
         daemon.signal(Signal::KILL);

@@ -385,6 +385,12 @@ impl Daemon {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
+    /// Whether it says that a flush was under way when an earlier one was killed, so that clients
+    /// must learn of it.
+    pub fn is_in_doubt(&self) -> bool {
+        self.said().contains("the first flush of every client fails")
+    }
+
     /// Bytes that it says it has found of an earlier life.
     pub fn recovered_bytes(&self) -> u64 {
         self.said().lines().filter_map(recovered).sum()

@@ -11,7 +11,7 @@ pub struct Tally {
     pub ordered: u64,
     /// Lives that took over from one with another durability.
     pub changed: u64,
-    /// SIGKILLs of the daemon; the following four lines are among them.
+    /// SIGKILLs of the daemon; the following five lines are among them.
     pub kills: u64,
     /// Before it served.
     pub kills_early: u64,
@@ -21,6 +21,15 @@ pub struct Tally {
     pub kills_at_points: u64,
     /// With requests under way, whose connections broke.
     pub kills_loaded: u64,
+    /// While a flush of the backing was under way that failed after the kill.
+    pub flushes_lost: u64,
+    /// Lives that began in doubt about a flush, so that the first flush of every client had to
+    /// fail.
+    pub doubts: u64,
+    /// Of these, lives of volumes whose order was promised, which had failed and were cleared.
+    pub orders_doubted: u64,
+    /// Flushes that failed for that reason.
+    pub flushes_doubted: u64,
     /// Power cuts.
     pub cuts: u64,
     /// Power cuts at a chosen request of the backing.
@@ -35,6 +44,8 @@ pub struct Tally {
     pub units_unflushed: u64,
     /// Of these, units that went back to what was flushed.
     pub units_lost: u64,
+    /// Units whose newest version a failed flush had given up.
+    pub units_given_up: u64,
     /// Stops by SIGTERM.
     pub stops: u64,
     /// Starts with another size of memory after a kill.
@@ -98,9 +109,11 @@ impl Tally {
             "{} lives of the daemon in {seconds:.0} s, {} of them ordered, {} after one of the other \
              durability\n\
              {} kills: {} at a chosen request, {} before it served, {} while its recovery was \
-             read, {} under load\n\
+             read, {} under load, {} in a flush that failed later\n\
+             {} lives in doubt about a flush, {} of them about the order, {} flushes that failed \
+             for that\n\
              {} power cuts ({} at a chosen request, {} after an operator's flush, {} when nothing \
-             was dirty): {} unflushed units, {} of them lost\n\
+             was dirty): {} unflushed units, {} of them lost; {} given up by failed flushes\n\
              {} power cuts of ordered lives, {} of them lost something acknowledged, which was at \
              most {age:.0} ms (median), {oldest:.0} ms (most) old\n\
              {} stops, {} other sizes, {} upgrades, {} holders killed, {} freezes, {} mended, {} \
@@ -116,12 +129,17 @@ impl Tally {
             self.kills_early,
             self.kills_verifying,
             self.kills_loaded,
+            self.flushes_lost,
+            self.doubts,
+            self.orders_doubted,
+            self.flushes_doubted,
             self.cuts,
             self.cuts_at_points,
             self.flushes,
             self.quiets,
             self.units_unflushed,
             self.units_lost,
+            self.units_given_up,
             self.cuts_ordered,
             self.ages.len(),
             self.stops,

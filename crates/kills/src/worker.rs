@@ -54,6 +54,11 @@ pub struct Scene {
     pub errors: AtomicU64,
     /// Clients that still read what a restart must have kept.
     pub verifying: AtomicU64,
+    /// The daemon has declared that a flush was under way when an earlier one was killed: the first
+    /// flush of every client must fail.
+    pub in_doubt: AtomicBool,
+    /// Flushes that failed for that reason.
+    pub doubted: AtomicU64,
     /// When the run began.
     pub start: Instant,
 }
@@ -73,7 +78,11 @@ pub enum End {
 enum Doing {
     Read(Promise, Vec<u8>),
     Change(Change),
-    Flush(u64),
+    Flush {
+        sent_at: u64,
+        /// It is the first of its client.
+        is_first: bool,
+    },
 }
 
 /// A client.
@@ -86,6 +95,7 @@ pub struct Worker {
     random: Random,
     cookie: u64,
     under_way: BTreeMap<u64, Doing>,
+    has_flushed: bool,
     /// The first block that may still have to be verified; None: all is.
     verify_from: Option<u64>,
     /// Verifying is over, and taken off the scene's count.
@@ -115,6 +125,7 @@ impl Worker {
             random,
             cookie: 0,
             under_way: BTreeMap::new(),
+            has_flushed: false,
             verify_from: habits.verifies.then_some(0),
             counted: false,
             blocks: 0,
@@ -351,7 +362,8 @@ impl Worker {
     fn flush(&mut self, connection: &mut Connection) -> io::Result<()> {
         let sent_at = self.scene.ledger.lock().map_err(poisoned)?.send_flush();
         let cookie = self.send(connection, NBD_CMD_FLUSH, 0, (0, 0));
-        self.under_way.insert(cookie, Doing::Flush(sent_at));
+        let is_first = !std::mem::replace(&mut self.has_flushed, true);
+        self.under_way.insert(cookie, Doing::Flush { sent_at, is_first });
         Ok(())
     }
 }
@@ -368,7 +380,15 @@ fn complete(
     scene.requests.fetch_add(1, Ordering::Relaxed);
     let mut ledger = scene.ledger.lock().map_err(poisoned)?;
     ledger.pass_time(scene.start.elapsed());
-    if !well {
+    let is_doubtful = matches!(doing, Doing::Flush { is_first: true, .. })
+        && scene.in_doubt.load(Ordering::SeqCst);
+    if is_doubtful {
+        if well {
+            ledger.accuse("the first flush of a client was answered well in doubt".to_owned());
+            return Ok(false);
+        }
+        scene.doubted.fetch_add(1, Ordering::Relaxed);
+    } else if !well {
         scene.errors.fetch_add(1, Ordering::Relaxed);
         if !scene.errors_expected.load(Ordering::SeqCst) {
             ledger.accuse(format!("a request got {} for no reason", error_name(error)));
@@ -381,8 +401,8 @@ fn complete(
             return Ok(ledger.answer_read(&promise, &data));
         }
         Doing::Change(change) => ledger.answer_change(&change, well),
-        Doing::Flush(sent_at) if well => ledger.answer_flush(sent_at),
-        Doing::Read(..) | Doing::Flush(_) => {}
+        Doing::Flush { sent_at, .. } if well => ledger.answer_flush(sent_at),
+        Doing::Read(..) | Doing::Flush { .. } => {}
     }
     Ok(true)
 }

@@ -287,6 +287,95 @@ fn the_order_of_one_life_holds_in_the_next_whatever_its_durability() {
     }
 }
 
+/// A volume whose first block was written and flushed, and written again before a kill; the next
+/// daemon is in doubt. Returns the table and both contents.
+fn in_doubt(durability: Durability) -> (Table, Vec<u8>, Vec<u8>) {
+    let mut table = Table::of(durability);
+    let old = table.write(0, 8);
+    table.flush();
+    let new = table.write(0, 8);
+    table.ledger.killed();
+    table.kill();
+    assert!(table.ledger.excuse());
+    (table, old, new)
+}
+
+#[test]
+fn in_doubt_writes_from_before_the_kill_may_be_lost_whatever_is_flushed_later() {
+    for durability in [Durability::Flush, Durability::Ordered] {
+        let (mut table, old, _) = in_doubt(durability);
+        table.write(8, 8);
+        table.flush();
+        table.write(16, 8);
+        table.put(0, &old);
+        assert!(table.cut(), "{:?}", table.ledger.violations());
+    }
+}
+
+#[test]
+fn in_doubt_reads_show_the_newest_until_a_power_cut() {
+    let (mut table, old, new) = in_doubt(Durability::Flush);
+    table.flush();
+    assert!(table.is_right());
+    table.put(0, &old);
+    assert!(!table.is_right());
+    table.put(0, &new);
+}
+
+#[test]
+fn in_doubt_nothing_is_lost_that_an_earlier_flush_covered_or_that_is_flushed_now() {
+    let (mut table, _, _) = in_doubt(Durability::Flush);
+    table.image.fill(0);
+    assert!(!table.cut(), "an earlier flush has covered the first content");
+    let (mut table, _, new) = in_doubt(Durability::Flush);
+    table.write(0, 8);
+    table.flush();
+    table.put(0, &new);
+    assert!(!table.cut(), "the third was written after the kill, and flushed");
+}
+
+#[test]
+fn without_doubt_a_flush_after_a_kill_covers_what_was_written_before_it() {
+    let mut table = Table::new();
+    let old = table.write(0, 8);
+    table.write(0, 8);
+    table.ledger.killed();
+    table.kill();
+    table.flush();
+    table.put(0, &old);
+    assert!(!table.cut());
+}
+
+#[test]
+fn an_unanswered_write_that_was_seen_may_be_lost_only_if_a_flush_was() {
+    for lost in [false, true] {
+        let mut table = Table::new();
+        let old = table.write(0, 8);
+        table.flush();
+        let (_, new) = table.send(0, 8, false);
+        table.ledger.killed();
+        if lost {
+            table.ledger.lost_flush();
+        }
+        table.kill();
+        table.put(0, &new);
+        assert!(table.is_right());
+        table.flush();
+        table.put(0, &old);
+        assert_eq!(table.cut(), lost);
+    }
+}
+
+#[test]
+fn a_daemon_may_be_in_doubt_only_after_a_kill() {
+    let mut table = Table::new();
+    table.kill();
+    assert!(!table.ledger.excuse());
+    let (mut table, _, _) = in_doubt(Durability::Flush);
+    assert!(table.cut());
+    assert!(!table.ledger.excuse(), "a power cut leaves nothing to be in doubt about");
+}
+
 #[test]
 fn what_a_kill_leaves_in_ordered_mode_is_everything() {
     let mut table = Table::of(Durability::Ordered);

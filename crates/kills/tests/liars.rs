@@ -63,6 +63,22 @@ fn a_daemon_without_a_holder_is_caught_losing_what_was_acknowledged() {
 }
 
 #[test]
+fn a_daemon_without_a_holder_is_caught_believing_a_flush_after_one_that_failed_unheard() {
+    if !have_fuse() {
+        return;
+    }
+    let lie =
+        ["--only", "lost-flush", "--write", "through", "--durability", "flush", "--no-holder"];
+    let (status, counted) = run(&[&["--seconds", "500"], &lie[..]].concat());
+    assert_eq!(status, Some(EXIT_INTEGRITY), "{counted:#}");
+    let violation = &counted["violations"][0];
+    let what = violation["what"].as_str().expect("a sentence");
+    assert!(what.contains("after a power cut a sector holds what it must not"), "{violation}");
+    let history = violation["history"].to_string();
+    assert!(history.contains("was under way, and fails"), "{violation}");
+}
+
+#[test]
 fn a_backing_that_lies_about_flushes_is_caught_by_power_cuts() {
     if !have_fuse() {
         return;
@@ -133,4 +149,7 @@ fn the_honest_set_up_is_found_honest() {
         assert!(tally["lives"].as_u64() > Some(3), "{tally}");
         assert!(tally["requests"].as_u64() > Some(100), "{tally}");
     }
+    let (status, counted) = run(&["--only", "lost-flush", "--kills", "6"]);
+    assert_eq!(status, Some(0), "{counted:#}");
+    assert!(counted["tally"]["flushes_lost"].as_u64() > Some(0), "{counted:#}");
 }
