@@ -8,6 +8,7 @@ use crate::kept::Kept;
 use crate::key;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::pid::own_pid;
+use crate::record::{self, Records};
 use crate::survey::{self, Contents, Survey};
 use crate::tell::tell;
 use crate::wire::{Answer, Ask, Status, encode};
@@ -242,10 +243,28 @@ impl Holder<'_> {
         if let Ok(contents) = &contents
             && !contents.is_worth_keeping()
         {
+            self.record_nothing_missing();
             return Ends;
         }
         tell(&orphan_message(&self.kept, &contents));
         Stays
+    }
+
+    /// Notes for the next process that nothing is lost with this memory.
+    fn record_nothing_missing(&self) {
+        if !self.kept.is_recorded {
+            return;
+        }
+        let records = Records::of(self.seat.runtime());
+        let noted = record::memory_identity(&self.arena)
+            .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
+        if let Err(error) = noted {
+            tell(&format!(
+                "{}: its record cannot be changed ({error}); a device that waits for it will have to be \
+                 detached",
+                self.kept.volume
+            ));
+        }
     }
 
     fn status(&self) -> Status {
@@ -253,7 +272,7 @@ impl Holder<'_> {
         let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
         let Contents { dirty_blocks, ranges, failed, size_bytes, .. } =
             contents.unwrap_or_default();
-        let Kept { volume, backing, key } = self.kept.clone();
+        let Kept { volume, backing, key, .. } = self.kept.clone();
         let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
         Status {
             volume,
@@ -316,7 +335,12 @@ impl Holder<'_> {
             return Stays;
         }
         match self.contents() {
-            Ok(contents) if !contents.is_dirty() => Ends,
+            Ok(contents) if !contents.is_dirty() => {
+                if !contents.is_worth_keeping() {
+                    self.record_nothing_missing();
+                }
+                Ends
+            }
             _ => Stays,
         }
     }
@@ -352,7 +376,7 @@ fn shortened(text: String) -> String {
 }
 
 fn orphan_message(kept: &Kept, contents: &io::Result<Contents>) -> String {
-    let Kept { volume, backing, key } = kept;
+    let Kept { volume, backing, key, .. } = kept;
     if key::is_mount(key) {
         return format!(
             "the daemon of the files in {backing} ended without unmounting them: what is asked of them waits for the \

@@ -120,6 +120,8 @@ pub enum State {
     Frozen,
     /// It has failed: changes and flushes get errors (C8).
     Failed,
+    /// Its memory is gone while its device was in use: every request gets an error (C5).
+    Lost,
     /// Its backing does not answer.
     Stalled,
     /// It is being detached, or the daemon ends.
@@ -138,6 +140,7 @@ impl State {
             State::Paused => "paused",
             State::Frozen => "frozen",
             State::Failed => "failed",
+            State::Lost => "lost",
             State::Stalled => "stalled",
             State::Ending => "ending",
             State::Orphaned => "orphaned",

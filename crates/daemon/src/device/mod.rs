@@ -92,6 +92,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) limits: &'a Limits,
     /// For how long changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
+    /// It answers everything with errors: no flush of it can succeed.
+    pub(crate) is_lost: bool,
 }
 
 /// What a device stands on.
@@ -135,11 +137,11 @@ impl Stand {
         }
     }
 
-    async fn detach(self) -> Result<(), Failure> {
+    async fn detach(self, last: Last) -> Result<(), Failure> {
         match self {
-            Stand::File(over) => blocking(move || over.detach()).await?,
-            Stand::Nbd(over, _) => blocking(move || over.detach()).await?,
-            Stand::Ublk(over, _) => blocking(move || over.detach()).await?,
+            Stand::File(over) => blocking(move || over.detach(last)).await?,
+            Stand::Nbd(over, _) => blocking(move || over.detach(last)).await?,
+            Stand::Ublk(over, _) => blocking(move || over.detach(last)).await?,
         }
     }
 }
@@ -164,6 +166,16 @@ struct Device {
     volume: String,
     stand: Stand,
     is_attached: bool,
+    last: Last,
+}
+
+/// The last request to a device before it is taken away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Last {
+    /// A flush, which must succeed.
+    Flush,
+    /// None: the device answers with errors, and its users have seen that.
+    Nothing,
 }
 
 /// The block devices of a daemon.
@@ -189,7 +201,7 @@ impl Devices {
 
     /// Adds one, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, identity, limits, retry_ms } = *wanted;
+        let Wanted { volume, identity, limits, retry_ms, is_lost } = *wanted;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
         let stand = match by {
             By::Fuse => {
@@ -212,7 +224,8 @@ impl Devices {
                 Stand::Nbd(Arc::new(over), front.clone())
             }
         };
-        let device = Device { volume: volume.to_owned(), stand, is_attached: false };
+        let last = if is_lost { Last::Nothing } else { Last::Flush };
+        let device = Device { volume: volume.to_owned(), stand, is_attached: false, last };
         self.list.borrow_mut().push(device);
     }
 
@@ -221,9 +234,15 @@ impl Devices {
         &self.runtime
     }
 
-    fn find(&self, volume: &str) -> Option<Stand> {
+    fn find(&self, volume: &str) -> Option<(Stand, Last)> {
         let list = self.list.borrow();
-        list.iter().find(|device| device.volume == volume).map(|device| device.stand.clone())
+        let found = list.iter().find(|device| device.volume == volume);
+        found.map(|device| (device.stand.clone(), device.last))
+    }
+
+    /// Whether a volume is a device that was not taken away.
+    pub(crate) fn has(&self, volume: &str) -> bool {
+        self.find(volume).is_some()
     }
 
     fn volumes(&self) -> Vec<String> {
@@ -258,7 +277,8 @@ impl Devices {
 
     async fn attach_all(&self) -> Result<(), Failure> {
         for volume in self.volumes() {
-            self.find(&volume).expect("listed").attach().await?;
+            let (stand, _) = self.find(&volume).expect("listed");
+            stand.attach().await?;
             self.note(&volume, true);
         }
         Ok(())
@@ -283,8 +303,8 @@ impl Devices {
     /// What the system says.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
-            Some(Stand::Nbd(over, _)) => blocking(move || over.set_retry(retry_ms)).await?,
-            Some(Stand::File(_) | Stand::Ublk(..)) | None => Ok(()),
+            Some((Stand::Nbd(over, _), _)) => blocking(move || over.set_retry(retry_ms)).await?,
+            Some((Stand::File(_) | Stand::Ublk(..), _)) | None => Ok(()),
         }
     }
 
@@ -300,11 +320,11 @@ impl Devices {
     /// # Errors
     /// Busy, and by what; it cannot be flushed, or does not go within a minute. Then it stays.
     pub(crate) async fn detach(&self, volume: &str) -> Result<(), Failure> {
-        let Some(stand) = self.find(volume) else { return Ok(()) };
+        let Some((stand, last)) = self.find(volume) else { return Ok(()) };
         let mut detached = None;
         let detaching = async {
             self.settled().await;
-            detached = Some(stand.detach().await);
+            detached = Some(stand.detach(last).await);
         };
         first(detaching, self.lane.sleep_until(self.lane.now() + DETACH_NS)).await;
         let late = || Failure::new(Exit::Io, format!("{volume}: its device cannot be flushed"));

@@ -1,5 +1,6 @@
 //! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
 
+use super::Last;
 use super::apart::Call;
 use super::{place, using};
 use rustix::fs::{Mode, OFlags};
@@ -120,14 +121,16 @@ impl OverFile {
         Ok(())
     }
 
-    /// Flushes the device and takes it away, unless something uses it.
+    /// Takes the device away after its last request, unless something uses it.
     ///
     /// # Errors
     /// Busy, with what uses it; what the system says.
-    pub(super) fn detach(&self) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        if last == Last::Flush {
+            Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        }
         if !device.detach_claimed(claimed).map_err(self.trouble("it does not go"))? {
             return Err(using::busy(&self.link, &device.path()));
         }

@@ -173,15 +173,23 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     for Listening { place, exports } in &plan.listeners {
         fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
+    // Volumes for which something in use has waited since a process before this one.
+    let mut waited_for = Vec::new();
     for mounting in &plan.mounts {
         let contents = contents_of("files", &mounting.exports, &plan.volumes);
         let front = Fuse::bind(&ring, mounting, &contents, &mut inherited, &budget)?;
+        if front.is_resumed() {
+            waited_for.extend_from_slice(&mounting.exports);
+        }
         fleet.add(front, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
     let mut ways = Vec::new();
     for attaching in &plan.attachments {
-        let way = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
+        let (way, is_waiting) = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
+        if is_waiting {
+            waited_for.push(attaching.volume.clone());
+        }
         ways.push((attaching.volume.clone(), way));
     }
     drop(inherited);
@@ -195,6 +203,12 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let (mut sites, mut addresses) = (Vec::new(), Vec::new());
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
+        let is_waited_for = waited_for.contains(&name);
+        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
+        if let Some(loss) = loss {
+            volume.lose(loss);
+        }
+        volume.record()?;
         let found = fleet.addresses(&name);
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
@@ -202,6 +216,9 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let site = Site::new(&name, &backing, address, volume, served, &ring)?;
         if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
             site.add_to(&devices, way);
+        }
+        if let Some(loss) = loss {
+            crate::tell!("overdrive: {name}: {}", site.lost(loss, true));
         }
         sites.push(site);
     }
@@ -221,7 +238,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
-/// The front by which the kernel reaches a device, added to the fleet.
+/// The front by which the kernel reaches a device, added to the fleet, and whether a process before this
+/// one has made the device.
 fn way_of(
     attaching: &Attaching,
     plan: &DaemonPlan,
@@ -229,14 +247,18 @@ fn way_of(
     ring: &Ring,
     inherited: &mut Inherited,
     budget: &Arc<Budget>,
-) -> Result<By, Failure> {
+) -> Result<(By, bool), Failure> {
     let volume = &attaching.volume;
     let exports = std::slice::from_ref(volume);
-    Ok(match Route::choose(attaching.via, &plan.runtime, volume)? {
+    let route = Route::choose(attaching.via, &plan.runtime, volume)?;
+    let mut is_waiting = route.is_waiting(&plan.runtime, volume);
+    let by = match route {
         Route::Fuse => {
             let mounting = mounting_of(attaching, &plan.runtime);
             let contents = contents_of("device", exports, &plan.volumes);
-            fleet.add(Fuse::bind(ring, &mounting, &contents, inherited, budget)?, exports);
+            let front = Fuse::bind(ring, &mounting, &contents, inherited, budget)?;
+            is_waiting = front.is_resumed();
+            fleet.add(front, exports);
             By::Fuse
         }
         Route::Ublk => {
@@ -249,7 +271,8 @@ fn way_of(
             fleet.add(front.clone(), exports);
             By::Nbd(front)
         }
-    })
+    };
+    Ok((by, is_waiting))
 }
 
 /// The file that a device stands on, as a front's work.
@@ -297,7 +320,7 @@ impl Scene {
         let fleet = &self.sites.fleet;
         let export = |name: &str| {
             let site = self.sites.find(name).ok()?;
-            Some(site.served.export(&site.attached))
+            Some(site.served.export(&lane, &site.attached))
         };
         fleet.open(&self.sites.lanes, export);
         Control::open(&self.ring, &self.sites, self.control.file().clone());

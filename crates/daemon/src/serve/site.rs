@@ -9,8 +9,7 @@ use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Shared};
 use lane::Event;
 use stack::SCRATCH;
-use stack::{Attached, Volume};
-use stack::{Exit, Failure};
+use stack::{Attached, Exit, Failure, Loss, Volume};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -114,6 +113,7 @@ impl Site {
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
         match () {
             () if self.served.stop.is_asked() => State::Ending,
+            () if self.volume.loss().is_some() => State::Lost,
             () if self.is_stalled() => State::Stalled,
             () if failed => State::Failed,
             () if self.volume.valve().is_closed() => State::Frozen,
@@ -159,7 +159,8 @@ impl Site {
         limits.read_only |= self.volume.is_read_only();
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
-        devices.add(by, &Wanted { volume, identity, limits, retry_ms });
+        let is_lost = self.volume.loss().is_some();
+        devices.add(by, &Wanted { volume, identity, limits, retry_ms, is_lost });
     }
 
     /// For how long changes are tried again, in milliseconds.
@@ -182,6 +183,10 @@ impl Site {
 
     /// Makes everything durable that was answered, whatever a client's flush means here.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
+        if let Some(loss) = self.volume.loss() {
+            let Failure { exit, message } = self.lost(loss, true);
+            return Err(Failure::new(exit, format!("{}: {message}", self.name)));
+        }
         let durability = self.shared().map(|shared| shared.settings().durability);
         let flushed = match durability {
             None | Some(Durability::Flush) => {
@@ -269,12 +274,18 @@ impl Site {
             return Err(Failure::new(Exit::Busy, message));
         }
         let mut notes = Vec::new();
-        if matches!(changes.write, Some(WriteMode::Back | WriteMode::BackNow)) {
+        let absorbs =
+            changes.write.map(|write| matches!(write, WriteMode::Back | WriteMode::BackNow));
+        if absorbs == Some(true) {
             self.begin_to_keep(&mut notes)?;
+            self.volume.record_absorbing(true)?;
         }
         if let Err(error) = cache.set(&changes).await {
             let message = format!("{name}: {error}; nothing was changed");
             return Err(Failure::new(Exit::Io, message));
+        }
+        if absorbs == Some(false) {
+            self.volume.record_absorbing(false)?;
         }
         if changes.durability == Some(Durability::Scratch) {
             notes.push(SCRATCH.to_owned());
@@ -401,6 +412,19 @@ impl Site {
             "kept": self.volume.is_kept(),
             "threads": threads,
         })
+    }
+
+    /// Says that it is, or was, served as a disk that was pulled out.
+    pub(crate) fn lost(&self, loss: Loss, is_attached: bool) -> Failure {
+        let (name, backing) = (&self.name, &self.backing);
+        let next = match is_attached {
+            true => format!(
+                "the device answers every request with an error until it is detached: unmount what is on it, run \
+                 'overdrive detach {name}', and check {backing} before it is attached again"
+            ),
+            false => format!("check what {backing} holds, as after a power cut, before you use it"),
+        };
+        Failure::new(Exit::Integrity, format!("{loss}; {next}"))
     }
 
     /// What a stop that could not write everything out says.

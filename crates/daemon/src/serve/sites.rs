@@ -247,9 +247,14 @@ impl Sites {
             Err(error) => Err(site.not_drained(error)),
             Ok(()) => {
                 site.volume.release();
+                let is_attached = self.devices.has(&site.name);
+                site.volume.end_record(is_attached);
                 if self.devices.node(&site.name).is_none() {
                     uring::forget_backings(&site.name);
                     device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
+                }
+                if let Some(loss) = site.volume.loss() {
+                    return Err(site.lost(loss, is_attached));
                 }
                 site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
             }

@@ -233,7 +233,12 @@ fn called_by_hand_it_says_that_there_is_no_use() -> io::Result<()> {
 fn a_program_that_is_no_holder_is_an_error() -> io::Result<()> {
     let place = Place::new();
     let image = fs::File::open(&place.image)?;
-    let kept = holder::Kept { volume: "v".into(), backing: "b".into(), key: place.key() };
+    let kept = holder::Kept {
+        volume: "v".into(),
+        backing: "b".into(),
+        key: place.key(),
+        is_recorded: true,
+    };
     let fd = std::os::fd::AsFd::as_fd(&image);
     for program in ["/bin/true", "/bin/false", "/nowhere"] {
         let refused = Keeper::start(&place.runtime(), &kept, fd, fd, program.as_ref());

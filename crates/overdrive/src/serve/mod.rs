@@ -10,6 +10,7 @@ use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
 use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
+use holder::Records;
 use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -220,7 +221,8 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let ConfigVolume { name, backing, raw, read_only, holder, attach, .. } = wanted;
         let keep = holder.then(keep);
         let device = attach.then(|| name.clone());
-        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep };
+        let records = Some(Records::of(&daemon::runtime_directory()));
+        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
         let bar = Bytes::new("memory");
         let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
