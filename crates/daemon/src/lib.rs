@@ -18,6 +18,7 @@ pub mod control;
 mod descriptors;
 mod device;
 mod draft;
+mod former;
 mod front;
 mod lanes;
 mod protect;
@@ -34,6 +35,7 @@ pub use descriptors::allow_descriptors;
 pub use device::{
     Attaching, DEVICE_CALL, DEVICES, Orphan, Route, check_name, device_call, orphan, sweep_faces,
 };
+pub use former::{find_former, program_to_upgrade_to, resume_former};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{Rescued, check_rescue_place, rescue};

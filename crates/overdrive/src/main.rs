@@ -67,6 +67,7 @@ enum Command {
 
 fn main() -> ExitCode {
     uring::ignore_file_size_signal();
+    daemon::find_former();
     let result = match words::parse::<Arguments>(bench::suited).command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Attach(arguments) => device::attach(&arguments),
@@ -87,7 +88,10 @@ fn main() -> ExitCode {
         }
         Command::Hold => Ok(holder::hold()),
     };
-    let status = result.unwrap_or_else(|failure| tell(&failure));
+    let status = result.unwrap_or_else(|failure| {
+        daemon::resume_former(failure.exit, &failure.message);
+        tell(&failure)
+    });
     match daemon::console::lost() {
         Err(failure) if status == ExitCode::SUCCESS => tell(&failure),
         _ => status,

@@ -1,6 +1,6 @@
 //! The daemon's side of the control socket: tasks of its lane.
 
-use super::words::{Answer, Ask, LINE_BYTES_MAX};
+use super::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
 use crate::serve::{Site, Sites, statistics};
 use block::{Kind, Memory, Part};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -205,10 +205,9 @@ impl Control {
         }
         let result = match ask {
             Ok(ask) => self.answer(ask).await,
-            Err(error) => Err(Failure::new(
-                Exit::Usage,
-                format!("this daemon does not know what it is asked ({error}); is it older?"),
-            )),
+            Err(error) => {
+                Err(Failure::new(Exit::Usage, format!("{UNKNOWN_ASK} ({error}); is it older?")))
+            }
         };
         self.send(connection, &answer_of(result)).await
     }
@@ -240,6 +239,7 @@ impl Control {
                 self.sites.detach(&volume).await.map(|losses| serde_json::json!(losses))
             }
             Ask::Upgrade => self.sites.upgrade().map(done),
+            Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. } => unreachable!("it has an answer of its own"),
         }
     }

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// The beginning of the answer to an ask that a daemon does not know.
+pub(super) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
+
 /// What can be asked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
@@ -87,6 +90,9 @@ pub enum Ask {
     },
     /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
     Upgrade,
+    /// Whether the last upgrade has put another program in the place of the one before; it is refused if
+    /// that could not start. Daemons of older versions do not know this.
+    Upgraded,
 }
 
 /// What is answered.

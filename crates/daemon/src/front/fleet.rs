@@ -1,6 +1,6 @@
 //! All fronts of a daemon.
 
-use super::inherited::leave;
+use super::inherited::{Handover, leave};
 use super::{Ending, Front};
 use crate::lanes::Lanes;
 use export::Export;
@@ -67,13 +67,13 @@ impl Fleet {
         }
     }
 
-    /// Leaves what the fronts have open to the next program, and returns the variable that tells it.
+    /// Leaves what the fronts have open to the next program.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn leave(&self) -> io::Result<(&'static str, String)> {
-        let files = self.fronts();
-        leave(&files.iter().flat_map(|front| front.inherit()).collect::<Vec<_>>())
+    pub(crate) fn leave(&self) -> io::Result<Handover> {
+        let fronts = self.fronts();
+        leave(fronts.iter().flat_map(|front| front.inherit()).collect())
     }
 
     /// Lets go of the fronts, and of their sockets with them.

@@ -54,12 +54,20 @@ impl Drop for Inherited {
     }
 }
 
-/// Leaves these open over an exec, and returns the variable that tells the next program.
-pub(super) fn leave(files: &[(String, File)]) -> std::io::Result<(&'static str, String)> {
+/// What is left open for the next program. It stays open as long as this lives: some of it is open here alone.
+pub(crate) struct Handover {
+    /// The variable that names it to the next program.
+    pub(crate) variable: &'static str,
+    pub(crate) text: String,
+    _files: Vec<(String, File)>,
+}
+
+/// Leaves these open over an exec.
+pub(super) fn leave(files: Vec<(String, File)>) -> std::io::Result<Handover> {
     let mut text = String::new();
-    for (name, file) in files {
+    for (name, file) in &files {
         uring::set_inherited(file, true)?;
         text.push_str(&format!("{}={name}\n", file.as_raw_fd()));
     }
-    Ok((VARIABLE, text))
+    Ok(Handover { variable: VARIABLE, text, _files: files })
 }

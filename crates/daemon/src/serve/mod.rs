@@ -38,7 +38,7 @@ use pressure::Threads;
 use stack::{Exit, Failure, Keep, OpenFlags, Volume};
 use start::Start;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use uring::{File, Listener, Polling, Ring};
@@ -372,6 +372,7 @@ impl Scene {
         self.sites.devices.attach().await?;
         self.sites.mark_faces().await?;
         let child = start.begin()?;
+        crate::former::forget_former();
         let _ = holder::notify_ready();
         Ok(child)
     }
@@ -410,11 +411,9 @@ impl Scene {
         let left = fleet.leave();
         if !kept {
             crate::tell!("overdrive: a holder has died: written out instead of upgraded");
-        } else if let (Some(program), Ok((variable, text))) = (self.sites.program(), left) {
-            use std::os::unix::process::CommandExt;
-            let error =
-                Command::new(&program).args(std::env::args_os().skip(1)).env(variable, text).exec();
-            crate::tell!("overdrive: {} cannot be executed: {error}", program.display());
+        } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {
+            let error = crate::former::execute(&program, &left);
+            crate::tell!("overdrive: it cannot be executed again either: {error}");
         }
         for cache in held {
             cache.release_flushes().await;

@@ -129,6 +129,8 @@ impl Arguments {
             return Err(Failure::new(Exit::Usage, message));
         }
         let mut config = config::read(path)?;
+        // The file declares them: their clients may write whatever looks like an image format.
+        config.volumes.iter_mut().for_each(|volume| volume.raw = true);
         if let Some(wanted) = &self.backing {
             config.volumes.retain(|volume| volume.name == *wanted);
         }
@@ -207,11 +209,6 @@ fn attachments(config: &Config) -> Vec<Attaching> {
 /// What keeps what this process would leave behind. Whatever becomes of our path, this link leads to the program that runs.
 fn keep() -> Keep {
     Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
-}
-
-/// This program, to be executed again: by its path, where an upgrade puts the new one.
-fn program() -> Option<PathBuf> {
-    std::env::current_exe().ok()
 }
 
 fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
@@ -299,7 +296,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
         threads,
         poll,
         quiet,
-        program: program(),
+        program: daemon::program_to_upgrade_to(),
         ready: Box::new(ready),
     };
     let served = daemon::serve(plan)?;

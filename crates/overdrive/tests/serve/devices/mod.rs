@@ -6,6 +6,7 @@ mod faces;
 mod killed;
 mod lifecycle;
 mod loads;
+mod lost;
 mod mounting;
 mod races;
 mod refused;
