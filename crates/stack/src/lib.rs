@@ -26,6 +26,7 @@ pub use counted::{Counts, Kind};
 pub use failure::{Exit, Failure};
 pub use half::Attached;
 pub use keep::Keep;
+pub use layers::ValveShared;
 pub use opening::{OpenFlags, SCRATCH, check_dirty};
 pub use pools::create_pool;
 pub use recorded::Loss;

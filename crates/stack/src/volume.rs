@@ -127,6 +127,16 @@ impl Volume {
         self.half().files().find_map(|file| damage_of(file))
     }
 
+    /// Whether a backing was found too short while it was served, so that changes and flushes fail.
+    pub fn was_short(&self) -> bool {
+        self.half().files().any(|file| file.was_short())
+    }
+
+    /// Goes on with backings that were too short and have their size again. Whether there was one.
+    pub fn accept_sizes(&self) -> bool {
+        self.half().files().filter(|file| file.accept_size()).count() > 0
+    }
+
     /// The identities of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
         self.half().files().map(|file| file.key()).collect()

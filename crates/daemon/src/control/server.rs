@@ -235,8 +235,9 @@ impl Control {
             Ask::PowerCut { volume, seed, off_ns } => {
                 self.site(&volume)?.power_cut(seed, off_ns).await
             }
-            Ask::Detach { volume } => {
-                self.sites.detach(&volume).await.map(|losses| serde_json::json!(losses))
+            Ask::Detach { volume, force } => {
+                let losses = self.sites.detach(&volume, force).await;
+                losses.map(|losses| serde_json::json!(losses))
             }
             Ask::Upgrade => self.sites.upgrade().map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),

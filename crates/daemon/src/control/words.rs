@@ -87,6 +87,9 @@ pub enum Ask {
     Detach {
         /// Its name.
         volume: String,
+        /// Also if its device cannot be flushed: what is not written out stays kept.
+        #[serde(default)]
+        force: bool,
     },
     /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
     Upgrade,

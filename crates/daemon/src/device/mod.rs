@@ -25,10 +25,11 @@ use crate::front::{Direct, Ublk};
 use block::{Fua, Limits};
 use blocking::blocking;
 use lane::{Event, Lane, first};
+
 use over_file::OverFile;
 use over_nbd::{OverNbd, Terms};
 use over_ublk::OverUblk;
-use stack::{Exit, Failure, Keep};
+use stack::{Exit, Failure, Keep, ValveShared};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -45,6 +46,9 @@ pub use route::Route;
 
 /// Connections of a new device of the kernel's NBD client at most.
 const CONNECTIONS_MAX: usize = 8;
+
+/// How long changes under way are waited for before a device takes another size, in nanoseconds.
+const HOLD_NS: u64 = 5_000_000_000;
 
 /// How long a device may take to be flushed and to go, in nanoseconds.
 const DETACH_NS: u64 = 60_000_000_000;
@@ -90,6 +94,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) identity: &'a str,
     /// As its clients meet it.
     pub(crate) limits: &'a Limits,
+    /// What holds its changes.
+    pub(crate) valve: &'a Arc<ValveShared>,
     /// For how long changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
     /// It answers everything with errors: no flush of it can succeed.
@@ -167,6 +173,7 @@ struct Device {
     stand: Stand,
     is_attached: bool,
     last: Last,
+    valve: Arc<ValveShared>,
 }
 
 /// The last request to a device before it is taken away.
@@ -201,7 +208,7 @@ impl Devices {
 
     /// Adds one, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, identity, limits, retry_ms, is_lost } = *wanted;
+        let Wanted { volume, identity, limits, valve, retry_ms, is_lost } = *wanted;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
         let stand = match by {
             By::Fuse => {
@@ -209,6 +216,7 @@ impl Devices {
                 Stand::File(Arc::new(OverFile {
                     file,
                     link: place::link(volume),
+                    bytes: limits.bytes(),
                     block_bytes,
                     read_only,
                 }))
@@ -225,7 +233,8 @@ impl Devices {
             }
         };
         let last = if is_lost { Last::Nothing } else { Last::Flush };
-        let device = Device { volume: volume.to_owned(), stand, is_attached: false, last };
+        let (volume, valve) = (volume.to_owned(), valve.clone());
+        let device = Device { volume, stand, is_attached: false, last, valve };
         self.list.borrow_mut().push(device);
     }
 
@@ -278,10 +287,32 @@ impl Devices {
     async fn attach_all(&self) -> Result<(), Failure> {
         for volume in self.volumes() {
             let (stand, _) = self.find(&volume).expect("listed");
-            stand.attach().await?;
+            let held = self.hold_for_resize(&volume, &stand).await;
+            let attached = stand.attach().await;
+            held.into_iter().for_each(|valve| valve.open());
+            attached?;
             self.note(&volume, true);
         }
         Ok(())
+    }
+
+    /// Holds the changes of a volume whose device is to take another size over a file. None: they are not held, or the
+    /// operator holds them already.
+    async fn hold_for_resize(&self, volume: &str, stand: &Stand) -> Option<Arc<ValveShared>> {
+        let Stand::File(over) = stand else { return None };
+        let valve = {
+            let list = self.list.borrow();
+            list.iter().find(|device| device.volume == volume).map(|device| device.valve.clone())?
+        };
+        if !over.is_to_be_resized() || !valve.close() {
+            return None;
+        }
+        // What a backing does not answer is not waited for: the device takes its size all the same.
+        let quiet = async {
+            let _ = valve.quiet(|| false).await;
+        };
+        first(quiet, self.lane.sleep_until(self.lane.now() + HOLD_NS)).await;
+        Some(valve)
     }
 
     /// Waits until no device is being made: one that is half made would be taken for none, and what makes it waits for
@@ -315,12 +346,13 @@ impl Devices {
         found.map(|device| device.volume.clone())
     }
 
-    /// Flushes a device and takes it away. A volume that is no device, or no more, is done with at once.
+    /// Flushes a device, unless by `force`, and takes it away. A volume that is no device, or no more, is done with at once.
     ///
     /// # Errors
     /// Busy, and by what; it cannot be flushed, or does not go within a minute. Then it stays.
-    pub(crate) async fn detach(&self, volume: &str) -> Result<(), Failure> {
+    pub(crate) async fn detach(&self, volume: &str, force: bool) -> Result<(), Failure> {
         let Some((stand, last)) = self.find(volume) else { return Ok(()) };
+        let last = if force { Last::Nothing } else { last };
         let mut detached = None;
         let detaching = async {
             self.settled().await;
@@ -328,7 +360,17 @@ impl Devices {
         };
         first(detaching, self.lane.sleep_until(self.lane.now() + DETACH_NS)).await;
         let late = || Failure::new(Exit::Io, format!("{volume}: its device cannot be flushed"));
-        detached.ok_or_else(late)??;
+        let detached = detached.unwrap_or_else(|| Err(late()));
+        detached.map_err(|Failure { exit, message }| match (exit, last) {
+            (Exit::Io, Last::Flush) => {
+                let next = format!(
+                    "mend the backing, then 'overdrive volume clear-error {volume} --retry'; or 'overdrive detach \
+                     {volume} --force': what uses the device gets errors, and what is dirty stays kept"
+                );
+                Failure::new(exit, format!("{message}; {next}"))
+            }
+            _ => Failure { exit, message },
+        })?;
         self.list.borrow_mut().retain(|device| device.volume != volume);
         Ok(())
     }
@@ -336,7 +378,7 @@ impl Devices {
     /// Takes all of them away that nothing uses. What uses the others waits for the next process.
     pub(crate) async fn detach_idle(&self) {
         for volume in self.volumes() {
-            if let Err(failure) = self.detach(&volume).await {
+            if let Err(failure) = self.detach(&volume, false).await {
                 crate::tell!(
                     "overdrive: {failure}; the device stays, and waits for the next 'overdrive attach' or 'serve'"
                 );

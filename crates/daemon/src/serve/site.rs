@@ -111,6 +111,7 @@ impl Site {
 
     pub(crate) fn state(&self) -> State {
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
+        let failed = failed || self.volume.was_short();
         match () {
             () if self.served.stop.is_asked() => State::Ending,
             () if self.volume.loss().is_some() => State::Lost,
@@ -159,8 +160,8 @@ impl Site {
         limits.read_only |= self.volume.is_read_only();
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
-        let is_lost = self.volume.loss().is_some();
-        devices.add(by, &Wanted { volume, identity, limits, retry_ms, is_lost });
+        let (valve, is_lost) = (self.volume.valve(), self.volume.loss().is_some());
+        devices.add(by, &Wanted { volume, identity, limits, valve, retry_ms, is_lost });
     }
 
     /// For how long changes are tried again, in milliseconds.
@@ -323,11 +324,22 @@ impl Site {
             return Err(Failure::new(Exit::Busy, message));
         }
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
+        let was_short = self.volume.was_short();
+        if was_short && self.volume.accept_sizes() {
+            crate::tell!(
+                "overdrive: {}: its backing has shrunk and has its size again: what was beyond the cut is lost, and \
+                 reads as it is there now",
+                self.name
+            );
+        }
         let (Some(cache), true) = (&self.attached.cache, failed) else {
+            if was_short {
+                return self.try_again(0, true).await;
+            }
             let message = format!("{}: has not failed; there is no error to clear", self.name);
             return Err(Failure::new(Exit::Negative, message));
         };
-        let unflushed = self.may_have_lost_unflushed();
+        let unflushed = was_short || self.may_have_lost_unflushed();
         if discard_dirty {
             let blocks = cache.discard_dirty().await.map_err(|error| self.io(error))?;
             let bytes = blocks * BLOCK;
@@ -340,11 +352,22 @@ impl Site {
         }
         let dirty = u64::from(cache.shared().dirty_blocks()) * BLOCK;
         cache.shared().clear_error();
+        self.try_again(dirty, unflushed).await
+    }
+
+    /// Writes everything out once more, with so many dirty bytes. `unflushed`: writes that went straight to the backing
+    /// may be missing.
+    async fn try_again(
+        &self,
+        dirty_bytes: u64,
+        unflushed: bool,
+    ) -> Result<serde_json::Value, Failure> {
         self.losses.borrow_mut().unflushed |= unflushed;
         match self.drain().await {
-            Ok(()) => {
-                Ok(serde_json::json!({ "written_bytes": dirty, "may_miss_unflushed": unflushed }))
-            }
+            Ok(()) => Ok(serde_json::json!({
+                "written_bytes": dirty_bytes,
+                "may_miss_unflushed": unflushed,
+            })),
             Err(error) => Err(Failure::new(
                 Exit::Io,
                 format!("{}: {error}; the volume has failed again", self.name),

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     #[arg(long)]
     no_holder: bool,
 
-    /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same.
+    /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same. Volumes of a configuration file always are.
     #[arg(long)]
     raw: bool,
 

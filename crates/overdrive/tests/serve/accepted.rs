@@ -16,9 +16,22 @@ const HEADERS: [(&str, &[u8], u64); 9] = [
     ("VHD", b"conectix", 0),
     ("QED", b"QED\0", 0),
     ("Parallels", b"WithoutFreeSpace", 0),
-    ("GFS2", b"\x01\x16\x19\x70\0\0\0\x01", 0x10000),
+    ("GFS2", &GFS2, 0x10000),
     ("OCFS2", b"OCFSV2", 0x1000),
 ];
+
+/// The superblock of GFS2, as far as it is known by it: its mark, and how several hosts lock it.
+const GFS2: [u8; 104] = {
+    let (mark, lock) = (*b"\x01\x16\x19\x70\0\0\0\x01", *b"lock_dlm");
+    let mut bytes = [0; 104];
+    let mut at = 0;
+    while at < 8 {
+        bytes[at] = mark[at];
+        bytes[96 + at] = lock[at];
+        at += 1;
+    }
+    bytes
+};
 
 /// A client of the volume writes these bytes there, and flushes.
 fn write(uri: &str, bytes: &[u8], offset: u64) {
@@ -45,7 +58,7 @@ fn what_a_client_writes_is_no_reason_to_refuse_the_next_process() {
         home.overdrive(&["upgrade"]).well();
         let server = server.reborn();
         server.end().well();
-        // A person who serves it for the first time is asked what is meant.
+        // On a command line that names it for the first time it is refused.
         let refused = serve_in(&home, &image, &["-q", "--run", "exit 99"]);
         refused.refused(2, &[name, "--raw"]);
         let server = Server::start_in(&home, &image, &["--raw"]);

@@ -183,7 +183,6 @@ fn what_is_written_to_a_device_is_no_reason_to_refuse_the_next_daemon() {
     let disk = Disk::among_namespaces(64);
     let open = Direct::open(&disk.attach_with(&["--write", "through"]));
     open.write_header(0, b"QFI\xfb\0\0\0\x03").expect("it serves");
-    open.write_header(16, b"\x01\x16\x19\x70\0\0\0\x01").expect("it serves");
     open.sync().expect("it serves");
     let daemon = disk.daemon();
     kill_process(daemon, Signal::KILL).expect("it runs");

@@ -166,6 +166,37 @@ pub(super) fn is_lost_with_its_memory(attach: &[&str]) {
     assert_eq!(fs::read(&disk.image).expect("it is there")[0], b'E');
 }
 
+/// The holder of the mount ends with the daemon: the kernel ends the device's file, and the next device is another one.
+#[test]
+fn a_device_whose_mount_is_lost_is_made_anew_over_what_was_kept() {
+    if !have_devices(&[]) {
+        return;
+    }
+    for (with_memory, left) in [(false, b'D'), (true, b'N')] {
+        let disk = Disk::among_namespaces(64);
+        let device = disk.attach_with(&[&["--via", "fuse"], &ABSORB[..]].concat());
+        let open = Direct::open(&device);
+        open.write_twice();
+        let daemon = disk.daemon();
+        let of_memory = disk.memory_holders();
+        let holders = disk.all_holders().into_iter().filter_map(Pid::from_raw);
+        let holders = holders.filter(|pid| with_memory || !of_memory.contains(pid));
+        kill_together(&holders.chain([daemon]).collect::<Vec<_>>());
+        wait_until("another one serves", || {
+            disk.find_daemon().is_some_and(|found| found != daemon)
+        });
+        open.is_pulled();
+        drop(open);
+        // The link leads to the new device a moment after the daemon serves.
+        wait_until("there is another device", || Direct::open(&device).read(0).is_ok());
+        let fresh = Direct::open(&device);
+        assert_eq!(fresh.read(0).expect("it serves"), left);
+        drop(fresh);
+        disk.detach().well();
+        assert_eq!(fs::read(&disk.image).expect("it is there")[0], left);
+    }
+}
+
 #[test]
 fn a_device_that_absorbed_nothing_loses_nothing() {
     if !have_devices(&[]) {
@@ -174,7 +205,9 @@ fn a_device_that_absorbed_nothing_loses_nothing() {
     let disk = Disk::among_namespaces(64);
     let open = Direct::open(&disk.attach_with(&["--write", "through"]));
     open.write_twice();
-    disk.lose_memory();
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
     assert_eq!(open.read(0).expect("it serves"), b'D', "it was on the backing");
     open.sync().expect("nothing is lost");
     // From now on it absorbs, and may lose something.

@@ -11,6 +11,7 @@ mod mounting;
 mod races;
 mod refused;
 mod routes;
+mod sizes;
 
 use crate::common::{Ended, have, image, is_root, no_namespaces, place, run, wait_until};
 use crate::home::Home;
