@@ -74,7 +74,7 @@ impl Shared {
     /// backing may still be under way.
     ///
     /// # Errors
-    /// The memory holds something else, or an arena of another geometry, backing or volume size.
+    /// The memory holds something else, an arena of another geometry or backing, or of a backing that was larger.
     ///
     /// # Panics
     /// If the memory is smaller than [`Arena::bytes`].

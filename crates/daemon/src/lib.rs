@@ -18,6 +18,7 @@ pub mod control;
 mod descriptors;
 mod device;
 mod draft;
+mod former;
 mod front;
 mod lanes;
 mod protect;
@@ -35,6 +36,7 @@ pub use device::{
     Attaching, DEVICE_CALL, DEVICES, Orphan, Route, WaitingVolume, check_name, device_call, orphan,
     sweep_faces, waiting_volumes,
 };
+pub use former::{find_former, program_to_upgrade_to, resume_former};
 pub use front::Place;
 pub use protect::protect_process;
 pub use rescue::{Rescued, check_rescue_place, rescue};

@@ -4,6 +4,7 @@
 //!   <runtime>/NAME.PID.sock       NBD, unless it is told where
 //!   <runtime>/daemons/PID.sock    control sockets, one a daemon
 //!   <runtime>/holders/KEY.sock    holders, one a backing (crate `holder`)
+//!   <runtime>/served/KEY          records of what is served, one a backing (crate `holder`)
 //! ```
 
 use stack::{Exit, Failure};

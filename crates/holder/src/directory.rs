@@ -204,10 +204,14 @@ impl Seat {
         found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
+    /// The runtime directory that it is in.
+    pub(crate) fn runtime(&self) -> &Path {
+        self.directory.parent().unwrap_or(Path::new("/"))
+    }
+
     /// Listens anew at the same path, which was taken away.
     pub(crate) fn again(&self) -> io::Result<Seat> {
-        let runtime = self.directory.parent().unwrap_or(Path::new("/"));
-        Seat::bind(runtime, self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
+        Seat::bind(self.runtime(), self.name.strip_suffix(SUFFIX).unwrap_or(&self.name))
     }
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {

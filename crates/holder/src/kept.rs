@@ -19,6 +19,10 @@ pub struct Kept {
     pub backing: String,
     /// The backing's identity ([`crate::key_at`]).
     pub key: String,
+    /// The holder notes in the backing's record when it ends because nothing is dirty
+    /// ([`crate::Records`]). Holders of older versions answer without this.
+    #[serde(default)]
+    pub is_recorded: bool,
 }
 
 impl Kept {

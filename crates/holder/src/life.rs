@@ -9,6 +9,7 @@ use crate::kept::Kept;
 use crate::key;
 use crate::packet::{self, PACKET_BYTES, Received};
 use crate::pid::own_pid;
+use crate::record::{self, Records};
 use crate::survey::{self, Contents, Survey};
 use crate::tell::tell;
 use crate::wire::{Answer, Ask, Status, encode};
@@ -308,6 +309,7 @@ impl Holder<'_> {
         if let Ok(contents) = &contents
             && !contents.is_worth_keeping()
         {
+            self.record_nothing_missing();
             return Ends;
         }
         self.report = Some(Deadline::after(REPORT_AFTER));
@@ -317,12 +319,29 @@ impl Holder<'_> {
         Stays
     }
 
+    /// Notes for the next process that nothing is lost with this memory.
+    fn record_nothing_missing(&self) {
+        if !self.kept.is_recorded {
+            return;
+        }
+        let records = Records::of(self.seat.runtime());
+        let noted = record::memory_identity(&self.arena)
+            .and_then(|memory| records.clear_memory(&self.kept.key, &memory));
+        if let Err(error) = noted {
+            tell(&format!(
+                "{}: its record cannot be changed ({error}); a device that waits for it will have to be \
+                 detached",
+                self.kept.volume
+            ));
+        }
+    }
+
     fn status(&self) -> Status {
         let contents = self.contents();
         let unknown = contents.as_ref().err().map(|error| shortened(error.to_string()));
         let Contents { dirty_blocks, ranges, failed, size_bytes, .. } =
             contents.unwrap_or_default();
-        let Kept { volume, backing, key } = self.kept.clone();
+        let Kept { volume, backing, key, .. } = self.kept.clone();
         let blocks = rustix::fs::fstat(&self.arena).map_or(0, |found| found.st_blocks);
         Status {
             volume,
@@ -385,7 +404,12 @@ impl Holder<'_> {
             return Stays;
         }
         match self.contents() {
-            Ok(contents) if !contents.is_dirty() => Ends,
+            Ok(contents) if !contents.is_dirty() => {
+                if !contents.is_worth_keeping() {
+                    self.record_nothing_missing();
+                }
+                Ends
+            }
             _ => Stays,
         }
     }

@@ -68,6 +68,7 @@ enum Command {
 
 fn main() -> ExitCode {
     uring::ignore_file_size_signal();
+    daemon::find_former();
     if std::env::var_os(device::LOG).is_some() {
         uring::begin_log();
     }
@@ -91,7 +92,10 @@ fn main() -> ExitCode {
         }
         Command::Hold => Ok(holder::hold()),
     };
-    let status = result.unwrap_or_else(|failure| tell(&failure));
+    let status = result.unwrap_or_else(|failure| {
+        daemon::resume_former(failure.exit, &failure.message);
+        tell(&failure)
+    });
     match daemon::console::lost() {
         Err(failure) if status == ExitCode::SUCCESS => tell(&failure),
         _ => status,

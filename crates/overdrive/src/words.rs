@@ -4,6 +4,7 @@
 use block::printable;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches};
+use stack::Exit;
 use std::borrow::Cow;
 
 /// Reads the command line; prints help or what is wrong, and ends the program, where there is nothing to run.
@@ -13,7 +14,11 @@ pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     let mut command = change(lenient(reflowed(Arguments::command())));
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Arguments::from_arg_matches(&matches));
-    read.unwrap_or_else(|error| end(&with_nearest(error).format(&mut command)))
+    read.unwrap_or_else(|error| {
+        let error = with_nearest(error).format(&mut command);
+        daemon::resume_former(Exit::Usage, &error.to_string());
+        end(&error)
+    })
 }
 
 /// Prints help, or what is wrong, and ends the program. Words of the user that are not printable are printed as

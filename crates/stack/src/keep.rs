@@ -9,6 +9,7 @@
 //! ```
 
 use crate::failure::{Exit, Failure};
+use crate::recorded::Recorded;
 use block::{CacheSpec, Stack};
 use cache::{Arena, Cache, Found, Geometry, Settings, Shared};
 use holder::{Busy, Keeper, Kept};
@@ -98,6 +99,7 @@ impl Keep {
             volume: name.to_owned(),
             backing: file.path().display().to_string(),
             key: file.key(),
+            is_recorded: true,
         };
         let started =
             Keeper::start(&self.runtime, &kept, memory.file(), file.file().as_fd(), &self.program);
@@ -138,6 +140,7 @@ pub(crate) fn settle(
     found: &Found,
     memory: &SharedMemory,
     path: &Path,
+    recorded: &Recorded,
 ) -> Result<Settled, Failure> {
     let fence = left.fence(path)?;
     let copy = left.backing.try_clone().map_err(|error| trouble("what is kept", path, &error))?;
@@ -163,6 +166,9 @@ pub(crate) fn settle(
                 left.kept.volume,
             ),
         ));
+    }
+    if let Ok(memory) = holder::memory_identity(left.arena.as_fd()) {
+        recorded.clear_memory(&left.kept.key, &memory);
     }
     left.keeper.release().map_err(|error| trouble("its holder", path, &error))?;
     Ok(Settled { blocks, in_doubt: shared.is_in_doubt() })

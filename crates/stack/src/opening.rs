@@ -6,9 +6,10 @@ use crate::half::{CacheHalf, Half};
 use crate::keep::{self, FoundArena, Keep, Left, Settled};
 use crate::model;
 use crate::pools;
+use crate::recorded::Recorded;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{Arena, Geometry, Settings, Shared};
-use holder::Keeper;
+use holder::{Keeper, Records};
 use layers::{DelayShared, FaultsShared};
 use std::io::Read;
 use std::path::Path;
@@ -49,6 +50,8 @@ pub struct OpenFlags {
     /// What keeps the memory of a cache that may hold dirty data; None: nothing does, what was not
     /// flushed ends with the process.
     pub keep: Option<Keep>,
+    /// Where backings that are served are noted for the next process; None: nowhere.
+    pub records: Option<Records>,
 }
 
 /// What opening gathers on its way up.
@@ -57,6 +60,11 @@ pub(crate) struct Opening<'a> {
     /// What was kept for the backing: found where that is opened, used where the memory is made.
     left: Option<Left>,
     pub(crate) keeper: Option<Keeper>,
+    /// The keeper is of a version that changes the record when it ends.
+    pub(crate) is_recorded: bool,
+    /// The memory is that of a process before.
+    pub(crate) is_taken_over: bool,
+    pub(crate) recorded: Recorded,
     pub(crate) notes: Vec<String>,
     /// The memory that was kept was settled, and its volume was in doubt (C1).
     was_in_doubt: bool,
@@ -71,6 +79,11 @@ fn options_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
 /// The file at the bottom of a stack.
 fn file_of(spec: &Spec) -> Option<(&Path, OpenOptions)> {
     spec.chain().find_map(options_of)
+}
+
+/// Whether writes may be answered before they are on the backing.
+pub(crate) fn absorbs(mode: WriteMode) -> bool {
+    matches!(mode, WriteMode::Back | WriteMode::BackNow)
 }
 
 /// The cache of this stack, if a later process must know what its memory says: what its backing does not have, or
@@ -93,6 +106,9 @@ impl<'a> Opening<'a> {
             flags,
             left: None,
             keeper: None,
+            is_recorded: false,
+            is_taken_over: false,
+            recorded: Recorded::new(flags.records.clone()),
             notes: Vec::new(),
             was_in_doubt: false,
             progress,
@@ -123,9 +139,8 @@ impl<'a> Opening<'a> {
             );
             return Err(Failure::new(Exit::Integrity, message));
         };
-        check_same_size(&left, found.sectors * SECTOR, path)?;
-        let wanted =
-            must_outlive_process(spec).map(|cache| geometry_for(cache, found.sectors * SECTOR));
+        let bytes = check_size(&left, found.sectors * SECTOR, path)?;
+        let wanted = must_outlive_process(spec).map(|cache| geometry_for(cache, bytes));
         let resized = wanted.and_then(|wanted| found.resized(wanted.slots));
         let is_good =
             |next: &Geometry| next.slots >= found.geometry.slots || next.has_roomy_shards();
@@ -141,7 +156,8 @@ impl<'a> Opening<'a> {
                 return Ok(());
             }
         }
-        let Settled { blocks, in_doubt } = keep::settle(left, &found, &memory, path)?;
+        let Settled { blocks, in_doubt } =
+            keep::settle(left, &found, &memory, path, &self.recorded)?;
         self.was_in_doubt = in_doubt;
         self.notes.push(format!(
             "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
@@ -230,8 +246,9 @@ impl<'a> Opening<'a> {
             None => FileVolume::open_waiting(path, options, LOCK_WAIT_MS)
                 .map_err(|error| image_instead(error, path, self.flags))?,
         };
-        // What was kept has to get to its backing, whatever clients have written there meanwhile.
-        let is_raw = self.flags.raw || self.left.is_some();
+        // Clients may have written anything to a backing that was served until now.
+        let was_served = self.recorded.find(&file) || self.left.is_some();
+        let is_raw = self.flags.raw || was_served;
         self.notes.extend(uring::examine(&file, Intent::Serve { is_raw })?);
         note_file(&file, options.buffered, &mut self.notes);
         Ok(file)
@@ -255,8 +272,7 @@ impl<'a> Opening<'a> {
                 Size(limits.bytes())
             ));
         }
-        let writes = matches!(spec.write, WriteMode::Back | WriteMode::BackNow);
-        if writes && self.flags.keep.is_some() && below.is_of_several() {
+        if absorbs(spec.write) && self.flags.keep.is_some() && below.is_of_several() {
             self.notes.push(
                 "the memory of a cache over several devices is not kept: if this process is killed, \
                  what was acknowledged but not flushed is lost (as with --no-holder)"
@@ -293,7 +309,8 @@ impl<'a> Opening<'a> {
         if let Some(left) = self.left.take() {
             let fence = left.fence(&path)?;
             let found = left.found.expect("what is left has been looked at");
-            self.keeper = Some(left.keeper);
+            (self.keeper, self.is_recorded) = (Some(left.keeper), left.kept.is_recorded);
+            self.is_taken_over = true;
             return Ok((found.memory, found.geometry, Some(fence)));
         }
         let limits = below.limits();
@@ -318,6 +335,7 @@ impl<'a> Opening<'a> {
         };
         let fence = keep::fence(memory.file(), &path)?;
         self.keeper = Some(keep.start(&self.flags.name, file, &memory)?);
+        self.is_recorded = true;
         Ok((memory, geometry, Some(fence)))
     }
 
@@ -355,21 +373,22 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// What is kept belongs to a backing of the size that it had.
-fn check_same_size(left: &Left, bytes: u64, path: &Path) -> Result<(), Failure> {
+/// Returns the size of a backing for which a memory is kept. It may have grown since it was served.
+///
+/// # Errors
+/// It has shrunk.
+fn check_size(left: &Left, bytes: u64, path: &Path) -> Result<u64, Failure> {
     let end = rustix::fs::seek(&left.backing, rustix::fs::SeekFrom::End(0));
     let now = end.map_err(|errno| memory_failure(&errno.into()))?;
-    if now == bytes {
-        return Ok(());
+    if now >= bytes {
+        return Ok(now);
     }
     let (name, volume) = (path.display(), &left.kept.volume);
-    let mend = match now > bytes {
-        true => format!("serve it once with the size that it had (truncate -s {bytes} {name})"),
-        false => "what was beyond is lost".to_owned(),
-    };
     let message = format!(
-        "{name}: has {now} bytes, and had {bytes} when it was served; acknowledged writes are kept \
-         for it: {mend}, or save them with 'overdrive volume clear-error {volume} --rescue FILE'"
+        "{name}: has {now} bytes, and had {bytes} when it was served: data beyond its end is lost; \
+         acknowledged writes are kept for it: give it the size that it had (truncate -s {bytes} \
+         {name}) and serve it again, or save them with 'overdrive volume clear-error {volume} \
+         --rescue FILE'"
     );
     Err(Failure::new(Exit::Integrity, message))
 }

@@ -4,16 +4,18 @@ use crate::counted::Counts;
 use crate::failure::{Exit, Failure};
 use crate::half::{Attached, Half};
 use crate::keep::Keep;
-use crate::opening::{OpenFlags, Opening};
+use crate::opening::{OpenFlags, Opening, absorbs};
+use crate::recorded::{Loss, Recorded};
 use crate::shared::SharedHalves;
-use block::{Size, Spec, WriteMode};
+use block::{Size, Spec};
 use cache::Shared;
 use holder::Keeper;
 use layers::ValveShared;
 use pool::PoolShared;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use uring::{FileVolume, Ring, SharedMemory};
 
 /// An open volume, on the thread that looks after it.
@@ -25,6 +27,14 @@ pub struct Volume {
     name: String,
     read_only: bool,
     keeper: RefCell<Option<Keeper>>,
+    /// The keeper changes the record when it ends.
+    is_recorded: Cell<bool>,
+    recorded: Recorded,
+    /// Its memory may hold data that is not on the backing.
+    absorbs: Cell<bool>,
+    loss: Cell<Option<Loss>>,
+    /// Names this process, and no other before the next boot.
+    opened: String,
 }
 
 impl Volume {
@@ -44,7 +54,14 @@ impl Volume {
         let mut opening = Opening::new(&flags, progress);
         opening.find_left(&spec)?;
         let half = opening.open(&spec)?;
-        let Opening { keeper, notes, .. } = opening;
+        let Opening { keeper, is_recorded, is_taken_over, recorded, notes, .. } = opening;
+        let writes = |part: &Spec| match part {
+            Spec::Cache { cache, .. } => absorbs(cache.write),
+            Spec::Pool { .. } => true,
+            _ => false,
+        };
+        // What a process before has absorbed may still be written out.
+        let may_absorb = is_taken_over || spec.walk().any(writes);
         Ok(Volume {
             halves: Arc::new(SharedHalves::new(half)),
             spec,
@@ -53,6 +70,11 @@ impl Volume {
             name: flags.name,
             read_only: flags.read_only,
             keeper: RefCell::new(keeper),
+            is_recorded: Cell::new(is_recorded),
+            recorded,
+            absorbs: Cell::new(may_absorb),
+            loss: Cell::new(None),
+            opened: process_identity(),
         })
     }
 
@@ -105,6 +127,16 @@ impl Volume {
         self.half().files().find_map(|file| damage_of(file))
     }
 
+    /// Whether a backing was found too short while it was served, so that changes and flushes fail.
+    pub fn was_short(&self) -> bool {
+        self.half().files().any(|file| file.was_short())
+    }
+
+    /// Goes on with backings that were too short and have their size again. Whether there was one.
+    pub fn accept_sizes(&self) -> bool {
+        self.half().files().filter(|file| file.accept_size()).count() > 0
+    }
+
     /// The identities of the files and devices at its bottom.
     pub fn keys(&self) -> Vec<String> {
         self.half().files().map(|file| file.key()).collect()
@@ -151,10 +183,7 @@ impl Volume {
         let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
         match (&*self.keeper.borrow(), self.cache()) {
             (Some(keeper), _) => by_holder(keeper),
-            (None, Some(shared)) => {
-                let writes = matches!(shared.write_mode(), WriteMode::Back | WriteMode::BackNow);
-                !writes && !shared.has_failed()
-            }
+            (None, Some(shared)) => !absorbs(shared.write_mode()) && !shared.has_failed(),
             (None, None) => true,
         }
     }
@@ -173,6 +202,9 @@ impl Volume {
             _ => return Ok(()),
         };
         *self.keeper.borrow_mut() = Some(again);
+        self.is_recorded.set(true);
+        // The record names this memory already, unless the former holder was of an older version.
+        let _ = self.record();
         Ok(())
     }
 
@@ -196,6 +228,7 @@ impl Volume {
             return Err(Failure::new(Exit::Usage, message));
         }
         *self.keeper.borrow_mut() = Some(keep.start(&self.name, file, memory)?);
+        self.is_recorded.set(true);
         Ok(true)
     }
 
@@ -209,6 +242,75 @@ impl Volume {
         if let Some(keeper) = self.take_keeper() {
             // One that does not answer finds out by itself that nothing is dirty.
             let _ = keeper.release();
+        }
+    }
+
+    /// The memory whose end would lose data that is not on the backing. None: there is no such data, or
+    /// what keeps the memory is of a version that ends without a note of that.
+    fn memory_at_stake(&self) -> Option<String> {
+        let is_noted = self.keeper.borrow().is_none() || self.is_recorded.get();
+        (self.absorbs.get() && is_noted).then(|| self.memory_identity())
+    }
+
+    /// Names its memory; a pool's ends with this process.
+    fn memory_identity(&self) -> String {
+        let memory = self.memory().and_then(|memory| holder::memory_identity(memory.file()).ok());
+        memory.unwrap_or_else(|| format!("process {}", self.opened))
+    }
+
+    /// What was lost between the process before and this one, if something that is in use has waited for
+    /// the volume meanwhile.
+    pub fn loss_of_waiting(&self) -> Option<Loss> {
+        self.recorded.loss(Some(&self.memory_identity()), self.half().files().map(|file| &**file))
+    }
+
+    /// It is served as a disk that was pulled out: every request gets an error, until nothing waits for it
+    /// any more. What was lost stays noted for the next process.
+    pub fn lose(&self, loss: Loss) {
+        self.recorded.freeze();
+        self.loss.set(Some(loss));
+    }
+
+    /// What was lost, if it is served as a disk that was pulled out.
+    pub fn loss(&self) -> Option<Loss> {
+        self.loss.get()
+    }
+
+    /// Notes for the next process what is served: to be called before it is.
+    ///
+    /// # Errors
+    /// The note cannot be written.
+    pub fn record(&self) -> Result<(), Failure> {
+        let memory = self.memory_at_stake();
+        let files = self.half().files().map(|file| &**file);
+        self.recorded.write(memory.as_deref(), files).map_err(|error| {
+            let message = format!(
+                "{}: the record of what is served cannot be written ({error}); make room in the runtime \
+                 directory",
+                self.name
+            );
+            Failure::new(Exit::Io, message)
+        })
+    }
+
+    /// Notes whether its memory may hold data that is not on the backing, before it does, or once it does
+    /// no more.
+    ///
+    /// # Errors
+    /// Those of [`Volume::record`].
+    pub fn record_absorbing(&self, absorbs: bool) -> Result<(), Failure> {
+        self.absorbs.set(absorbs);
+        self.record()
+    }
+
+    /// Everything is on the backing, and the volume is served no more. `is_waited_for`: something in use
+    /// waits for the next process.
+    pub fn end_record(&self, is_waited_for: bool) {
+        let files = || self.half().files().map(|file| &**file);
+        match is_waited_for {
+            // The next process takes more care than it need, if this fails.
+            true => drop(self.recorded.write(None, files())),
+            false => self.recorded.remove(files()),
         }
     }
 
@@ -243,6 +345,12 @@ fn check_one_cache(spec: &Spec) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(())
+}
+
+/// Names this process, and no other before the next boot.
+fn process_identity() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    format!("{}-{}", std::process::id(), now.map_or(0, |now| now.as_nanos()))
 }
 
 fn damage_of(file: &FileVolume) -> Option<String> {

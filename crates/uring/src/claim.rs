@@ -130,10 +130,10 @@ fn verdict(path: &Path, found: &Found, intent: Intent) -> Result<Option<String>,
             Ok(Some(reason(format, path)))
         }
         (Intent::Serve { is_raw: true }, Kind::Image(format)) => {
-            Ok(Some(format!("{name}: {format} image, served byte by byte (--raw)")))
+            Ok(Some(format!("{name}: {format} image, served byte by byte")))
         }
         (Intent::Serve { is_raw: true }, Kind::Cluster) => Ok(Some(format!(
-            "{name}: {words} on it; make sure that this is the only host that uses it (--raw)"
+            "{name}: {words} on it; make sure that this is the only host that uses it"
         ))),
         (Intent::Serve { is_raw: false }, Kind::Image(format)) => {
             Err(unsupported(reason(format, path)))

@@ -350,6 +350,17 @@ impl FileVolume {
         self.identity.key()
     }
 
+    /// Whether it was found shorter than it was opened, so that changes and flushes fail.
+    pub fn was_short(&self) -> bool {
+        self.size.was_short()
+    }
+
+    /// Goes on with a file that was too short and has its size again; what was beyond the cut is lost.
+    /// Whether it was, and has.
+    pub fn accept_size(&self) -> bool {
+        self.size.accept(&self.file)
+    }
+
     /// What the user should know about how it was found: one sentence.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()

@@ -7,8 +7,8 @@
 //! file can be cut; the flush after it then finds a file that is too short, unless that very write
 //! reached its end.
 //!
-//! What was found too short stays so until it is opened again, also if it has grown meanwhile: the
-//! bytes have not come back.
+//! What was found too short stays so, also if it has grown meanwhile, because the bytes have not come
+//! back: until it is opened again, or the operator accepts that.
 #![allow(unsafe_code)]
 
 use block::{Error, Kind, Result};
@@ -70,6 +70,21 @@ impl Size {
             self.shrunk.store(true, Ordering::Relaxed);
         }
         Ok(now < self.bytes)
+    }
+
+    /// Whether it was found too short, without another look.
+    pub(crate) fn was_short(&self) -> bool {
+        self.shrunk.load(Ordering::Relaxed)
+    }
+
+    /// Accepts that it was too short, if it has its size again. Whether it was, and has.
+    pub(crate) fn accept(&self, file: impl AsFd) -> bool {
+        if !self.was_short() {
+            return false;
+        }
+        self.shrunk.store(false, Ordering::Relaxed);
+        // Notes it again if it still is.
+        matches!(self.has_shrunk(file), Ok(false))
     }
 
     /// Fails with `error` if it has shrunk.

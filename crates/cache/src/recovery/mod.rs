@@ -56,7 +56,7 @@ pub(crate) struct Parts<'a> {
 /// shown before a task sees them.
 ///
 /// # Errors
-/// The memory holds something else, or an arena of another geometry, backing or volume size.
+/// The memory holds something else, an arena of another geometry or backing, or of one that was larger.
 pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.sectors);
     if !shared.arena.is_mine(&geometry, sectors, identity)? {
@@ -71,6 +71,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     if planted(Bug::SpreadAnew) {
         shared.shards.spread = Spread::of(&Geometry { format: Format::Four, ..geometry });
     }
+    shared.arena.note_sectors(sectors);
     let condition = shared.arena.condition();
     if condition == Condition::Discarding {
         finish_discard(shared.arena, &shared.arena.as_noted(&geometry));

@@ -1,7 +1,7 @@
 //! The operator's side of the control socket.
 
 use super::statistics::Statistics;
-use super::words::{Answer, Ask, LINE_BYTES_MAX, Row};
+use super::words::{Answer, Ask, LINE_BYTES_MAX, Row, UNKNOWN_ASK};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
@@ -322,12 +322,16 @@ impl Daemon {
         let mut rest = Vec::new();
         self.stream.read_to_end(&mut rest).map_err(|error| broken(&self.path, error))?;
         for _ in 0..UPGRADE_TRIES {
-            let next = Daemon::connect(&self.path);
-            let next = next.and_then(|mut next| next.rows().map(|_| next));
-            match next {
-                Ok(next) => return Ok(next),
-                Err(_) => pause(),
+            if let Ok(mut next) = Daemon::connect(&self.path)
+                && next.rows().is_ok()
+            {
+                return match next.ask(&Ask::Upgraded) {
+                    // An older program does not know the question.
+                    Err(failure) if !failure.message.contains(UNKNOWN_ASK) => Err(failure),
+                    _ => Ok(next),
+                };
             }
+            pause();
         }
         Err(broken(&self.path, "no other one took its place; see what it said, and start it"))
     }

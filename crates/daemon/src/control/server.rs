@@ -1,6 +1,6 @@
 //! The daemon's side of the control socket: tasks of its lane.
 
-use super::words::{Answer, Ask, LINE_BYTES_MAX};
+use super::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
 use crate::serve::{Site, Sites, statistics};
 use block::{Kind, Memory, Part};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -205,10 +205,9 @@ impl Control {
         }
         let result = match ask {
             Ok(ask) => self.answer(ask).await,
-            Err(error) => Err(Failure::new(
-                Exit::Usage,
-                format!("this daemon does not know what it is asked ({error}); is it older?"),
-            )),
+            Err(error) => {
+                Err(Failure::new(Exit::Usage, format!("{UNKNOWN_ASK} ({error}); is it older?")))
+            }
         };
         self.send(connection, &answer_of(result)).await
     }
@@ -236,11 +235,13 @@ impl Control {
             Ask::PowerCut { volume, seed, off_ns } => {
                 self.site(&volume)?.power_cut(seed, off_ns).await
             }
-            Ask::Detach { volume } => {
-                self.sites.detach(&volume).await.map(|losses| serde_json::json!(losses))
+            Ask::Detach { volume, force } => {
+                let losses = self.sites.detach(&volume, force).await;
+                losses.map(|losses| serde_json::json!(losses))
             }
             Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
             Ask::Upgrade => self.sites.upgrade().map(done),
+            Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. } => unreachable!("it has an answer of its own"),
         }
     }

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// The beginning of the answer to an ask that a daemon does not know.
+pub(super) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
+
 /// What can be asked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
@@ -84,11 +87,17 @@ pub enum Ask {
     Detach {
         /// Its name.
         volume: String,
+        /// Also if its device cannot be flushed: what is not written out stays kept.
+        #[serde(default)]
+        force: bool,
     },
     /// The version of the program.
     Version,
     /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
     Upgrade,
+    /// Whether the last upgrade has put another program in the place of the one before; it is refused if
+    /// that could not start. Daemons of older versions do not know this.
+    Upgraded,
 }
 
 /// What is answered.
@@ -122,6 +131,8 @@ pub enum State {
     Frozen,
     /// It has failed: changes and flushes get errors (C8).
     Failed,
+    /// Its memory is gone while its device was in use: every request gets an error (C5).
+    Lost,
     /// Its backing does not answer.
     Stalled,
     /// It is being detached, or the daemon ends.
@@ -142,6 +153,7 @@ impl State {
             State::Paused => "paused",
             State::Frozen => "frozen",
             State::Failed => "failed",
+            State::Lost => "lost",
             State::Stalled => "stalled",
             State::Ending => "ending",
             State::Orphaned => "orphaned",

@@ -27,10 +27,11 @@ use crate::units::WaitTime;
 use block::{Fua, Limits};
 use blocking::blocking;
 use lane::{Event, Lane, first};
+
 use over_file::OverFile;
 use over_nbd::{OverNbd, Terms};
 use over_ublk::OverUblk;
-use stack::{Exit, Failure, Keep};
+use stack::{Exit, Failure, Keep, ValveShared};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -48,6 +49,9 @@ pub use waiting::{WaitingVolume, waiting_volumes};
 
 /// Connections of a new device of the kernel's NBD client at most.
 const CONNECTIONS_MAX: usize = 8;
+
+/// How long changes under way are waited for before a device takes another size, in nanoseconds.
+const HOLD_NS: u64 = 5_000_000_000;
 
 /// How long a device may take to be flushed and to go, in nanoseconds.
 const DETACH_NS: u64 = 60_000_000_000;
@@ -95,10 +99,14 @@ pub(crate) struct Wanted<'a> {
     pub(crate) identity: &'a str,
     /// As its clients meet it.
     pub(crate) limits: &'a Limits,
+    /// What holds its changes.
+    pub(crate) valve: &'a Arc<ValveShared>,
     /// For how long changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
     /// How long requests wait for a daemon that has ended.
     pub(crate) wait_time: WaitTime,
+    /// It answers everything with errors: no flush of it can succeed.
+    pub(crate) is_lost: bool,
 }
 
 /// What a device stands on.
@@ -142,11 +150,11 @@ impl Stand {
         }
     }
 
-    async fn detach(self) -> Result<(), Failure> {
+    async fn detach(self, last: Last) -> Result<(), Failure> {
         match self {
-            Stand::File(over) => blocking(move || over.detach()).await?,
-            Stand::Nbd(over, _) => blocking(move || over.detach()).await?,
-            Stand::Ublk(over, _) => blocking(move || over.detach()).await?,
+            Stand::File(over) => blocking(move || over.detach(last)).await?,
+            Stand::Nbd(over, _) => blocking(move || over.detach(last)).await?,
+            Stand::Ublk(over, _) => blocking(move || over.detach(last)).await?,
         }
     }
 }
@@ -171,6 +179,17 @@ struct Device {
     volume: String,
     stand: Stand,
     is_attached: bool,
+    last: Last,
+    valve: Arc<ValveShared>,
+}
+
+/// The last request to a device before it is taken away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Last {
+    /// A flush, which must succeed.
+    Flush,
+    /// None: the device answers with errors, and its users have seen that.
+    Nothing,
 }
 
 /// The block devices of a daemon.
@@ -196,7 +215,7 @@ impl Devices {
 
     /// Adds one, which will be served in this way.
     pub(crate) fn add(&self, by: &By, wanted: &Wanted<'_>) {
-        let Wanted { volume, identity, limits, retry_ms, wait_time } = *wanted;
+        let Wanted { volume, identity, limits, valve, retry_ms, wait_time, is_lost } = *wanted;
         let (block_bytes, read_only) = (limits.block_logical_bytes, limits.read_only);
         let stand = match by {
             By::Fuse => {
@@ -204,6 +223,7 @@ impl Devices {
                 Stand::File(Arc::new(OverFile {
                     file,
                     link: place::link(volume),
+                    bytes: limits.bytes(),
                     block_bytes,
                     read_only,
                 }))
@@ -219,7 +239,9 @@ impl Devices {
                 Stand::Nbd(Arc::new(over), front.clone())
             }
         };
-        let device = Device { volume: volume.to_owned(), stand, is_attached: false };
+        let last = if is_lost { Last::Nothing } else { Last::Flush };
+        let (volume, valve) = (volume.to_owned(), valve.clone());
+        let device = Device { volume, stand, is_attached: false, last, valve };
         self.list.borrow_mut().push(device);
     }
 
@@ -228,9 +250,15 @@ impl Devices {
         &self.runtime
     }
 
-    fn find(&self, volume: &str) -> Option<Stand> {
+    fn find(&self, volume: &str) -> Option<(Stand, Last)> {
         let list = self.list.borrow();
-        list.iter().find(|device| device.volume == volume).map(|device| device.stand.clone())
+        let found = list.iter().find(|device| device.volume == volume);
+        found.map(|device| (device.stand.clone(), device.last))
+    }
+
+    /// Whether a volume is a device that was not taken away.
+    pub(crate) fn has(&self, volume: &str) -> bool {
+        self.find(volume).is_some()
     }
 
     fn volumes(&self) -> Vec<String> {
@@ -265,10 +293,33 @@ impl Devices {
 
     async fn attach_all(&self) -> Result<(), Failure> {
         for volume in self.volumes() {
-            self.find(&volume).expect("listed").attach().await?;
+            let (stand, _) = self.find(&volume).expect("listed");
+            let held = self.hold_for_resize(&volume, &stand).await;
+            let attached = stand.attach().await;
+            held.into_iter().for_each(|valve| valve.open());
+            attached?;
             self.note(&volume, true);
         }
         Ok(())
+    }
+
+    /// Holds the changes of a volume whose device is to take another size over a file. None: they are not held, or the
+    /// operator holds them already.
+    async fn hold_for_resize(&self, volume: &str, stand: &Stand) -> Option<Arc<ValveShared>> {
+        let Stand::File(over) = stand else { return None };
+        let valve = {
+            let list = self.list.borrow();
+            list.iter().find(|device| device.volume == volume).map(|device| device.valve.clone())?
+        };
+        if !over.is_to_be_resized() || !valve.close() {
+            return None;
+        }
+        // What a backing does not answer is not waited for: the device takes its size all the same.
+        let quiet = async {
+            let _ = valve.quiet(|| false).await;
+        };
+        first(quiet, self.lane.sleep_until(self.lane.now() + HOLD_NS)).await;
+        Some(valve)
     }
 
     /// Waits until no device is being made: one that is half made would be taken for none, and what makes it waits for
@@ -290,8 +341,8 @@ impl Devices {
     /// What the system says.
     pub(crate) async fn set_retry(&self, volume: &str, retry_ms: u64) -> Result<(), Failure> {
         match self.find(volume) {
-            Some(Stand::Nbd(over, _)) => blocking(move || over.set_retry(retry_ms)).await?,
-            Some(Stand::File(_) | Stand::Ublk(..)) | None => Ok(()),
+            Some((Stand::Nbd(over, _), _)) => blocking(move || over.set_retry(retry_ms)).await?,
+            Some((Stand::File(_) | Stand::Ublk(..), _)) | None => Ok(()),
         }
     }
 
@@ -302,20 +353,31 @@ impl Devices {
         found.map(|device| device.volume.clone())
     }
 
-    /// Flushes a device and takes it away. A volume that is no device, or no more, is done with at once.
+    /// Flushes a device, unless by `force`, and takes it away. A volume that is no device, or no more, is done with at once.
     ///
     /// # Errors
     /// Busy, and by what; it cannot be flushed, or does not go within a minute. Then it stays.
-    pub(crate) async fn detach(&self, volume: &str) -> Result<(), Failure> {
-        let Some(stand) = self.find(volume) else { return Ok(()) };
+    pub(crate) async fn detach(&self, volume: &str, force: bool) -> Result<(), Failure> {
+        let Some((stand, last)) = self.find(volume) else { return Ok(()) };
+        let last = if force { Last::Nothing } else { last };
         let mut detached = None;
         let detaching = async {
             self.settled().await;
-            detached = Some(stand.detach().await);
+            detached = Some(stand.detach(last).await);
         };
         first(detaching, self.lane.sleep_until(self.lane.now() + DETACH_NS)).await;
         let late = || Failure::new(Exit::Io, format!("{volume}: its device cannot be flushed"));
-        detached.ok_or_else(late)??;
+        let detached = detached.unwrap_or_else(|| Err(late()));
+        detached.map_err(|Failure { exit, message }| match (exit, last) {
+            (Exit::Io, Last::Flush) => {
+                let next = format!(
+                    "mend the backing, then 'overdrive volume clear-error {volume} --retry'; or 'overdrive detach \
+                     {volume} --force': what uses the device gets errors, and what is dirty stays kept"
+                );
+                Failure::new(exit, format!("{message}; {next}"))
+            }
+            _ => Failure { exit, message },
+        })?;
         self.list.borrow_mut().retain(|device| device.volume != volume);
         Ok(())
     }
@@ -323,7 +385,7 @@ impl Devices {
     /// Takes all of them away that nothing uses. What uses the others waits for the next process.
     pub(crate) async fn detach_idle(&self) {
         for volume in self.volumes() {
-            if let Err(failure) = self.detach(&volume).await {
+            if let Err(failure) = self.detach(&volume, false).await {
                 crate::tell!(
                     "overdrive: {failure}; the device stays, and waits for the next 'overdrive attach' or 'serve'"
                 );

@@ -1,8 +1,9 @@
 //! A block device over a file that this process serves: all of this waits for the kernel, which waits for our lanes.
 
+use super::Last;
 use super::apart::Call;
 use super::{place, using};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use stack::Failure;
 use std::fs;
@@ -16,6 +17,8 @@ use uring::{LoopDevice, LoopOptions};
 pub(super) struct OverFile {
     pub(super) file: PathBuf,
     pub(super) link: PathBuf,
+    /// Bytes that are served.
+    pub(super) bytes: u64,
     /// Bytes of a block of the device.
     pub(super) block_bytes: u32,
     /// Refuse changes.
@@ -54,8 +57,8 @@ impl OverFile {
     /// # Errors
     /// There can be no device, or none with direct I/O; the name is another device's.
     pub(super) fn attach(&self) -> Result<(), Failure> {
-        let OverFile { file, link, block_bytes, read_only } = self.clone();
-        Call::Attach { file, link, block_bytes, read_only }.run()
+        let OverFile { file, link, bytes, block_bytes, read_only } = self.clone();
+        Call::Attach { file, link, bytes, block_bytes, read_only }.run()
     }
 
     /// The same in this process, which does not serve the file.
@@ -89,7 +92,7 @@ impl OverFile {
         let mut adopted = None;
         for device in LoopDevice::all_over(&self.file) {
             if self.is_over(&device, file)? && adopted.is_none() {
-                device.resize().map_err(self.trouble("its size cannot be set"))?;
+                self.resize(&device, file)?;
                 adopted = Some(device);
             } else {
                 // What still uses it gets errors already.
@@ -97,6 +100,20 @@ impl OverFile {
             }
         }
         Ok(adopted)
+    }
+
+    /// Whether there is a device that has another size than what is served.
+    pub(super) fn is_to_be_resized(&self) -> bool {
+        self.found().is_some_and(|device| device.bytes() != Some(self.bytes))
+    }
+
+    /// Has the file and the device take the size that is served. The kernel takes no size from an answer that crosses a
+    /// write of the same file, so the file could keep the former one, and reads beyond it would fail: changes are held
+    /// meanwhile, and the seek shows the size that the kernel has taken.
+    fn resize(&self, device: &LoopDevice, file: &OwnedFd) -> Result<(), Failure> {
+        let end = || rustix::fs::seek(file, SeekFrom::End(0));
+        using::wait_until(|| end().is_ok_and(|bytes| bytes == self.bytes));
+        device.resize().map_err(self.trouble("its size cannot be set"))
     }
 
     /// Whether a device stands over the file that is served now. Where that cannot be told it is no other one's: a second
@@ -120,14 +137,16 @@ impl OverFile {
         Ok(())
     }
 
-    /// Flushes the device and takes it away, unless something uses it.
+    /// Takes the device away after its last request, unless something uses it.
     ///
     /// # Errors
     /// Busy, with what uses it; what the system says.
-    pub(super) fn detach(&self) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found() else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        if last == Last::Flush {
+            Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        }
         if !device.detach_claimed(claimed).map_err(self.trouble("it does not go"))? {
             return Err(using::busy(&self.link, &device.path()));
         }

@@ -1,6 +1,7 @@
 //! A device of the kernel's NBD client, whose server this process is: all of this waits for the kernel, which waits for our
 //! lanes.
 
+use super::Last;
 use super::apart::Call;
 use super::{place, using};
 use crate::units::WaitTime;
@@ -194,14 +195,16 @@ impl OverNbd {
         set.map_err(self.trouble("its time limit cannot be set"))
     }
 
-    /// Flushes the device and takes it away, unless something uses it.
+    /// Takes the device away after its last request, unless something uses it.
     ///
     /// # Errors
     /// Busy, with what uses it; what the system says.
-    pub(super) fn detach(&self) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(device) = self.found()? else { return Ok(()) };
         let claimed = using::claim(&self.link, &device.path())?;
-        Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        if last == Last::Flush {
+            Call::Flush { node: device.path(), link: self.link.clone() }.run()?;
+        }
         device.disconnect().map_err(self.trouble("it does not go"))?;
         drop(claimed);
         if !using::wait_until(|| !device.is_connected().unwrap_or(false)) {

@@ -1,5 +1,6 @@
 //! A device of the kernel's driver ublk, whose queues our lanes serve: all of this waits for the kernel, which waits for them.
 
+use super::Last;
 use super::apart::Call;
 use super::place::Naming;
 use super::{place, using};
@@ -61,6 +62,13 @@ pub(super) fn all_of(directory: &Path) -> Vec<u32> {
     let Ok(mut control) = UblkControl::open() else { return Vec::new() };
     let found = all(&mut control).into_iter().filter(|info| is_of(info, directory));
     found.map(|info| info.device).collect()
+}
+
+/// Whether a volume has a device that still has its disk.
+pub(super) fn has_disk(directory: &Path) -> bool {
+    let Ok(mut control) = UblkControl::open() else { return false };
+    let lives = |info: &DeviceInfo| is_of(info, directory) && info.state != STATE_DEAD;
+    all(&mut control).iter().any(lives)
 }
 
 /// Takes a device away; what waits for it gets errors.
@@ -248,15 +256,17 @@ impl OverUblk {
         }
     }
 
-    /// Flushes the device and takes it away, unless something uses it.
+    /// Takes the device away after its last request, unless something uses it.
     ///
     /// # Errors
     /// Busy, with what uses it; what the driver says.
-    pub(super) fn detach(&self) -> Result<(), Failure> {
+    pub(super) fn detach(&self, last: Last) -> Result<(), Failure> {
         let Some(node) = self.node() else { return Ok(()) };
         let number = self.number.load(Ordering::Relaxed);
         let claimed = using::claim(&self.link, &node)?;
-        Call::Flush { node: node.clone(), link: self.link.clone() }.run()?;
+        if last == Last::Flush {
+            Call::Flush { node: node.clone(), link: self.link.clone() }.run()?;
+        }
         let mut control = self.control()?;
         ask(&mut control, Command::Stop, number, 0, &mut [])
             .map_err(self.trouble("it does not go"))?;

@@ -62,6 +62,17 @@ impl Route {
         }
     }
 
+    /// Whether the kernel remembers a device of this volume by this route, which something may use. Of a
+    /// device over a FUSE file the mount says it.
+    pub(crate) fn is_waiting(self, runtime: &Path, volume: &str) -> bool {
+        let directory = place::directory(runtime, volume);
+        match self {
+            Route::Ublk => over_ublk::has_disk(&directory),
+            Route::Nbd => !over_nbd::all_of(&directory).is_empty(),
+            Route::Fuse => false,
+        }
+    }
+
     /// The route for a volume: the one that is asked for; else the one by which it is a device already, as a process before
     /// this one has left it; else the best that the kernel has.
     ///

@@ -30,7 +30,7 @@ pub use self::nbd::Place;
 pub(crate) use self::nbd::{Direct, Nbd};
 pub(crate) use self::ublk::{Opened, Ublk};
 pub(crate) use fleet::Fleet;
-pub(crate) use inherited::{Inherited, find_inherited};
+pub(crate) use inherited::{Handover, Inherited, find_inherited};
 
 /// Why a daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -41,7 +41,7 @@ use pressure::Threads;
 use stack::{Exit, Failure, Keep, OpenFlags, Volume};
 use start::Start;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use uring::{File, Listener, Polling, Ring};
@@ -180,15 +180,23 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     for Listening { place, exports } in &plan.listeners {
         fleet.add(Nbd::bind(&ring, place, &plan.runtime, &mut inherited, &budget)?, exports);
     }
+    // Volumes for which something in use has waited since a process before this one.
+    let mut waited_for = Vec::new();
     for mounting in &plan.mounts {
         let info = mount_info("files", &mounting.exports, &plan);
         let front = Fuse::bind(&ring, mounting, info, &mut inherited, &budget)?;
+        if front.is_resumed() {
+            waited_for.extend_from_slice(&mounting.exports);
+        }
         fleet.add(front, &mounting.exports);
     }
     let devices = Devices::new(&lane, &plan.runtime);
     let mut ways = Vec::new();
     for attaching in &plan.attachments {
-        let way = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
+        let (way, is_waiting) = way_of(attaching, &plan, &fleet, &ring, &mut inherited, &budget)?;
+        if is_waiting {
+            waited_for.push(attaching.volume.clone());
+        }
         ways.push((attaching.volume.clone(), way));
     }
     drop(inherited);
@@ -202,6 +210,12 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let (mut sites, mut addresses) = (Vec::new(), Vec::new());
     for planned in plan.volumes {
         let Planned { name, backing, volume } = planned;
+        let is_waited_for = waited_for.contains(&name);
+        let loss = if is_waited_for { volume.loss_of_waiting() } else { None };
+        if let Some(loss) = loss {
+            volume.lose(loss);
+        }
+        volume.record()?;
         let found = fleet.addresses(&name);
         let address = found.first().cloned().unwrap_or_default();
         addresses.extend(found);
@@ -209,6 +223,9 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         let site = Site::new(&name, &backing, address, volume, served, &ring)?;
         if let Some((_, way)) = ways.iter().find(|(volume, _)| *volume == name) {
             site.add_to(&devices, way, wait_time_of(&plan.attachments, &name));
+        }
+        if let Some(loss) = loss {
+            crate::tell!("overdrive: {name}: {}", site.lost(loss, true));
         }
         sites.push(site);
     }
@@ -228,7 +245,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
-/// The front by which the kernel reaches a device, added to the fleet.
+/// The front by which the kernel reaches a device, added to the fleet, and whether a process before this
+/// one has made the device.
 fn way_of(
     attaching: &Attaching,
     plan: &DaemonPlan,
@@ -236,14 +254,18 @@ fn way_of(
     ring: &Ring,
     inherited: &mut Inherited,
     budget: &Arc<Budget>,
-) -> Result<By, Failure> {
+) -> Result<(By, bool), Failure> {
     let volume = &attaching.volume;
     let exports = std::slice::from_ref(volume);
-    Ok(match Route::choose(attaching.via, &plan.runtime, volume)? {
+    let route = Route::choose(attaching.via, &plan.runtime, volume)?;
+    let mut is_waiting = route.is_waiting(&plan.runtime, volume);
+    let by = match route {
         Route::Fuse => {
             let mounting = mounting_of(attaching, &plan.runtime);
             let info = mount_info("device", exports, plan);
-            fleet.add(Fuse::bind(ring, &mounting, info, inherited, budget)?, exports);
+            let front = Fuse::bind(ring, &mounting, info, inherited, budget)?;
+            is_waiting = front.is_resumed();
+            fleet.add(front, exports);
             By::Fuse
         }
         Route::Ublk => {
@@ -256,7 +278,8 @@ fn way_of(
             fleet.add(front.clone(), exports);
             By::Nbd(front)
         }
-    })
+    };
+    Ok((by, is_waiting))
 }
 
 /// How long what uses a volume's device waits for a daemon that has ended.
@@ -318,7 +341,7 @@ impl Scene {
         let fleet = &self.sites.fleet;
         let export = |name: &str| {
             let site = self.sites.find(name).ok()?;
-            Some(site.served.export(&site.attached))
+            Some(site.served.export(&lane, &site.attached))
         };
         fleet.open(&self.sites.lanes, export);
         Control::open(&self.ring, &self.sites, self.control.file().clone());
@@ -370,6 +393,7 @@ impl Scene {
         self.sites.devices.attach().await?;
         self.sites.mark_faces().await?;
         let child = start.begin()?;
+        crate::former::forget_former();
         let _ = holder::notify_ready();
         Ok(child)
     }
@@ -409,11 +433,8 @@ impl Scene {
         if !kept {
             crate::tell!("overdrive: a holder has died: written out instead of upgraded");
         } else if let (Some(program), Ok(left)) = (self.sites.program(), left) {
-            use std::os::unix::process::CommandExt;
-            let mut command = Command::new(&program);
-            command.args(std::env::args_os().skip(1)).env(left.variable, &left.text);
-            let error = command.exec();
-            crate::complain!("overdrive: {} cannot be executed: {error}", program.display());
+            let error = crate::former::execute(&program, &left);
+            crate::complain!("overdrive: it cannot be executed again either: {error}");
         }
         for cache in held {
             cache.release_flushes().await;

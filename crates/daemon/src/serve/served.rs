@@ -6,7 +6,7 @@ use super::sensor::{self, Sensor};
 use cache::Shared;
 use export::{Export, Session, Stop};
 use lane::Lane;
-use stack::{Attached, Failure, SharedHalves, Volume};
+use stack::{Attached, Failure, Loss, SharedHalves, Volume};
 use std::rc::Rc;
 use std::sync::Arc;
 use uring::Ring;
@@ -17,6 +17,8 @@ pub(crate) struct Served {
     name: String,
     halves: Arc<SharedHalves>,
     read_only: bool,
+    /// It is served as a disk that was pulled out.
+    loss: Option<Loss>,
     /// Ends the clients of this volume.
     pub(crate) stop: Arc<Stop>,
     pub(crate) clients: Arc<Clients>,
@@ -35,6 +37,7 @@ impl Served {
             name: name.to_owned(),
             halves: volume.halves().clone(),
             read_only: volume.is_read_only(),
+            loss: volume.loss(),
             stop: Arc::default(),
             sensor: volume.cache().map(sensor),
             clients,
@@ -55,8 +58,12 @@ impl Served {
     }
 
     /// What fronts serve of it on the lane to which it was attached.
-    pub(crate) fn export(&self, attached: &Attached) -> Export {
-        let mut export = Export::new(&self.name, attached.stack.clone());
+    pub(crate) fn export(&self, lane: &Lane, attached: &Attached) -> Export {
+        let stack = match self.loss {
+            Some(loss) => loss.stack(lane, attached.stack.limits()),
+            None => attached.stack.clone(),
+        };
+        let mut export = Export::new(&self.name, stack);
         export.read_only = self.read_only;
         export.stop = Some(self.stop.clone());
         let (clients, shared) = (self.clients.clone(), self.cache().cloned());
@@ -76,7 +83,7 @@ impl Served {
     pub(crate) fn start_on(&self, ring: &Ring) -> Result<Export, Failure> {
         let attached = self.attach(ring)?;
         self.sense(ring.lane());
-        Ok(self.export(&attached))
+        Ok(self.export(ring.lane(), &attached))
     }
 
     /// Has its guard judged on this lane, too.

@@ -10,8 +10,7 @@ use block::{Durability, Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
 use lane::Event;
 use stack::SCRATCH;
-use stack::{Attached, Volume};
-use stack::{Exit, Failure};
+use stack::{Attached, Exit, Failure, Loss, Volume};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -118,8 +117,10 @@ impl Site {
 
     pub(crate) fn state(&self) -> State {
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
+        let failed = failed || self.volume.was_short();
         match () {
             () if self.served.stop.is_asked() => State::Ending,
+            () if self.volume.loss().is_some() => State::Lost,
             () if self.is_stalled() => State::Stalled,
             () if failed => State::Failed,
             () if self.volume.valve().is_closed() => State::Frozen,
@@ -169,7 +170,10 @@ impl Site {
         limits.read_only |= self.volume.is_read_only();
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
-        devices.add(by, &Wanted { volume, identity, limits, retry_ms, wait_time });
+        let (valve, is_lost) = (self.volume.valve(), self.volume.loss().is_some());
+        let wanted =
+            Wanted { volume, identity, limits, valve, retry_ms, wait_time, is_lost };
+        devices.add(by, &wanted);
     }
 
     /// For how long changes are tried again, in milliseconds.
@@ -192,6 +196,10 @@ impl Site {
 
     /// Makes everything durable that was answered, whatever a client's flush means here.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
+        if let Some(loss) = self.volume.loss() {
+            let Failure { exit, message } = self.lost(loss, true);
+            return Err(Failure::new(exit, format!("{}: {message}", self.name)));
+        }
         let durability = self.shared().map(|shared| shared.settings().durability);
         let flushed = match durability {
             None | Some(Durability::Flush) => {
@@ -279,12 +287,18 @@ impl Site {
             return Err(Failure::new(Exit::Busy, message));
         }
         let mut notes = Vec::new();
-        if matches!(changes.write, Some(WriteMode::Back | WriteMode::BackNow)) {
+        let absorbs =
+            changes.write.map(|write| matches!(write, WriteMode::Back | WriteMode::BackNow));
+        if absorbs == Some(true) {
             self.begin_to_keep(&mut notes)?;
+            self.volume.record_absorbing(true)?;
         }
         if let Err(error) = cache.set(&changes).await {
             let message = format!("{name}: {error}; nothing was changed");
             return Err(Failure::new(Exit::Io, message));
+        }
+        if absorbs == Some(false) {
+            self.volume.record_absorbing(false)?;
         }
         if changes.durability == Some(Durability::Scratch) {
             notes.push(SCRATCH.to_owned());
@@ -322,11 +336,22 @@ impl Site {
             return Err(Failure::new(Exit::Busy, message));
         }
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
+        let was_short = self.volume.was_short();
+        if was_short && self.volume.accept_sizes() {
+            crate::tell!(
+                "overdrive: {}: its backing has shrunk and has its size again: what was beyond the cut is lost, and \
+                 reads as it is there now",
+                self.name
+            );
+        }
         let (Some(cache), true) = (&self.attached.cache, failed) else {
+            if was_short {
+                return self.try_again(0, true).await;
+            }
             let message = format!("{}: has not failed; there is no error to clear", self.name);
             return Err(Failure::new(Exit::Negative, message));
         };
-        let unflushed = self.may_have_lost_unflushed();
+        let unflushed = was_short || self.may_have_lost_unflushed();
         if discard_dirty {
             let blocks = cache.discard_dirty().await.map_err(|error| self.io(error))?;
             let bytes = blocks * BLOCK;
@@ -339,11 +364,22 @@ impl Site {
         }
         let dirty = u64::from(cache.shared().dirty_blocks()) * BLOCK;
         cache.shared().clear_error();
+        self.try_again(dirty, unflushed).await
+    }
+
+    /// Writes everything out once more, with so many dirty bytes. `unflushed`: writes that went straight to the backing
+    /// may be missing.
+    async fn try_again(
+        &self,
+        dirty_bytes: u64,
+        unflushed: bool,
+    ) -> Result<serde_json::Value, Failure> {
         self.losses.borrow_mut().unflushed |= unflushed;
         match self.drain().await {
-            Ok(()) => {
-                Ok(serde_json::json!({ "written_bytes": dirty, "may_miss_unflushed": unflushed }))
-            }
+            Ok(()) => Ok(serde_json::json!({
+                "written_bytes": dirty_bytes,
+                "may_miss_unflushed": unflushed,
+            })),
             Err(error) => Err(Failure::new(
                 Exit::Io,
                 format!("{}: {error}; the volume has failed again", self.name),
@@ -411,6 +447,19 @@ impl Site {
             "kept": self.volume.is_kept(),
             "threads": threads,
         })
+    }
+
+    /// Says that it is, or was, served as a disk that was pulled out.
+    pub(crate) fn lost(&self, loss: Loss, is_attached: bool) -> Failure {
+        let (name, backing) = (&self.name, &self.backing);
+        let next = match is_attached {
+            true => format!(
+                "the device answers every request with an error until it is detached: unmount what is on it, run \
+                 'overdrive detach {name}', and check {backing} before it is attached again"
+            ),
+            false => format!("check what {backing} holds, as after a power cut, before you use it"),
+        };
+        Failure::new(Exit::Integrity, format!("{loss}; {next}"))
     }
 
     /// What a stop that could not write everything out says.

@@ -145,9 +145,10 @@ impl Sites {
 
     /// Ends one volume: its device and its clients, then what is dirty, then its hold on the backing. A device that is in
     /// use is refused, and nothing changes.
-    pub(crate) async fn detach(&self, name: &str) -> Result<Losses, Failure> {
+    /// One that cannot be flushed is refused as well, unless by `force`.
+    pub(crate) async fn detach(&self, name: &str, force: bool) -> Result<Losses, Failure> {
         let site = self.find(name)?;
-        self.devices.detach(name).await?;
+        self.devices.detach(name, force).await?;
         self.fleet.remove(name);
         let result = self.close(&site).await;
         let losses = site.losses();
@@ -247,9 +248,14 @@ impl Sites {
             Err(error) => Err(site.not_drained(error)),
             Ok(()) => {
                 site.volume.release();
+                let is_attached = self.devices.has(&site.name);
+                site.volume.end_record(is_attached);
                 if self.devices.node(&site.name).is_none() {
                     uring::forget_backings(&site.name);
                     device::unmark(self.devices.runtime(), &site.volume.keys()).await?;
+                }
+                if let Some(loss) = site.volume.loss() {
+                    return Err(site.lost(loss, is_attached));
                 }
                 site.volume.damage().map_or(Ok(()), |damage| Err(Failure::new(Exit::Io, damage)))
             }

@@ -149,7 +149,7 @@ async fn act(front: Rc<Direct>, sites: Rc<Sites>) {
     assert_eq!(one.client.in_flight(), 0);
 
     one.leave_when_asked();
-    sites.detach("one").await.expect("all is written out");
+    sites.detach("one", false).await.expect("all is written out");
     assert_eq!((site.clients(), shared.dirty_blocks()), (0, 0));
     assert!(front.enter("one").is_none(), "it is off the list");
     two.write(3).await;
@@ -280,7 +280,7 @@ fn clients_on_several_lanes_meet_in_one_volume() {
         assert_eq!((site.clients(), shared.dirty_blocks()), (0, 1));
         drop(site);
         // Written out, and off every lane: nothing else has a handle of it.
-        acting.detach("one").await.expect("all is written out");
+        acting.detach("one", false).await.expect("all is written out");
         assert_eq!(shared.dirty_blocks(), 0);
         let lane = acting.find("two").expect("it is served").ring.lane().clone();
         while Arc::strong_count(&shared) > 1 {

@@ -1,7 +1,7 @@
 //! Owned, orphaned, taken, gone.
 
 use crate::common::{Place, eventually, is_alive, kill};
-use holder::{Busy, Keeper};
+use holder::{Busy, Keeper, Record, Records};
 use rustix::process::Signal;
 use std::fs;
 use std::io;
@@ -71,6 +71,29 @@ fn with_nothing_dirty_the_holder_goes_with_its_daemon() {
     assert!(!place.is_locked());
     assert!(fs::read_dir(place.runtime().join("holders")).expect("it").next().is_none());
     place.daemon("find").says(&["none"]);
+}
+
+/// The next process learns from the record whether something was lost with the memory.
+#[test]
+fn a_holder_clears_the_record_when_it_ends_with_nothing_dirty_and_not_when_it_is_killed() {
+    let place = Place::new();
+    let records = Records::of(&place.runtime());
+    for is_killed in [false, true] {
+        let mut daemon = place.daemon("start");
+        daemon.says(&["started", "ready"]);
+        let looked = Keeper::look(&place.runtime(), &place.key()).expect("it answers");
+        let memory = holder::memory_identity(looked.expect("it is there").arena).expect("open");
+        let record = Record { memory: Some(memory), bytes: 7, ..Record::default() };
+        records.write(&place.key(), &record).expect("room");
+        let holder = place.status().expect("a holder").holder_pid;
+        if is_killed {
+            kill(holder, Signal::KILL);
+        }
+        daemon.kill();
+        assert!(eventually(|| !is_alive(holder)));
+        let found = records.read(&place.key()).expect("it stays");
+        assert_eq!((found.memory.is_some(), found.bytes), (is_killed, 7));
+    }
 }
 
 #[test]
@@ -233,7 +256,12 @@ fn called_by_hand_it_says_that_there_is_no_use() -> io::Result<()> {
 fn a_program_that_is_no_holder_is_an_error() -> io::Result<()> {
     let place = Place::new();
     let image = fs::File::open(&place.image)?;
-    let kept = holder::Kept { volume: "v".into(), backing: "b".into(), key: place.key() };
+    let kept = holder::Kept {
+        volume: "v".into(),
+        backing: "b".into(),
+        key: place.key(),
+        is_recorded: true,
+    };
     let fd = std::os::fd::AsFd::as_fd(&image);
     for program in ["/bin/true", "/bin/false", "/nowhere"] {
         let refused = Keeper::start(&place.runtime(), &kept, fd, fd, program.as_ref());

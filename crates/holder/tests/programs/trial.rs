@@ -55,7 +55,12 @@ impl Daemon {
         arena.memory().write(TEXT_AT, TEXT);
         let fence = Fence::take(arena.file(), 1000)?;
         let key = holder::key_at(image)?;
-        let kept = Kept { volume: "vol".into(), backing: image.display().to_string(), key };
+        let kept = Kept {
+            volume: "vol".into(),
+            backing: image.display().to_string(),
+            key,
+            is_recorded: true,
+        };
         let (runtime, image) = (runtime.to_owned(), image.to_owned());
         let mut daemon =
             Daemon { runtime, image, kept, arena, backing, keeper: None, _fence: fence };

@@ -17,8 +17,8 @@ pub(crate) struct Arguments {
     /// The volume, or the path of its device.
     name: String,
 
-    /// Take the device away although its daemon is gone and will not come back: what waits for it gets errors. What a
-    /// holder keeps stays kept.
+    /// Take the device away although its daemon is gone and will not come back, or it cannot be flushed because the
+    /// volume has failed: what waits for it gets errors. What a holder keeps stays kept.
     #[arg(long)]
     force: bool,
 }
@@ -46,7 +46,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match volumes::find_device(&name)? {
         Named::Served(mut target) => {
             let name = target.row.name.clone();
-            let answer = volumes::ask(&mut target, &Ask::Detach { volume: name.clone() })?;
+            let ask = Ask::Detach { volume: name.clone(), force: arguments.force };
+            let answer = volumes::ask(&mut target, &ask)?;
             let outcome =
                 volumes::losses_in(answer).map(|losses| losses.outcome(&target.row.backing));
             let outcome = outcome.map(|outcome| format!("; {outcome}")).unwrap_or_default();

@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &MountArguments) -> Result<ExitCode, Failure> {
         // Nothing is left of it.
         let name = arguments.volume.name();
         if let volumes::Named::Served(mut target) = volumes::find_device(&name)? {
-            volumes::ask(&mut target, &Ask::Detach { volume: name })?;
+            volumes::ask(&mut target, &Ask::Detach { volume: name, force: false })?;
         }
         return Err(failure);
     }

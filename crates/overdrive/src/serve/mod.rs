@@ -12,6 +12,7 @@ use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
 use daemon::units::WaitTime;
 use daemon::{Attaching, DaemonPlan, Listening, Mounting, Place, Planned, Served, units as sizes};
+use holder::Records;
 use stack::{Exit, Failure, Keep, OpenFlags};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,8 @@ impl Arguments {
             return Err(Failure::new(Exit::Usage, message));
         }
         let mut config = config::read(path)?;
+        // The file declares them: their clients may write whatever looks like an image format.
+        config.volumes.iter_mut().for_each(|volume| volume.raw = true);
         if let Some(wanted) = &self.backing {
             config.volumes.retain(|volume| volume.name == *wanted);
         }
@@ -213,11 +216,6 @@ fn keep() -> Keep {
     Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
 }
 
-/// This program, to be executed again: by its path, where an upgrade puts the new one.
-fn program() -> Option<PathBuf> {
-    std::env::current_exe().ok()
-}
-
 fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
     let mut planned = Vec::new();
     for wanted in volumes {
@@ -225,7 +223,8 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let ConfigVolume { name, backing, raw, read_only, holder, attach, .. } = wanted;
         let keep = holder.then(keep);
         let device = attach.then(|| name.clone());
-        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep };
+        let records = Some(Records::of(&daemon::runtime_directory()));
+        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
         let bar = Bytes::new("memory");
         let volume = daemon::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
@@ -303,7 +302,7 @@ pub(crate) fn serve(config: Config, manner: Manner) -> Result<ExitCode, Failure>
         poll,
         quiet,
         again: again::command(),
-        program: program(),
+        program: daemon::program_to_upgrade_to(),
         ready: Box::new(ready),
     };
     let served = daemon::serve(plan)?;

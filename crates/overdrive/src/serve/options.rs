@@ -20,7 +20,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME|forever", value_parser = sizes::wait_time)]
     wait_time: Option<WaitTime>,
 
-    /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same.
+    /// Serve an image format (qcow2, VMDK, ...) byte by byte all the same. Volumes of a
+    /// configuration file always are.
     #[arg(long)]
     raw: bool,
 

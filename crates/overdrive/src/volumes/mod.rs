@@ -273,7 +273,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Set(options) => set::run(control, options),
         Command::ClearError(options) => clear::run(control, options),
         Command::PowerCut(options) => power::run(control, options),
-        Command::Detach(name) => simple(control, name, "detached", |volume| Ask::Detach { volume }),
+        Command::Detach(name) => {
+            simple(control, name, "detached", |volume| Ask::Detach { volume, force: false })
+        }
     }
 }
 

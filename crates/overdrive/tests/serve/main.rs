@@ -2,6 +2,7 @@
 //!
 //! What draws its parameters ([`dice`]) is run again and again, and larger, by `cargo xtask soak`.
 
+mod accepted;
 mod arrival;
 mod as_files;
 mod backings;

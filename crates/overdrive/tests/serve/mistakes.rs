@@ -85,7 +85,7 @@ fn an_upgrade_that_would_lose_something_is_refused() {
 }
 
 #[test]
-fn a_backing_of_another_size_is_refused_while_something_is_kept_for_it() {
+fn a_smaller_backing_is_refused_while_something_is_kept_for_it_and_a_larger_one_taken() {
     if !have_libnbd() {
         return;
     }
@@ -96,11 +96,19 @@ fn a_backing_of_another_size_is_refused_while_something_is_kept_for_it() {
         let file = OpenOptions::new().write(true).open(&path).expect("ours");
         file.set_len(mib << 20).expect("sparse");
     };
-    resize(64);
+    resize(8);
     for memory in ["8M", "0", "64M"] {
         let options = ["--memory", memory, "--write", "back-now"];
         serve_in(&home, &path, &options).refused(7, &["16777216", "truncate -s"]);
     }
-    resize(16);
+    resize(64);
     is_there(&home, &place);
+    // Without a cache, what is kept is written out first.
+    let server = Server::start_in(&home, &path, &HELD);
+    python(WRITE, &[&server.uri]).well();
+    let home = server.kill();
+    resize(96);
+    let server = Server::start_in(&home, &path, &["--memory", "0"]);
+    python(READ, &[&server.uri]).well();
+    server.end().well();
 }

@@ -5,13 +5,16 @@
 //!       1  version|grain   5  volume sectors       9  the volume's condition
 //!       2  most slots      6  backing's identity  10  failed flushes of the backing
 //!       3  shards|region   7  checksum of these   11  ... of which so many are mended
-//!                                                 12  whether the order of flushes is promised
-//!                                                 13  the newest epoch known to be durable
-//!                                                 14  live slots, and their complement above them
+//!                             and, above it, the  12  whether the order of flushes is promised
+//!                             sectors since the   13  the newest epoch known to be durable
+//!                             backing has grown   14  live slots, and their complement above them
 //!                                                 15  the flush under way (flush_note.rs)
 //! ```
 //!
 //! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are live.
+//! Only word 7 is written again, when a process takes the arena over and the backing has grown: one store
+//! changes the volume's size and the checksum, so a kill leaves the one size or the other. A program that
+//! does not know this refuses the arena of a backing that has grown.
 //! The condition outlives the process (C8): it is noted before a client is told. A flush of the backing
 //! that has failed may have dropped data that
 //! only the process knew of; until it is known that nothing was lost, a successor must not believe a
@@ -34,6 +37,11 @@ use lane::atomic::Ordering;
 const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
 /// Words that say what the arena is.
 const FIXED: usize = 8;
+/// The index of the volume's size among them.
+const SECTORS: usize = 5;
+/// Bits of the last of them that hold the checksum; the others hold the size of a backing that has grown.
+const CHECKSUM_BITS: u32 = 16;
+const CHECKSUM_MASK: u64 = (1 << CHECKSUM_BITS) - 1;
 /// Bytes of the superblock.
 pub(crate) const BYTES: usize = 128;
 const EPOCH_AT: usize = 64;
@@ -58,7 +66,7 @@ pub enum Unrecoverable {
     NotAnArena,
     /// It holds the cache of another backing.
     AnotherVolume,
-    /// It holds this backing's cache, but of another size.
+    /// It holds this backing's cache, but of another size, or the backing has shrunk.
     AnotherSize,
     /// It holds a cache that another version of the program has made.
     UnknownVersion,
@@ -76,8 +84,8 @@ impl fmt::Display for Unrecoverable {
                  with fresh memory"
             }
             Unrecoverable::AnotherSize => {
-                "the memory holds a cache of another size, or the backing's size has changed; serve \
-                 it with the sizes that it had, and drain it first"
+                "the memory holds a cache of another size, or the backing has shrunk; serve it with \
+                 the sizes that it had, and drain it first"
             }
             Unrecoverable::UnknownVersion => {
                 "the memory holds a cache of another version of this program; drain it with the \
@@ -128,7 +136,7 @@ impl Arena {
             identity,
             0,
         ];
-        words[FIXED - 1] = checksum(&words);
+        words[FIXED - 1] = checksum(&words, 0);
         words
     }
 
@@ -136,8 +144,9 @@ impl Arena {
         core::array::from_fn(|index| self.memory().word(index * 8).load(Ordering::Acquire))
     }
 
-    /// Whether the memory holds an arena of exactly this kind. False: it holds nothing (zeros, or what
-    /// a kill in the middle of [`Arena::adopt`] has left).
+    /// Whether the memory holds an arena of exactly this kind, of this size or, where the backing has
+    /// grown since, of a smaller one. False: it holds nothing (zeros, or what a kill in the middle of
+    /// [`Arena::adopt`] has left).
     ///
     /// # Errors
     /// What else it holds.
@@ -160,7 +169,21 @@ impl Arena {
         if found[6] != mine[6] {
             return Err(Unrecoverable::AnotherVolume);
         }
+        let is_same = found[..SECTORS] == mine[..SECTORS];
+        if is_same && noted_sectors(&found) <= sectors {
+            return Ok(true);
+        }
         Err(Unrecoverable::AnotherSize)
+    }
+
+    /// Notes the size of a backing that may have grown since the arena was made: before anything is
+    /// served beyond the size that is noted.
+    pub(crate) fn note_sectors(&self, sectors: u64) {
+        let words = self.fixed();
+        if noted_sectors(&words) < sectors {
+            let word = sectors << CHECKSUM_BITS | checksum(&words, sectors);
+            self.store((FIXED - 1) * 8, word);
+        }
     }
 
     /// Writes the superblock: from now on the memory is this arena.
@@ -293,8 +316,9 @@ impl Arena {
         };
         // Before anything is multiplied: all sizes of a real arena are far below these.
         geometry.shards.checked_mul(geometry.extents)?;
+        let sectors = noted_sectors(&words);
         let sane = grain <= 4096
-            && words[5] <= SECTORS_MAX
+            && sectors <= SECTORS_MAX
             && geometry.slots > 0
             // Of no shards it is not.
             && geometry.slots.is_multiple_of(geometry.shards)
@@ -305,12 +329,24 @@ impl Arena {
         }
         let arena = Arena::over(memory.clone(), &geometry, grain);
         let geometry = arena.as_noted(&geometry);
-        Some(Found { arena, geometry, grain, sectors: words[5], identity: words[6] })
+        Some(Found { arena, geometry, grain, sectors, identity: words[6] })
     }
 }
 
-fn checksum(words: &[u64; FIXED]) -> u64 {
-    words[..FIXED - 1].iter().fold(0, |crc, word| u64::from(crc::step(crc as u16, *word)))
+/// The checksum of the fixed words, and of the size to which the backing has grown; 0: it has not.
+fn checksum(words: &[u64; FIXED], grown: u64) -> u64 {
+    let fixed = words[..FIXED - 1].iter().fold(0, |crc, word| crc::step(crc, *word));
+    u64::from(fixed ^ crc::step(0, grown))
+}
+
+/// The size to which the backing has grown since the arena was made; 0: it has not.
+fn grown(words: &[u64; FIXED]) -> u64 {
+    words[FIXED - 1] >> CHECKSUM_BITS
+}
+
+/// The volume's size, as last noted.
+fn noted_sectors(words: &[u64; FIXED]) -> u64 {
+    words[SECTORS].max(grown(words))
 }
 
 /// Whether these words can be read as a superblock.
@@ -322,7 +358,7 @@ fn sound(words: &[u64; FIXED]) -> Result<(), Unrecoverable> {
     if Format::of(words[1] >> 32).is_none() {
         return Err(Unrecoverable::UnknownVersion);
     }
-    if words[FIXED - 1] != checksum(words) {
+    if words[FIXED - 1] & CHECKSUM_MASK != checksum(words, grown(words)) {
         return Err(Unrecoverable::NotAnArena);
     }
     Ok(())

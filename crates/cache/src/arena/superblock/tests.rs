@@ -18,7 +18,7 @@ fn only_its_own_kind_is_recognised_and_the_reason_is_told() {
     arena.adopt(&geometry, 64, 7);
     assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(true));
     assert_eq!(arena.is_mine(&geometry, 64, 8), Err(Unrecoverable::AnotherVolume));
-    assert_eq!(arena.is_mine(&geometry, 72, 7), Err(Unrecoverable::AnotherSize));
+    assert_eq!(arena.is_mine(&geometry, 56, 7), Err(Unrecoverable::AnotherSize));
     let other = Geometry { extents: 1, ..geometry };
     assert_eq!(arena.is_mine(&other, 64, 7), Err(Unrecoverable::AnotherSize));
     memory.word(8).fetch_xor(1 << 33, Ordering::Relaxed);
@@ -30,6 +30,31 @@ fn only_its_own_kind_is_recognised_and_the_reason_is_told() {
     memory.word(0).store(0, Ordering::Relaxed);
     assert_eq!(arena.is_mine(&geometry, 64, 7), Ok(false), "the adoption was not over");
     assert_eq!(arena.is_mine(&geometry, 72, 7), Err(Unrecoverable::NotAnArena));
+}
+
+#[test]
+fn a_backing_may_grow_between_two_processes_and_not_shrink() {
+    let (memory, arena, geometry) = arena();
+    arena.adopt(&geometry, 64, 7);
+    let sectors = || Arena::found(&memory).expect("an arena").sectors;
+    for (grown, smaller) in [(72, 64), (SECTORS_MAX, 72)] {
+        assert_eq!(arena.is_mine(&geometry, grown, 7), Ok(true));
+        assert_eq!(sectors(), smaller, "to look changes nothing");
+        arena.note_sectors(grown);
+        assert_eq!(sectors(), grown);
+        assert_eq!(arena.is_mine(&geometry, grown, 7), Ok(true));
+        assert_eq!(arena.is_mine(&geometry, smaller, 7), Err(Unrecoverable::AnotherSize));
+        for bit in 0..FIXED * 64 {
+            memory.word(bit / 64 * 8).fetch_xor(1 << (bit % 64), Ordering::Relaxed);
+            assert!(Arena::found(&memory).is_none(), "bit {bit}");
+            memory.word(bit / 64 * 8).fetch_xor(1 << (bit % 64), Ordering::Relaxed);
+        }
+        arena.note_sectors(grown);
+        assert_eq!(sectors(), grown);
+    }
+    assert_eq!(arena.is_mine(&geometry, SECTORS_MAX, 8), Err(Unrecoverable::AnotherVolume));
+    arena.adopt(&geometry, 64, 7);
+    assert_eq!(sectors(), 64, "a fresh one has not grown");
 }
 
 #[test]
@@ -71,7 +96,7 @@ fn sound_words_that_make_no_sense_are_nothing() {
     // A product beyond what a word holds.
     let mut words = arena.superblock(&Geometry { slots: 1 << 30, ..geometry }, 64, 7);
     words[1] = 3 << 32 | 1 << 31;
-    words[FIXED - 1] = checksum(&words);
+    words[FIXED - 1] = checksum(&words, 0);
     words.iter().enumerate().for_each(|(index, word)| arena.store(index * 8, *word));
     assert!(Arena::found(&memory).is_none());
 }

@@ -189,6 +189,7 @@ fn start(
         volume: contents.to_owned(),
         backing: place.path().display().to_string(),
         key: holder::mount_key(place.path()),
+        is_recorded: false,
     };
     // A holder has two descriptors; a mount needs one.
     let memory = rustix::fs::memfd_create("overdrive-mount", MemfdFlags::CLOEXEC);

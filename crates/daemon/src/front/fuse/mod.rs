@@ -92,6 +92,11 @@ impl Fuse {
         }))
     }
 
+    /// Whether it was mounted by a process before this one, so that something may use it.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.connection.is_resumed
+    }
+
     fn options(&self) -> Options {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let now = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -56,6 +56,10 @@ impl Told<'_> {
             State::Stalled => {
                 "Its backing does not answer: what needs it gets errors until it does."
             }
+            State::Lost => {
+                "Its memory was lost while its device was in use: every request gets an error until \
+                 'overdrive detach'."
+            }
             State::Frozen => "It is frozen: changes wait until 'overdrive volume resume'.",
             State::Paused => {
                 "It is paused: everything passes through until 'overdrive volume resume'."

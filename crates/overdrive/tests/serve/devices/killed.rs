@@ -1,5 +1,6 @@
 //! A daemon of a device is killed, stopped or upgraded: what uses the device goes on.
 
+use super::lost::Direct;
 use super::{Disk, have_devices, is_alive, loads, text};
 use crate::common::{pause, run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -196,6 +197,33 @@ fn an_upgrade_is_not_noticed() {
     assert!(String::from_utf8_lossy(&watched.stdout).lines().count() > 20, "rates go on");
     mounted.unmount();
     disk.detach().well();
+}
+
+/// Whatever is written to a device, the next daemon serves it: a guest may make an image of its disk.
+#[test]
+fn what_is_written_to_a_device_is_no_reason_to_refuse_the_next_daemon() {
+    if !have_devices(&[]) {
+        return;
+    }
+    let disk = Disk::among_namespaces(64);
+    let open = Direct::open(&disk.attach_with(&["--write", "through"]));
+    open.write_header(0, b"QFI\xfb\0\0\0\x03").expect("it serves");
+    open.sync().expect("it serves");
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::KILL).expect("it runs");
+    wait_until("another one serves", || disk.find_daemon().is_some_and(|found| found != daemon));
+    assert_eq!(open.read(0).expect("it serves"), b'Q');
+    disk.home.overdrive(&["upgrade"]).well();
+    assert_eq!(open.read(0).expect("it serves"), b'Q');
+    // It is stopped while it is used, and waits for the next one.
+    let daemon = disk.daemon();
+    kill_process(daemon, Signal::TERM).expect("it runs");
+    wait_until("it has ended", || !is_alive(daemon));
+    disk.attach();
+    assert_eq!(open.read(0).expect("it serves"), b'Q');
+    drop(open);
+    disk.detach().well();
+    disk.try_attach(&[]).refused(2, &["qcow2", "--raw"]);
 }
 
 #[test]

@@ -7,10 +7,12 @@ mod faces;
 mod killed;
 mod lifecycle;
 mod loads;
+mod lost;
 mod mounting;
 mod races;
 mod refused;
 mod routes;
+mod sizes;
 
 use crate::common::{Ended, have, image, is_root, no_namespaces, place, run, wait_until};
 use crate::home::Home;

@@ -3,6 +3,7 @@
 use super::absent::fails_and_goes_on;
 use super::claimed::is_claimed;
 use super::killed::{is_given_up, is_waited_for, survives};
+use super::lost::is_lost_with_its_memory;
 use super::{Disk, MIB, text};
 use crate::common::{have, is_root, run};
 use std::fs::{self, File};
@@ -112,6 +113,20 @@ fn nbd_is_a_disk_with_a_volatile_cache() {
 fn nbd_is_refused_in_use() {
     if have_nbd() {
         is_refused_in_use(&NBD);
+    }
+}
+
+#[test]
+fn nbd_is_lost_with_its_memory() {
+    if have_nbd() {
+        is_lost_with_its_memory(&NBD);
+    }
+}
+
+#[test]
+fn ublk_is_lost_with_its_memory() {
+    if have_ublk() {
+        is_lost_with_its_memory(&UBLK);
     }
 }
 
