@@ -110,9 +110,9 @@ impl Dice {
         (engine.slots_least, engine.slots_max) = (8, 8);
         engine.dirty_blocks_max = 6;
         (engine.absorb_blocks_max, engine.readers) = (8, 0);
-        setup.model.sectors = setup.model.sectors.max(8 * 10 * setup.model.stamps);
-        setup.mix = Mix { read: 10, write: 6, flush: 2, fua: 0, zero: 0, discard: 0, status: 0 };
-        (setup.mode_switches, setup.sets, setup.bypasses) = (0, 0, 0);
+        setup.model.sectors = 8 * 24 * setup.model.stamps;
+        setup.mix = Mix { read: 16, write: 4, flush: 2, fua: 0, zero: 0, discard: 0, status: 0 };
+        (setup.mode_switches, setup.sets, setup.bypasses, setup.pairs) = (0, 0, 0, 0);
         (setup.sectors_max, setup.hot_one_in) = (setup.sectors_max.min(8), 8);
     }
 }

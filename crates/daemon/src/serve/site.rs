@@ -171,8 +171,7 @@ impl Site {
         let (identity, retry_ms) = (self.volume.identity(), self.retry_ms());
         let (volume, identity, limits) = (&*self.name, &*identity, &limits);
         let (valve, is_lost) = (self.volume.valve(), self.volume.loss().is_some());
-        let wanted =
-            Wanted { volume, identity, limits, valve, retry_ms, wait_time, is_lost };
+        let wanted = Wanted { volume, identity, limits, valve, retry_ms, wait_time, is_lost };
         devices.add(by, &wanted);
     }
 
