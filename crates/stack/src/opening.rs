@@ -319,11 +319,7 @@ impl<'a> Opening<'a> {
             (&self.flags.keep, below.file(), must_outlive_process(whole))
         else {
             let memory = cache_memory(&geometry, limits.grain, self.progress)?;
-            // It may be kept later ([`Volume::keep_from_now`]), when rings have done I/O already: each holds the
-            // fence from its beginning. Without /proc it is never kept.
-            let may_be_kept = self.flags.keep.is_some() && below.file().is_some();
-            let fence = may_be_kept.then(|| keep::fence(memory.file(), &path).ok()).flatten();
-            return Ok((memory, geometry, fence));
+            return Ok((memory, geometry, None));
         };
         // The next process may want more.
         let most = uring::memory_of_machine().unwrap_or(0).min(useful(limits.bytes()));

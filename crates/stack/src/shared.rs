@@ -46,11 +46,6 @@ impl SharedHalves {
         self.half.cache().map(|cache| &cache.shared)
     }
 
-    /// Whether every ring that is attached shows when its I/O is over (C15).
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.half.cache().is_some_and(|cache| cache.fence.is_some())
-    }
-
     /// The volume as the ring's lane uses it. To be called on the ring's thread, before it does any I/O for
     /// the volume: from here on the ring holds the fence.
     ///

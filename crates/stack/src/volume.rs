@@ -208,30 +208,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes are about to be absorbed where none were before: from now on the memory is kept, if
-    /// it may be kept at all. False: that is so already, or it may not.
-    ///
-    /// # Errors
-    /// No holder could be started, or nothing shows when this process's I/O is over.
-    pub fn keep_from_now(&self) -> Result<bool, Failure> {
-        let (Some(keep), Some(file), Some(memory)) =
-            (&self.keep, self.half().file(), self.memory())
-        else {
-            return Ok(false);
-        };
-        if self.keeper.borrow().is_some() || file.limits().read_only {
-            return Ok(false);
-        }
-        if !self.halves.is_fenced() {
-            let message = "its memory cannot be fenced (is /proc mounted?), so that nothing could take \
-                           it over: serve it with --no-holder, or with --write back from the start";
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        *self.keeper.borrow_mut() = Some(keep.start(&self.name, file, memory)?);
-        self.is_recorded.set(true);
-        Ok(true)
-    }
-
     /// The connection to what keeps the memory, to be dealt with apart from the volume.
     pub fn take_keeper(&self) -> Option<Keeper> {
         self.keeper.borrow_mut().take()

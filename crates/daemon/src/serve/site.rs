@@ -32,8 +32,6 @@ pub(crate) struct Site {
     pub(crate) served: Served,
     /// Of the home lane.
     pub(crate) ring: Ring,
-    /// Its memory is kept by a holder from now on.
-    pub(crate) kept: Event,
     /// It is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
@@ -76,7 +74,6 @@ impl Site {
             address,
             served,
             ring: ring.clone(),
-            kept: Event::new(),
             ended: Event::new(),
             has_ended: Cell::new(false),
             losses: RefCell::default(),
@@ -289,7 +286,10 @@ impl Site {
         let absorbs =
             changes.write.map(|write| matches!(write, WriteMode::Back | WriteMode::BackNow));
         if absorbs == Some(true) {
-            self.begin_to_keep(&mut notes)?;
+            // What writes out may not wait for pages.
+            if let Err(error) = uring::lock_process() {
+                notes.push(error.to_string());
+            }
             self.volume.record_absorbing(true)?;
         }
         if let Err(error) = cache.set(&changes).await {
@@ -303,18 +303,6 @@ impl Site {
             notes.push(SCRATCH.to_owned());
         }
         Ok(notes)
-    }
-
-    /// What a volume has that absorbs writes, and one that was not started to do so lacks.
-    fn begin_to_keep(&self, notes: &mut Vec<String>) -> Result<(), Failure> {
-        if !self.volume.keep_from_now()? {
-            return Ok(());
-        }
-        self.kept.notify();
-        if let Err(error) = uring::lock_process() {
-            notes.push(error.to_string());
-        }
-        Ok(())
     }
 
     /// Ends the failed state: tries again what is dirty, or gives it up.

@@ -79,17 +79,17 @@ impl Watch {
         }
     }
 
-    /// Sees to it that a holder keeps the volume's memory (C5), from when one has to until it is stopped.
+    /// Starts another holder if the one that keeps the volume's memory ends (C5).
     async fn keep(self) {
         let lane = self.ring.lane();
         loop {
-            let (seen, kept) = (self.site.ended.seen(), self.site.kept.seen());
+            let seen = self.site.ended.seen();
             let is_over = || self.site.has_ended() || self.site.served.stop.is_asked();
             if is_over() {
                 return;
             }
             let Some(socket) = self.site.volume.keeper_socket() else {
-                either(self.site.kept.after(kept), self.site.ended.after(seen)).await;
+                self.site.ended.after(seen).await;
                 continue;
             };
             either(self.ring.readable(&socket), self.site.ended.after(seen)).await;
