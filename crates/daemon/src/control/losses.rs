@@ -23,6 +23,9 @@ pub struct Losses {
     /// A flush of the backing has failed, and nothing in memory could mend that: writes that went
     /// straight to the backing before it may be missing.
     pub unflushed: bool,
+    /// An earlier process was killed while a flush of the backing was under way: writes that had gone past the cache
+    /// before may be missing.
+    pub in_doubt: bool,
     /// Damaged headers of memory that an earlier process had left: their blocks were left out.
     pub damaged_headers: u64,
 }
@@ -44,6 +47,13 @@ impl Losses {
             parts.push(
                 "a flush of the backing has failed, and writes that went straight to it before may \
                  be missing"
+                    .to_owned(),
+            );
+        }
+        if self.in_doubt {
+            parts.push(
+                "an earlier process was killed during a flush of the backing, and writes that went \
+                 straight to it before may be missing"
                     .to_owned(),
             );
         }
@@ -97,5 +107,7 @@ mod tests {
         let losses = Losses { unflushed: true, damaged_headers: 2, ..Losses::default() };
         let outcome = losses.outcome("g.img");
         assert!(outcome.contains("may be missing; blocks of 2 damaged headers"), "{outcome}");
+        let outcome = Losses { in_doubt: true, ..Losses::default() }.outcome("g.img");
+        assert!(outcome.starts_with("an earlier process was killed during a flush"), "{outcome}");
     }
 }

@@ -66,6 +66,7 @@ impl Site {
         ring: &Ring,
     ) -> Result<Rc<Site>, Failure> {
         let attached = served.attach(ring)?;
+        let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
         Ok(Rc::new(Site {
             name: name.to_owned(),
             backing: stack::absolute(backing),
@@ -76,7 +77,7 @@ impl Site {
             ring: ring.clone(),
             ended: Event::new(),
             has_ended: Cell::new(false),
-            losses: RefCell::default(),
+            losses: RefCell::new(Losses { in_doubt, ..Losses::default() }),
             paused: Cell::new(None),
             busy: Cell::new(false),
         }))
