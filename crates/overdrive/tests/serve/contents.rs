@@ -49,7 +49,7 @@ impl Sample {
     }
 
     fn bench(&self, more: &[&str]) -> Ended {
-        let fixed = ["bench", "cdm", text(&self.target), "--time", "1s"];
+        let fixed = ["bench", "seqfill", text(&self.target), "--time", "1s"];
         self.home.overdrive(&[&fixed, more].concat())
     }
 
