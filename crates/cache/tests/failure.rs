@@ -424,11 +424,14 @@ fn memory_is_taken_over_for_its_own_backing_only() {
         shared.map(|shared| shared.dirty_blocks())
     };
     assert_eq!(take(SECTORS, IDENTITY + 1), Err(Unrecoverable::AnotherVolume));
-    assert_eq!(take(SECTORS + 8, IDENTITY), Err(Unrecoverable::AnotherSize));
+    assert_eq!(take(SECTORS - 8, IDENTITY), Err(Unrecoverable::AnotherSize));
     let found = Arena::found(&scene.memory).expect("an arena");
     assert_eq!((found.sectors, found.identity, found.grain), (SECTORS, IDENTITY, GRAIN));
     assert!(found.survey().is_dirty());
     assert_eq!(take(SECTORS, IDENTITY), Ok(1));
+    // It has grown, and has that size from then on.
+    assert_eq!(take(SECTORS + 8, IDENTITY), Ok(1));
+    assert_eq!(take(SECTORS, IDENTITY), Err(Unrecoverable::AnotherSize));
 }
 
 #[test]
