@@ -426,7 +426,7 @@ impl Client {
         }
     }
 
-    /// What the answer of a flush of this client must report, whatever the backing has answered.
+    /// Returns the error that a flush of this client must be answered with, whatever the backing's answer.
     ///
     /// # Errors
     /// Once, if an earlier process may have lost what it had answered (C1).

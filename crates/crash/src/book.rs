@@ -14,11 +14,11 @@ use crate::trace;
 use block::{Discard, Result, Stretch, WriteMode};
 use cache::Changes;
 
-/// What a process owes to a kill of the one before it (C1). If a flush was under way, it may let the first flush of every
-/// client fail, of all or of none.
+/// Flushes that a process may fail because the one before it was killed (C1). If a flush was under way, it may let the first
+/// flush of every client fail, of all clients or of none.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Doubt {
-    /// One was killed: held copies of what went past the buffer are dirty now.
+    /// One was killed: held copies of write-throughs are dirty now.
     follows_kill: bool,
     /// A flush was under way.
     pub(crate) may: bool,
@@ -120,7 +120,7 @@ impl Book {
         self.open.clear();
     }
 
-    /// What the process that follows a kill may doubt. `in_flush`: the killed one had asked the disk for a flush.
+    /// Returns the doubt that the process after a kill may have. `in_flush`: the killed one had sent a flush to the disk.
     pub(crate) fn doubt_after(&self, in_flush: bool) -> Doubt {
         let may = self.doubt.may || in_flush;
         let may_fail = may && (self.doubt.may_fail || self.oracle.has_promised_order);

@@ -32,7 +32,7 @@ struct Progress {
     flushed: Option<Result>,
 }
 
-/// What a recovered process is asked for, and may answer.
+/// Requests to a recovered process, and the answers that it may give.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected {
     /// It is asked for a flush.

@@ -1,5 +1,4 @@
-//! What is said to a person: lines on the standard output and the standard error that need not be
-//! read.
+//! Output for operators: lines on the standard output and the standard error that need not be read.
 //!
 //! `println!` and `eprintln!` panic when the other end of a pipe has gone, and in the product a
 //! panic ends the process: a daemon would die of the end of its log's reader, with clients

@@ -86,7 +86,7 @@ pub struct Waiting {
     pub holder_pid: i32,
     /// The names of its files, the first 16 at most.
     pub files: Vec<String>,
-    /// What its daemon has said of it.
+    /// The description that its daemon has sent.
     pub description: Description,
 }
 
@@ -188,7 +188,7 @@ impl Absence {
 
     /// The owner has gone. The time goes on where that has only tried to serve.
     pub(crate) fn begin(&mut self) {
-        // What is answered already goes on being answered.
+        // Messages that are answered already stay answered.
         if !std::mem::take(&mut self.is_left) {
             self.step = Step::Grace;
         }
@@ -284,7 +284,7 @@ impl Absence {
         Ok(())
     }
 
-    /// What a client hears of the absence. None: a daemon serves the mount.
+    /// Returns the facts of the absence for a client. None: a daemon serves the mount.
     pub(crate) fn waiting(&self, directory: &str, holder_pid: i32) -> Option<Waiting> {
         let times = self.times.filter(|_| self.step != Step::Served)?;
         let wait_s = self.description.wait_ms.map(|wait_ms| wait_ms / 1000);

@@ -36,7 +36,7 @@ pub struct Record {
     /// Bytes that the backing had.
     #[serde(default)]
     pub bytes: u64,
-    /// What sets the backing apart from a later one with the same key ([`birth`]).
+    /// A mark that a later backing with the same key does not have ([`birth`]).
     #[serde(default)]
     pub birth: String,
 }
@@ -62,7 +62,7 @@ impl Records {
     /// Writes the record of a backing in one step.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn write(&self, key: &str, record: &Record) -> io::Result<()> {
         crate::key::check(key)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
@@ -75,7 +75,7 @@ impl Records {
     /// Notes that nothing in this memory is missing on the backing, if the record is of this memory.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn clear_memory(&self, key: &str, memory: &str) -> io::Result<()> {
         match self.read(key) {
             Some(record) if record.memory.as_deref() == Some(memory) => {
@@ -95,14 +95,14 @@ impl Records {
 /// The identity of a memory: no other memory of this machine has it before the next boot.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn memory_identity(memory: impl AsFd) -> io::Result<String> {
     let found = rustix::fs::fstat(memory)?;
     Ok(format!("{}-{}", found.st_dev, found.st_ino))
 }
 
-/// What sets an open file or device apart from a later one with the same key: the time at which the
-/// file was made, the sequence number of the disk. Empty: the system does not say.
+/// Returns a mark that a later file or device with the same key does not have: the time at which the
+/// file was made, the sequence number of the disk. Empty: the system does not report it.
 pub fn birth(backing: impl AsFd) -> String {
     let Ok(found) = rustix::fs::fstat(&backing) else { return String::new() };
     if FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice {

@@ -21,12 +21,12 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 
-/// What the filter counts extents by: sectors of a block of 4 KiB.
+/// The unit in which the filter counts extents: sectors of a block of 4 KiB.
 const GRANULE_SECTORS: u64 = 8;
 /// Granules that an extent is counted in at most; a longer one is counted as such.
 const GRANULES_MAX: u64 = 16;
 const BUCKETS: usize = 512;
-/// What leaves as many bits of a hash as name a bucket.
+/// The shift that leaves the bits of a hash which name a bucket.
 const HASH_SHIFT: u32 = u64::BITS - BUCKETS.trailing_zeros();
 
 /// Counts the extents under way by their granules, hashed. Most changes overlap none, and this

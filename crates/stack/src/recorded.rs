@@ -1,4 +1,4 @@
-//! What the records of a volume's backings say of the process before, and what this one notes there.
+//! Records of a volume's backings: what the former process has left in them, and what this one notes.
 //!
 //! ```text
 //!   open:          a record of this backing?  yes: it was accepted, its contents are not examined again
@@ -16,7 +16,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 use uring::FileVolume;
 
-/// What has become of a volume while something that is in use waited for it.
+/// A loss of a volume while a device or a mount that is in use waited for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The process that served it and what kept its memory were both ended: answered writes that were
@@ -30,7 +30,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// What is served of a volume with these limits: a disk that was pulled out.
+    /// Returns the stack that is served then: a disk with these limits that was pulled out.
     pub fn stack(self, lane: &Lane, limits: &Limits) -> Stack {
         let reason = match self {
             Loss::Memory => "use a device whose memory was lost: detach it, and attach it again",
@@ -93,12 +93,12 @@ impl Recorded {
     /// All that a memory held is on the backing with this key now.
     pub(crate) fn clear_memory(&self, key: &str, memory: &str) {
         if let Some(records) = &self.records {
-            // What cannot be noted makes the next process more careful than it need be.
+            // If this fails, the next process is more careful than it need be.
             let _ = records.clear_memory(key, memory);
         }
     }
 
-    /// What was lost between the process before and this one, which has this memory.
+    /// Returns the loss between the former process and this one, which has this memory.
     pub(crate) fn loss<'a>(
         &self,
         memory: Option<&str>,
@@ -127,7 +127,7 @@ impl Recorded {
     /// Notes what this process serves, and the memory that would be missed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(crate) fn write<'a>(
         &self,
         memory: Option<&str>,

@@ -60,7 +60,7 @@ impl Volume {
             Spec::Pool { .. } => true,
             _ => false,
         };
-        // What a process before has absorbed may still be written out.
+        // Data that a former process has absorbed may still be written out.
         let may_absorb = is_taken_over || spec.walk().any(writes);
         Ok(Volume {
             halves: Arc::new(SharedHalves::new(half)),
@@ -234,20 +234,20 @@ impl Volume {
         memory.unwrap_or_else(|| format!("process {}", self.opened))
     }
 
-    /// What was lost between the process before and this one, if something that is in use has waited for
-    /// the volume meanwhile.
+    /// Returns the loss between the former process and this one, if something that is in use has waited
+    /// for the volume.
     pub fn loss_of_waiting(&self) -> Option<Loss> {
         self.recorded.loss(Some(&self.memory_identity()), self.half().files().map(|file| &**file))
     }
 
     /// It is served as a disk that was pulled out: every request gets an error, until nothing waits for it
-    /// any more. What was lost stays noted for the next process.
+    /// any more. The loss stays noted for the next process.
     pub fn lose(&self, loss: Loss) {
         self.recorded.freeze();
         self.loss.set(Some(loss));
     }
 
-    /// What was lost, if it is served as a disk that was pulled out.
+    /// Returns the loss, if it is served as a disk that was pulled out.
     pub fn loss(&self) -> Option<Loss> {
         self.loss.get()
     }

@@ -53,7 +53,7 @@ pub struct Plan {
     pub span_bytes: Option<u64>,
     /// How long the timed parts take, in nanoseconds of virtual time.
     pub time_ns: u64,
-    /// What writes is left out, and the target keeps what it holds.
+    /// Tests that write are left out, and the target keeps its contents.
     pub reads_only: bool,
     /// Share of the suite's own pauses that is kept: 1 for all, 0 for none.
     pub rest_share: f64,

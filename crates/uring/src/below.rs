@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 const STEPS_MAX: usize = 256;
 
 /// The keys ([`crate::FileVolume::key`]) of everything below the file system that `directory`
-/// belongs to, as far as the kernel tells: devices, and files behind loop devices. What stands
-/// behind a network or a FUSE file system cannot be found out; there, and in memory, the key is
+/// belongs to, as far as the kernel shows: devices, and files behind loop devices. Anything
+/// behind a network or a FUSE file system cannot be found; there, and in memory, the key is
 /// that of the file system alone (`system-NUMBER`).
 pub fn keys_below(directory: &Path) -> Vec<String> {
     let system = fs::metadata(directory).ok().map(|found| found.dev());

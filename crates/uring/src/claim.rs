@@ -7,7 +7,7 @@
 //! | file system of several hosts | refused | noted | refused | refused | refused |
 //! | other signatures | | | named | refused | |
 //!
-//! What is in use ([`crate::Finding`]) is refused for every intent. To overwrite also needs an agreement,
+//! A file or device in use ([`crate::Finding`]) is refused for every intent. To overwrite also needs an agreement,
 //! and a device that no other program has open.
 
 use crate::backings::{devices_on, is_over_one};
@@ -98,7 +98,7 @@ pub fn refuse_backing(
 /// [`OpenError`]: its contents are not for this intent, or it is open elsewhere.
 pub fn examine(volume: &FileVolume, intent: Intent) -> Result<Vec<String>, OpenError> {
     let is_serving = matches!(intent, Intent::Serve { .. });
-    // What serving does not refuse it does not read: on a remote disk that would take long.
+    // Serving does not look for signatures that it accepts: on a remote disk that would take long.
     let is_wanted = |kind| !is_serving || matches!(kind, Kind::Image(_) | Kind::Cluster);
     let found = volume.signatures(is_wanted)?;
     let path = volume.path();

@@ -26,7 +26,7 @@ const WRITE: i64 = 1;
 /// Changing the size.
 const RESIZE: i64 = 3;
 
-/// What came of trying to lock, or of looking for locks in the way.
+/// The result of trying to lock, or of looking for locks in the way.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Locked {
     /// No lock is in the way.

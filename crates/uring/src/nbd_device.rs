@@ -50,7 +50,7 @@ pub struct NbdOptions {
     /// After so long a request is sent again over another connection, and the one that it was sent over is given up: at
     /// least a second.
     pub timeout: Duration,
-    /// After so long without a server requests fail: at least a second. None: after 23 days.
+    /// Requests fail after this time without a server: at least a second. None: after 23 days.
     pub serverless: Option<Duration>,
     /// `NBD_FLAG_...` of the export.
     pub flags: u16,

@@ -7,7 +7,7 @@
 //! file can be cut; the flush after it then finds a file that is too short, unless that very write
 //! reached its end.
 //!
-//! What was found too short stays so, also if it has grown meanwhile, because the bytes have not come
+//! A file that was found too short stays so, even if it has grown since, because the bytes have not come
 //! back: until it is opened again, or the operator accepts that.
 #![allow(unsafe_code)]
 

@@ -147,7 +147,7 @@ impl Shard {
         if self.not_durable(block).is_some() {
             return assert!(is_careless(), "a pass met a dirty block in part");
         }
-        // What of the block is not durable after this, of an earlier change or of this one.
+        // The stamp of an older copy of which a part is still not durable after this change; 0: none.
         let before = match self.current(block) {
             Some((_, header)) if !(end.durable && sectors == BLOCK_SECTORS) => {
                 self.stamp_of(&header)

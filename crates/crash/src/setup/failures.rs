@@ -95,7 +95,7 @@ impl Dice {
         }
     }
 
-    /// In one history in five a copy is dear: none is held of what goes past the cache, but where one is kept for reads.
+    /// In one history in five a copy is expensive: no copy of a write-through is held, unless one is kept for reads.
     pub(super) fn unheld(&mut self, setup: &mut Setup) {
         if self.0.one_in(5) {
             setup.engine.fill_cost_ns = 100_000_000;

@@ -28,7 +28,7 @@ const UPGRADE_TIME: Duration = Duration::from_secs(60);
 /// Looks for the next one, 50 ms apart.
 const UPGRADE_TRIES: u32 = 600;
 
-/// What is said of a daemon that has closed its connection.
+/// The message about a daemon that has closed its connection.
 const GONE: &str = "it has ended meanwhile";
 
 /// A moment between two looks at what another process does.

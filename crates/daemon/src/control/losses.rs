@@ -31,7 +31,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// What is missing, a sentence's part for each loss.
+    /// Returns a part of a sentence for each loss.
     fn parts(&self) -> Vec<String> {
         let given_up = self.given_up.iter().map(|given_up| {
             let amount = Size(given_up.bytes);
@@ -66,14 +66,13 @@ impl Losses {
         parts
     }
 
-    /// What is missing, as one sentence without its full stop. None: nothing is, as far as the
-    /// daemon knows.
+    /// Returns the losses as one sentence without its full stop. None: the daemon has noticed no loss.
     pub fn sentence(&self) -> Option<String> {
         let parts = self.parts();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// What is on the backing, once all that was dirty has been written out and flushed.
+    /// Returns the words for the state of the backing, once all dirty data has been written out and flushed.
     pub fn outcome(&self, backing: &str) -> String {
         match self.sentence() {
             None => format!("every write acknowledged since its daemon began is on {backing}"),

@@ -99,7 +99,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) identity: &'a str,
     /// As its clients meet it.
     pub(crate) limits: &'a Limits,
-    /// What holds its changes.
+    /// The layer that holds its changes.
     pub(crate) valve: &'a Arc<ValveShared>,
     /// For how long changes are tried again, in milliseconds.
     pub(crate) retry_ms: u64,
@@ -314,7 +314,7 @@ impl Devices {
         if !over.is_to_be_resized() || !valve.close() {
             return None;
         }
-        // What a backing does not answer is not waited for: the device takes its size all the same.
+        // A backing that does not answer is not waited for: the device takes its size all the same.
         let quiet = async {
             let _ = valve.quiet(|| false).await;
         };

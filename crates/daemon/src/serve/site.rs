@@ -287,7 +287,7 @@ impl Site {
         let absorbs =
             changes.write.map(|write| matches!(write, WriteMode::Back | WriteMode::BackNow));
         if absorbs == Some(true) {
-            // What writes out may not wait for pages.
+            // Writeback may not wait for pages.
             if let Err(error) = uring::lock_process() {
                 notes.push(error.to_string());
             }
@@ -355,8 +355,8 @@ impl Site {
         self.try_again(dirty, unflushed).await
     }
 
-    /// Writes everything out once more, with so many dirty bytes. `unflushed`: writes that went straight to the backing
-    /// may be missing.
+    /// Writes everything out once more, `dirty_bytes` in all. `unflushed`: writes that went straight to the backing may be
+    /// missing.
     async fn try_again(
         &self,
         dirty_bytes: u64,

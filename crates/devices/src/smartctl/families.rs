@@ -25,7 +25,7 @@ pub(super) enum Figure {
 /// How an attribute carries its figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
-    /// The raw value counts units of so many bytes.
+    /// The raw value counts units of this many bytes.
     Bytes(u64),
     /// The raw value is the figure.
     Count,

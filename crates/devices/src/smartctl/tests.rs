@@ -82,7 +82,7 @@ fn a_unit_or_direction_that_is_not_known_is_not_guessed() {
     named.push(attribute(225, "Host_Writes_32MiB", 100, 33));
     let twice = drive("A family of next year", "A drive", &named);
     assert_eq!(twice.host_written_bytes, None);
-    // What smartctl itself takes for wear may be such an attribute, too.
+    // The attribute that smartctl itself takes for wear may be such a one, too.
     let digest = json!({
         "model_family": "A family of next year",
         "endurance_used": { "current_percent": 99 },

@@ -6,7 +6,7 @@ use suites::{Listed, Plan};
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a run consists of.
+/// The parts of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Parts {
     /// Nanoseconds of tests that end by the clock.

@@ -21,7 +21,7 @@ pub(super) struct End {
     pub(super) served: bool,
 }
 
-/// What follows the end of a daemon.
+/// The step after the end of a daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// It is started again after this time.
@@ -44,7 +44,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Decides what follows. A signal never ends the restarts: it came from outside. A daemon that
+    /// Returns the next step. A signal never ends the restarts: it came from outside. A daemon that
     /// served and then ended with a status was stopped, or has reported its failure; one that never
     /// served has reported why it cannot.
     pub(super) fn next(&mut self, end: &End) -> Next {

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     name: String,
 
     /// Take the device away although its daemon is gone and will not come back, or it cannot be flushed because the
-    /// volume has failed: what waits for it gets errors. What a holder keeps stays kept.
+    /// volume has failed: requests that wait get errors. Dirty data stays with its holder.
     #[arg(long)]
     force: bool,
 }
@@ -87,7 +87,7 @@ fn give_up(name: &str, force: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is kept of a volume that no daemon serves.
+/// Returns the words about data that is kept of a volume without a daemon.
 fn kept(name: &str) -> String {
     let holders = holder::Keeper::roll(&daemon::runtime_directory()).unwrap_or_default();
     let mut held = holders.answered.iter().filter(|held| held.is_orphaned() && held.volume == name);

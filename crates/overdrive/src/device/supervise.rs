@@ -235,7 +235,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// What a supervisor has waited for.
+/// The events that have ended a supervisor's wait.
 struct Ready {
     ended: bool,
     signal: bool,

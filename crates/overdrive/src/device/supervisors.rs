@@ -50,7 +50,7 @@ impl Registered {
     /// it again ends.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub(super) fn new(runtime: &Path, name: &str) -> io::Result<Registered> {
         end(runtime, name);
         let path = path_of(runtime, name);

@@ -139,7 +139,7 @@ fn after_saving(options: &Options, failure: Failure) -> Failure {
     }
 }
 
-/// What has failed: its keys, and paths that it may have.
+/// The failed backing: its keys, and paths that it may have.
 struct Backing<'a> {
     keys: &'a [String],
     names: Vec<PathBuf>,

@@ -117,7 +117,7 @@ fn row_of(held: &holder::Status, state: State, pid: i32) -> Row {
     }
 }
 
-/// All that is known of what a process has that does not answer.
+/// Returns the row of a process that does not answer.
 fn nothing(pid: u32) -> Row {
     Row {
         name: "-".to_owned(),
@@ -192,7 +192,7 @@ struct Gathered {
     rows: Vec<Row>,
     /// The volumes among them that wait for a daemon.
     waiting: Vec<WaitingVolume>,
-    /// What does not answer: a failure for each.
+    /// A failure for each process that does not answer.
     failures: Vec<Failure>,
 }
 

@@ -255,7 +255,7 @@ fn simple(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The losses that a daemon has answered. None: it is an older one, which tells nothing of them.
+/// The losses that a daemon has answered. None: it is an older one, which does not report them.
 pub(crate) fn losses_in(answer: serde_json::Value) -> Option<Losses> {
     if answer.is_null() { None } else { serde_json::from_value(answer).ok() }
 }

@@ -1,4 +1,4 @@
-//! What a file or device holds decides what may be done with it: one table of signatures, for every
+//! The contents of a file or device decide which commands accept it: one table of signatures, for every
 //! command that opens something.
 
 use crate::common::{Ended, OVERDRIVE, image, place, run, serve_in};

@@ -1,4 +1,4 @@
-//! What is in use, below a device or above it, is refused by every command that would open it.
+//! Every command that opens a file or device refuses one that is in use, below it or above it.
 
 use crate::backings::Loop;
 use crate::common::{Ended, Server, image, no_namespaces, place, serve_in};

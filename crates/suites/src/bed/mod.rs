@@ -77,7 +77,7 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// The cache's sizes do not fit together.
     pub fn over(rig: Box<dyn Rig>, plan: &Plan, watch: &'a mut dyn Watch) -> Result<Bed<'a>, Halt> {
-        // What others have written is not compared.
+        // Data that others have written is not compared.
         let data = rig.data().filter(|_| !plan.reads_only);
         let below = rig.device().clone();
         let rig_tasks = below.lane().tasks();

@@ -7,7 +7,7 @@
 //!
 //! One kind of event counts: Q, requests as they were queued, or D, as they were sent to the
 //! device. Between the two the kernel merges neighbours: a merge is an event M or F, which is
-//! counted and told. So after Q there are as many requests as were asked for, and after D fewer,
+//! counted and shown. So after Q there are as many requests as were asked for, and after D fewer,
 //! larger ones. In RWBS a letter D is a discard; R, W are the directions; a flush has no sectors.
 //! Lines come by processor, not quite in the order of their times: they are put in order within a
 //! window (`window.rs`).

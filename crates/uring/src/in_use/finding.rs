@@ -54,7 +54,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// What is in use, as seen from the file or device that was examined.
+/// The thing in use, as seen from the file or device that was examined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Relation {
     /// The file or device itself.

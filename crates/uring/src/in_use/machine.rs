@@ -1,4 +1,4 @@
-//! What the kernel reports of devices, as far as a search for users needs it.
+//! Facts about devices that the kernel reports, as far as a search for users needs them.
 
 use super::finding::Usage;
 use super::loops::{self, Loop, Under};

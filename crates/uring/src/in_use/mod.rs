@@ -1,4 +1,4 @@
-//! What uses a file or device, below it and above it: by device numbers and file identity, as the kernel
+//! Users of a file or device, below it and above it: by device numbers and file identity, as the kernel
 //! reports them in /sys, /proc and LOOP_GET_STATUS64. Names serve for messages only.
 //!
 //! ```text
@@ -194,7 +194,7 @@ pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
     users_of(&Live::new(asked), target, writes)
 }
 
-/// What stands on a device or on one of its partitions.
+/// Finds users above a device or one of its partitions.
 pub(crate) fn find_above(device: u64) -> Vec<Finding> {
     above(&Live::new(None), device, true)
 }

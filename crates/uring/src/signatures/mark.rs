@@ -42,7 +42,7 @@ pub(super) const fn end(unit: u64, back: u64, bytes: &'static [u8]) -> Mark {
     Mark { from: From::End { unit, back }, bytes: Bytes::One(bytes), step: 0, count: 1 }
 }
 
-/// The mark in one of so many places, `step` bytes apart.
+/// The mark in one of `count` places, `step` bytes apart.
 pub(super) const fn slots(mark: Mark, step: u64, count: u64) -> Mark {
     Mark { step, count, ..mark }
 }

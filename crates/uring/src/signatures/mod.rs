@@ -1,4 +1,4 @@
-//! What a file or device holds, by the marks of formats: one table for all commands.
+//! Contents of a file or device, by the marks of formats: one table for all commands.
 
 mod mark;
 mod pages;
@@ -12,7 +12,7 @@ use table::SIGNATURES;
 
 pub use mark::Mark;
 
-/// What a signature stands for.
+/// The kind of contents that a signature shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A table of partitions.

@@ -122,7 +122,7 @@ impl Chosen {
         control: Option<&PathBuf>,
         failure: Failure,
     ) -> Result<Statistics, Failure> {
-        // What a daemon has refused, it would refuse again.
+        // A daemon would refuse the same request again.
         if failure.exit != Exit::NoDaemon {
             return Err(failure);
         }

@@ -74,7 +74,7 @@ impl Told<'_> {
         let backing = &self.0.backing;
         let errors = Some(backing.errors).filter(|errors| *errors > 0)?;
         let kinds = match backing.errors_by_kind.sum() {
-            // A daemon from before they were told apart.
+            // An older daemon, which does not count kinds.
             0 => String::new(),
             _ => format!(" ({})", backing.errors_by_kind),
         };

@@ -66,7 +66,7 @@ pub(super) fn is_claimed(attach: &[&str]) {
     wait_until("it has ended", || !is_alive(daemon));
     let before = fs::read(&disk.image).expect("ours");
     all_refused(&disk.home, &disk, &disk.image);
-    // Whatever name it has, and whatever daemon is asked.
+    // Under any name, and by any daemon.
     let link = disk.home.path().join("another name");
     let linked = fs::hard_link(&disk.image, &link);
     linked.or_else(|_| std::os::unix::fs::symlink(&disk.image, &link)).expect("room");
@@ -147,7 +147,7 @@ fn every_member_below_a_device_is_claimed() {
         refused.refused(5, &["is the backing of", &disk.name, "overdrive attach BACKING"]);
     }
     disk.home.overdrive(&attach).well();
-    // What a pool has answered and not committed has ended with its daemon.
+    // Writes that a pool has answered and not committed have ended with its daemon.
     disk.detach().refused(7, &["memory was lost"]);
 }
 
