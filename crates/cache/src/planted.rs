@@ -8,10 +8,11 @@
 pub enum Bug {
     /// C1: a flush is answered before the backing was flushed.
     AckBeforeFlush,
-    /// C1: that a flush has been sent to the backing is not noted: a successor of a process that is killed meanwhile
-    /// believes its own.
+    /// C1: that a flush has been sent to the backing is not noted: a successor of a process that is
+    /// killed meanwhile believes its own.
     ForgetSentFlush,
-    /// C1: after a kill during a flush, the held copies of what went past the cache are not written again.
+    /// C1: after a kill during a flush, the held copies of what went past the cache are not written
+    /// again.
     ForgetHeldCopies,
     /// C1: a copy that is given up before it is durable is taken for held.
     ForgetLostCopy,

@@ -74,7 +74,8 @@ impl Shared {
     /// backing may still be under way.
     ///
     /// # Errors
-    /// The memory holds something else, an arena of another geometry or backing, or of a backing that was larger.
+    /// The memory holds something else, an arena of another geometry or backing, or of a backing
+    /// that was larger.
     ///
     /// # Panics
     /// If the memory is smaller than [`Arena::bytes`].
@@ -170,8 +171,8 @@ impl Shared {
         }
     }
 
-    /// Whether an earlier process was killed while a flush of the backing was under way that covered changes of which
-    /// no copy is held: the first flush of every client fails.
+    /// Whether an earlier process was killed while a flush of the backing was under way that
+    /// covered changes of which no copy is held: the first flush of every client fails.
     pub fn is_in_doubt(&self) -> bool {
         self.arena.is_in_doubt()
     }
@@ -426,7 +427,8 @@ impl Client {
         }
     }
 
-    /// Returns the error that a flush of this client must be answered with, whatever the backing's answer.
+    /// Returns the error that a flush of this client must be answered with, whatever the backing's
+    /// answer.
     ///
     /// # Errors
     /// Once, if an earlier process may have lost what it had answered (C1).

@@ -14,8 +14,8 @@ use crate::trace;
 use block::{Discard, Result, Stretch, WriteMode};
 use cache::Changes;
 
-/// Flushes that a process may fail because the one before it was killed (C1). If a flush was under way, it may let the first
-/// flush of every client fail, of all clients or of none.
+/// Flushes that a process may fail because the one before it was killed (C1). If a flush was under
+/// way, it may let the first flush of every client fail, of all clients or of none.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Doubt {
     /// One was killed: held copies of write-throughs are dirty now.
@@ -120,7 +120,8 @@ impl Book {
         self.open.clear();
     }
 
-    /// Returns the doubt that the process after a kill may have. `in_flush`: the killed one had sent a flush to the disk.
+    /// Returns the doubt that the process after a kill may have. `in_flush`: the killed one had
+    /// sent a flush to the disk.
     pub(crate) fn doubt_after(&self, in_flush: bool) -> Doubt {
         let may = self.doubt.may || in_flush;
         let may_fail = may && (self.doubt.may_fail || self.oracle.has_promised_order);
@@ -402,8 +403,8 @@ impl Book {
     }
 
     /// Whether the blocks of a range may hold buffered data other than what was sent at `sent`.
-    /// (Pending zeros are not counted as dirty blocks. After a kill, held copies of what went past the buffer count as
-    /// dirty.)
+    /// (Pending zeros are not counted as dirty blocks. After a kill, held copies of what went past
+    /// the buffer count as dirty.)
     fn may_be_dirty(&self, sent: u32, (first, count): Range, any_dirty: bool) -> bool {
         let block = 8 * self.stamps;
         let start = first / block * block;
@@ -420,7 +421,8 @@ impl Book {
         self.proven += u32::from(!was_proven);
     }
 
-    /// A flush is about to be answered, the first one of its connection or not, and the process doubts it or not.
+    /// A flush is about to be answered, the first one of its connection or not, and the process
+    /// doubts it or not.
     pub(crate) fn doubts(&mut self, pending: &Pending, is_first: bool, doubts: bool) {
         match (is_first, doubts) {
             (true, true) => self.doubt.failed += 1,

@@ -197,7 +197,8 @@ pub trait Connection {
     /// Asked once for every flush.
     ///
     /// # Errors
-    /// The flush is answered with this, if with nothing worse: an earlier process may have lost what it had answered.
+    /// The flush is answered with this, if with nothing worse: an earlier process may have lost
+    /// what it had answered.
     fn take_doubt(&self) -> block::Result {
         Ok(())
     }

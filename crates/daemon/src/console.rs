@@ -34,7 +34,8 @@ macro_rules! tell {
     ($($words:tt)*) => { $crate::console::tell(format_args!($($words)*)) };
 }
 
-/// Writes one line about an error to the standard error; as [`tell!`](crate::tell), but of a higher severity in a log.
+/// Writes one line about an error to the standard error; as [`tell!`](crate::tell), but of a higher
+/// severity in a log.
 #[macro_export]
 macro_rules! complain {
     ($($words:tt)*) => { $crate::console::complain(format_args!($($words)*)) };

@@ -6,8 +6,8 @@
 //!   old program   serves again, and reports to 'overdrive upgrade' why
 //! ```
 //!
-//! A process identifier stands beside each value in the environment, so that children, which inherit
-//! that, ignore it.
+//! A process identifier stands beside each value in the environment, so that children, which
+//! inherit that, ignore it.
 
 use crate::front::Handover;
 use rustix::fs::{Mode, OFlags};
@@ -26,8 +26,8 @@ const FORMER: &str = "OVERDRIVE_FORMER";
 const ARGUMENTS: &str = "OVERDRIVE_ARGUMENTS";
 /// `PID:STATUS:MESSAGE`: why the program that was to take this one's place could not start.
 const UNDONE: &str = "OVERDRIVE_UNDONE";
-/// `PID:PATH` of the program that the last upgrade has executed: so will the next, also where the program
-/// that runs has no path any more.
+/// `PID:PATH` of the program that the last upgrade has executed: so will the next, also where the
+/// program that runs has no path any more.
 const PROGRAM: &str = "OVERDRIVE_PROGRAM";
 
 /// The program before, until this one serves.
@@ -84,8 +84,8 @@ pub(crate) fn forget_former() {
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Executes the program before this one, if this one was to take its place and cannot start. Returns
-/// otherwise.
+/// Executes the program before this one, if this one was to take its place and cannot start.
+/// Returns otherwise.
 pub fn resume_former(exit: Exit, message: &str) {
     let taken = PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(file) = taken else { return };

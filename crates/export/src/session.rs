@@ -14,7 +14,8 @@ pub trait Session: Send {
     /// Called once for every flush of the client, before it is run.
     ///
     /// # Errors
-    /// The flush is answered with this, because writes that the client believes to be covered may be lost (clause C1).
+    /// The flush is answered with this, because writes that the client believes to be covered may
+    /// be lost (clause C1).
     fn take_doubt(&self) -> Result {
         Ok(())
     }

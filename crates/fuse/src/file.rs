@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The node of the directory. Source: FUSE_ROOT_ID in fuse.h.
 pub(crate) const ROOT: u64 = 1;
 
-/// The sessions of open handles, by the handle's number. One that an earlier process has opened gets its session when
-/// it flushes for the first time.
+/// The sessions of open handles, by the handle's number. One that an earlier process has opened
+/// gets its session when it flushes for the first time.
 type Sessions = BTreeMap<u64, Box<dyn Session>>;
 
 /// A volume as a file: what all lanes know of it.

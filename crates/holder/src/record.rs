@@ -10,9 +10,9 @@
 //!
 //! - Was the backing accepted? Then its contents are not examined again: a client may have written
 //!   anything to it since.
-//! - Which memory may hold data that is not on the backing? A process that finds a device that lives,
-//!   and not this memory, knows that answered writes are lost. The holder of the memory removes this
-//!   note when it ends because nothing is dirty.
+//! - Which memory may hold data that is not on the backing? A process that finds a device that
+//!   lives, and not this memory, knows that answered writes are lost. The holder of the memory
+//!   removes this note when it ends because nothing is dirty.
 //! - Which size did the backing have?
 
 use rustix::fs::{AtFlags, FileType, StatxFlags};
@@ -29,8 +29,8 @@ const DIRECTORY: &str = "served";
 /// The record of a backing that is served, or was when its process was killed.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// The memory that may hold data that is not on the backing ([`memory_identity`]). None: there is
-    /// no such data.
+    /// The memory that may hold data that is not on the backing ([`memory_identity`]). None: there
+    /// is no such data.
     #[serde(default)]
     pub memory: Option<String>,
     /// Bytes that the backing had.
@@ -72,7 +72,8 @@ impl Records {
         fs::rename(&fresh, self.directory.join(key))
     }
 
-    /// Notes that nothing in this memory is missing on the backing, if the record is of this memory.
+    /// Notes that nothing in this memory is missing on the backing, if the record is of this
+    /// memory.
     ///
     /// # Errors
     /// Those of the system.
@@ -101,8 +102,8 @@ pub fn memory_identity(memory: impl AsFd) -> io::Result<String> {
     Ok(format!("{}-{}", found.st_dev, found.st_ino))
 }
 
-/// Returns a mark that a later file or device with the same key does not have: the time at which the
-/// file was made, the sequence number of the disk. Empty: the system does not report it.
+/// Returns a mark that a later file or device with the same key does not have: the time at which
+/// the file was made, the sequence number of the disk. Empty: the system does not report it.
 pub fn birth(backing: impl AsFd) -> String {
     let Ok(found) = rustix::fs::fstat(&backing) else { return String::new() };
     if FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice {

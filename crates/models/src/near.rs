@@ -32,8 +32,8 @@ fn likeness(wrong: &str, known: &str, distance: usize) -> Option<Likeness> {
     }
 }
 
-/// Returns the names that are nearest to a wrong one, `most` of them at most. Letters' case and the marks between words
-/// do not count.
+/// Returns the names that are nearest to a wrong one, `most` of them at most. Letters' case and the
+/// marks between words do not count.
 pub fn similar<'a>(wrong: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     let wrong = plain(wrong);
     let ranked = known.filter_map(|name| {

@@ -24,13 +24,14 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Make a pool of files or devices that are blank: zeros at their start and end, and no signature.
+    /// Make a pool of files or devices that are blank: zeros at their start and end, and no
+    /// signature.
     Create {
         /// The members, 2 to 16.
         #[arg(required = true, num_args = 2..)]
         members: Vec<PathBuf>,
-        /// Also of members that hold something: it is lost then. Only file systems that several hosts
-        /// may have mounted are refused all the same.
+        /// Also of members that hold something: it is lost then. Only file systems that several
+        /// hosts may have mounted are refused all the same.
         #[arg(long)]
         overwrite: bool,
     },

@@ -1,5 +1,5 @@
-//! How the command line's words are read: letters' case does not count in names of choices, and a wrong one is answered
-//! with the nearest.
+//! How the command line's words are read: letters' case does not count in names of choices, and a
+//! wrong one is answered with the nearest.
 
 use block::printable;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
@@ -7,7 +7,8 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use stack::Exit;
 use std::borrow::Cow;
 
-/// Reads the command line; prints help or what is wrong, and ends the program, where there is nothing to run.
+/// Reads the command line; prints help or what is wrong, and ends the program, where there is
+/// nothing to run.
 pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     change: impl FnOnce(Command) -> Command,
 ) -> Arguments {
@@ -21,8 +22,8 @@ pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     })
 }
 
-/// Prints help, or what is wrong, and ends the program. Words of the user that are not printable are printed as
-/// [`printable`] has them, and without colours.
+/// Prints help, or what is wrong, and ends the program. Words of the user that are not printable
+/// are printed as [`printable`] has them, and without colours.
 fn end(error: &Error) -> ! {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -58,8 +59,8 @@ fn lenient(command: Command) -> Command {
     command.mut_subcommands(lenient)
 }
 
-/// The same command with paragraphs of one line each, which the help breaks at the terminal's width. Indented lines, as
-/// those of examples, stay as they are.
+/// The same command with paragraphs of one line each, which the help breaks at the terminal's
+/// width. Indented lines, as those of examples, stay as they are.
 fn reflowed(command: Command) -> Command {
     let texts = [command.get_long_about(), command.get_after_long_help()];
     let [about, after] = texts.map(|text| text.map(|text| joined(&text.to_string())));

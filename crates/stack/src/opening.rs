@@ -44,8 +44,8 @@ pub struct OpenFlags {
     pub raw: bool,
     /// Refuse clients' changes, whatever the backing takes.
     pub read_only: bool,
-    /// The device that this volume becomes. Its backing is that device's, also while no daemon serves it.
-    /// None: it becomes none.
+    /// The device that this volume becomes. Its backing is that device's, also while no daemon
+    /// serves it. None: it becomes none.
     pub device: Option<String>,
     /// What keeps the memory of a cache that may hold dirty data; None: nothing does, what was not
     /// flushed ends with the process.
@@ -86,8 +86,8 @@ pub(crate) fn absorbs(mode: WriteMode) -> bool {
     matches!(mode, WriteMode::Back | WriteMode::BackNow)
 }
 
-/// The cache of this stack, if a later process must know what its memory says: what its backing does not have, or
-/// that a flush of that is under way.
+/// The cache of this stack, if a later process must know what its memory says: what its backing
+/// does not have, or that a flush of that is under way.
 fn must_outlive_process(spec: &Spec) -> Option<&CacheSpec> {
     let cache = spec.chain().find_map(|part| match part {
         Spec::Cache { cache, .. } => Some(cache),

@@ -1,10 +1,12 @@
-//! Records of a volume's backings: what the former process has left in them, and what this one notes.
+//! Records of a volume's backings: what the former process has left in them, and what this one
+//! notes.
 //!
 //! ```text
-//!   open:          a record of this backing?  yes: it was accepted, its contents are not examined again
-//!   before serving:   something that lives since the process before (a device, a mount) waits for it, and
-//!                     the record names a memory that this process has not found:  answered writes are lost
-//!   ended in order:   the record goes; or stays without a memory, for a device that waits
+//!   open:            is there a record of this backing?
+//!                    yes: it was accepted, its contents are not examined again
+//!   before serving:  a device or a mount of the former process waits, and the record names a
+//!                    memory that this process has not found: answered writes are lost
+//!   ended in order:  the record is removed, or stays without a memory for a device that waits
 //! ```
 
 use block::{Error, Kind, Limits, Stack};
@@ -19,8 +21,8 @@ use uring::FileVolume;
 /// A loss of a volume while a device or a mount that is in use waited for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The process that served it and what kept its memory were both ended: answered writes that were
-    /// not flushed are lost.
+    /// The process that served it and what kept its memory were both ended: answered writes that
+    /// were not flushed are lost.
     Memory,
     /// The backing had more bytes.
     Size {
@@ -64,7 +66,8 @@ pub(crate) struct Recorded {
     records: Option<Records>,
     /// Those that were found, by the key of the backing.
     former: RefCell<Vec<(String, Record)>>,
-    /// They are not to be changed: what is lost stays noted until nothing waits for the volume any more.
+    /// They are not to be changed: what is lost stays noted until nothing waits for the volume any
+    /// more.
     is_frozen: Cell<bool>,
 }
 
@@ -77,7 +80,8 @@ impl Recorded {
         Recorded { records, ..Recorded::default() }
     }
 
-    /// Looks for the record of a backing that was opened. True: it was accepted by the process before.
+    /// Looks for the record of a backing that was opened. True: it was accepted by the process
+    /// before.
     pub(crate) fn find(&self, file: &FileVolume) -> bool {
         let Some(record) = self.records.as_ref().and_then(|records| records.read(&file.key()))
         else {

@@ -87,7 +87,8 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     Ok(spec)
 }
 
-/// Returns a backing as it is written, with absolute paths: another program has another working directory.
+/// Returns a backing as it is written, with absolute paths: another program has another working
+/// directory.
 pub fn absolute(backing: &str) -> String {
     let path = |path: &str| {
         let whole = std::path::absolute(path);

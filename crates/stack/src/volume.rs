@@ -221,8 +221,8 @@ impl Volume {
         }
     }
 
-    /// The memory whose end would lose data that is not on the backing. None: there is no such data, or
-    /// what keeps the memory is of a version that ends without a note of that.
+    /// The memory whose end would lose data that is not on the backing. None: there is no such
+    /// data, or what keeps the memory is of a version that ends without a note of that.
     fn memory_at_stake(&self) -> Option<String> {
         let is_noted = self.keeper.borrow().is_none() || self.is_recorded.get();
         (self.absorbs.get() && is_noted).then(|| self.memory_identity())
@@ -234,14 +234,14 @@ impl Volume {
         memory.unwrap_or_else(|| format!("process {}", self.opened))
     }
 
-    /// Returns the loss between the former process and this one, if something that is in use has waited
-    /// for the volume.
+    /// Returns the loss between the former process and this one, if something that is in use has
+    /// waited for the volume.
     pub fn loss_of_waiting(&self) -> Option<Loss> {
         self.recorded.loss(Some(&self.memory_identity()), self.half().files().map(|file| &**file))
     }
 
-    /// It is served as a disk that was pulled out: every request gets an error, until nothing waits for it
-    /// any more. The loss stays noted for the next process.
+    /// It is served as a disk that was pulled out: every request gets an error, until nothing waits
+    /// for it any more. The loss stays noted for the next process.
     pub fn lose(&self, loss: Loss) {
         self.recorded.freeze();
         self.loss.set(Some(loss));
@@ -269,8 +269,8 @@ impl Volume {
         })
     }
 
-    /// Notes whether its memory may hold data that is not on the backing, before it does, or once it does
-    /// no more.
+    /// Notes whether its memory may hold data that is not on the backing, before it does, or once
+    /// it does no more.
     ///
     /// # Errors
     /// Those of [`Volume::record`].
@@ -279,8 +279,8 @@ impl Volume {
         self.record()
     }
 
-    /// Everything is on the backing, and the volume is served no more. `is_waited_for`: something in use
-    /// waits for the next process.
+    /// Everything is on the backing, and the volume is served no more. `is_waited_for`: something
+    /// in use waits for the next process.
     pub fn end_record(&self, is_waited_for: bool) {
         let files = || self.half().files().map(|file| &**file);
         match is_waited_for {

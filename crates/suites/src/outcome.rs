@@ -40,7 +40,8 @@ pub struct Row {
     pub partial: bool,
     /// Kind of the requests that were measured; None: the value follows from other rows.
     pub access: Option<Access>,
-    /// Why the modelled drive may be wrong here; None: published figures support it, or the drive is real.
+    /// Why the modelled drive may be wrong here; None: published figures support it, or the drive
+    /// is real.
     pub doubt: Option<String>,
 }
 

@@ -42,7 +42,8 @@ fn one_at_a_time_an_840_evo_is_what_was_measured() {
     });
 }
 
-/// Says why rows of a suite on a modelled drive are in doubt, each of a preparation and a kind of requests.
+/// Says why rows of a suite on a modelled drive are in doubt, each of a preparation and a kind of
+/// requests.
 fn doubts(suite: &str, drive: &str, rows: &[(&str, Access)]) -> Vec<Option<String>> {
     let target = Target::parse(&format!("model:{drive}")).expect("a preset");
     let mut outcome = Outcome::new(&Plan::new(find(suite).expect("a suite").profile(), target));

@@ -5,10 +5,11 @@
 //!   /dev/overdrive/.backings/NAME/KEY     a file or device that it stands on
 //! ```
 //!
-//! A lock or an exclusive opening ends with its process; a device that waits for the next daemon has
-//! users all the same, whose kernel state must not meet other contents. A record counts while its device
-//! is there, as the kernel reports it. Records lie beside the names of devices: machine-wide, since
-//! daemons of different runtime directories do not see each other, and in memory, as devices are.
+//! A lock or an exclusive opening ends with its process; a device that waits for the next daemon
+//! has users all the same, whose kernel state must not meet other contents. A record counts while
+//! its device is there, as the kernel reports it. Records lie beside the names of devices:
+//! machine-wide, since daemons of different runtime directories do not see each other, and in
+//! memory, as devices are.
 
 use crate::identity::Identity;
 use std::fs;
@@ -24,14 +25,15 @@ pub const OURS: &str = "overdrive:";
 /// The directory of records within that of the links.
 const RECORDS: &str = ".backings";
 
-/// True if this is the path of a file below a device of ours, of any daemon: RUNTIME/devices/NAME/NAME.
+/// True if this is the path of a file below a device of ours, of any daemon:
+/// RUNTIME/devices/NAME/NAME.
 pub fn is_of_device(file: &Path) -> bool {
     let mut above = file.ancestors().skip(1).filter_map(Path::file_name);
     above.next() == file.file_name() && above.next().is_some_and(|name| name == "devices")
 }
 
-/// Returns the server or file of a device of ours, by the device's name in /dev. None: it is no device of
-/// ours any more.
+/// Returns the server or file of a device of ours, by the device's name in /dev. None: it is no
+/// device of ours any more.
 pub fn device_owner(name: &str) -> Option<String> {
     let read = |file: &str| fs::read_to_string(format!("/sys/block/{name}/{file}")).ok();
     let file = read("loop/backing_file").map(|file| file.trim_end().to_owned());
@@ -148,8 +150,8 @@ pub fn forget_backings(device: &str) {
     with_records(|records| records.forget(device));
 }
 
-/// Returns the devices of ours that stand on this file or device, whether daemons serve them or not.
-/// Without `writes` only those that may change it.
+/// Returns the devices of ours that stand on this file or device, whether daemons serve them or
+/// not. Without `writes` only those that may change it.
 pub(crate) fn devices_on(backing: Identity, writes: bool) -> Vec<String> {
     with_records(|records| records.devices_on(&backing.key(), writes))
 }

@@ -7,8 +7,8 @@
 //! | file system of several hosts | refused | noted | refused | refused | refused |
 //! | other signatures | | | named | refused | |
 //!
-//! A file or device in use ([`crate::Finding`]) is refused for every intent. To overwrite also needs an agreement,
-//! and a device that no other program has open.
+//! A file or device in use ([`crate::Finding`]) is refused for every intent. To overwrite also
+//! needs an agreement, and a device that no other program has open.
 
 use crate::backings::{devices_on, is_over_one};
 use crate::clock::Patience;
@@ -30,7 +30,8 @@ const LAST_LOOKS_MS: u64 = 1_000;
 pub enum Intent {
     /// To serve it, also as a device.
     Serve {
-        /// Also what looks like an image of a disk, and on this host a file system of several hosts.
+        /// Also what looks like an image of a disk, and on this host a file system of several
+        /// hosts.
         is_raw: bool,
     },
     /// To read it, to measure how fast that is.
@@ -56,8 +57,8 @@ pub struct Claimed {
     pub notes: Vec<String>,
 }
 
-/// Opens a file or device for this intent, and waits up to `lock_wait_ms` for a process that was just
-/// killed ([`FileVolume::open_waiting`]).
+/// Opens a file or device for this intent, and waits up to `lock_wait_ms` for a process that was
+/// just killed ([`FileVolume::open_waiting`]).
 ///
 /// # Errors
 /// [`OpenError`]: it is in use, or its contents are not for this intent.
@@ -73,9 +74,10 @@ pub fn claim(
     Ok(Claimed { volume, notes })
 }
 
-/// Refuses a file or device on which a device of Overdrive stands, whether a daemon serves that or not.
-/// The device of the name `own_device` is no obstacle: its next daemon goes on with it. Without `writes`
-/// neither are devices that refuse changes. A path that leads nowhere is left to the opening.
+/// Refuses a file or device on which a device of Overdrive stands, whether a daemon serves that or
+/// not. The device of the name `own_device` is no obstacle: its next daemon goes on with it.
+/// Without `writes` neither are devices that refuse changes. A path that leads nowhere is left to
+/// the opening.
 ///
 /// # Errors
 /// Busy, with the device, and the ways to go on.
@@ -175,8 +177,8 @@ fn would_be_lost(volume: &FileVolume, found: Option<&Found>) -> String {
     )
 }
 
-/// Refuses a device that another program has open. Programs that only look at it, as udev does after each
-/// change, have some time to close it.
+/// Refuses a device that another program has open. Programs that only look at it, as udev does
+/// after each change, have some time to close it.
 fn refuse_opened(path: &Path) -> Result<(), OpenError> {
     let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let Some(number) = device_number(&node) else { return Ok(()) };

@@ -89,8 +89,8 @@ fn is_device(path: &Path, found: &Stat) -> Result<bool, OpenError> {
     ))
 }
 
-/// Refuses a file or device that is in use. Programs that may have ended a moment ago count only with
-/// `is_patient` unset.
+/// Refuses a file or device that is in use. Programs that may have ended a moment ago count only
+/// with `is_patient` unset.
 fn refuse_used(
     path: &Path,
     identity: Identity,
@@ -355,8 +355,8 @@ impl FileVolume {
         self.size.was_short()
     }
 
-    /// Goes on with a file that was too short and has its size again; what was beyond the cut is lost.
-    /// Whether it was, and has.
+    /// Goes on with a file that was too short and has its size again; what was beyond the cut is
+    /// lost. Whether it was, and has.
     pub fn accept_size(&self) -> bool {
         self.size.accept(&self.file)
     }

@@ -2,9 +2,12 @@
 //!
 //! - [`Ring`]: one lane's ring; [`Ring::run`] is the live counterpart of the simulated `World`.
 //! - [`FileVolume`] and [`FileBackend`]: a regular file or a block device as a backing.
-//! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and contents.
-//! - [`note_backings`]: devices of Overdrive, and the files below them, also while no daemon serves those.
-//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw disks.
+//! - [`claim`]: the same for serving, overwriting or a pool, after a look at its users and
+//!   contents.
+//! - [`note_backings`]: devices of Overdrive, and the files below them, also while no daemon serves
+//!   those.
+//! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are no raw
+//!   disks.
 //! - [`shared_memory`]: the arena's memory; [`lock_process`], so that nothing of it faults.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages behind what is large where that is wanted.
 //! - [`Fence`]: to know that the I/O of a daemon that died is over.

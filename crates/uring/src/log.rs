@@ -49,7 +49,8 @@ pub fn without_stamp(line: &str) -> &str {
 /// Bytes of a time as [`utc`] writes it.
 const TIME_BYTES: usize = "2026-11-25T23:01:09Z".len();
 
-/// Returns a time in seconds since 1970 as text. (The calendar: H. Hinnant, days from civil, inverted.)
+/// Returns a time in seconds since 1970 as text. (The calendar: H. Hinnant, days from civil,
+/// inverted.)
 fn utc(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let days = days + 719_468;
@@ -65,7 +66,8 @@ fn utc(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns a line as this process writes it: with its time and its severity where the standard error is a log.
+/// Returns a line as this process writes it: with its time and its severity where the standard
+/// error is a log.
 pub fn stamped(severity: Severity, line: String) -> String {
     match IS_LOG.load(Ordering::Relaxed) {
         true => {

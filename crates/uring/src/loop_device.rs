@@ -228,7 +228,8 @@ impl LoopDevice {
         Ok(self.under()? == Identity::of(&rustix::fs::fstat(file)?))
     }
 
-    /// Returns the file or device below it. The kernel sends a request to the file system of a file.
+    /// Returns the file or device below it. The kernel sends a request to the file system of a
+    /// file.
     ///
     /// # Errors
     /// As the system reports, for example when the server of its file has ended.
@@ -285,7 +286,8 @@ impl LoopDevice {
     }
 }
 
-/// Returns the device number that the kernel packs as 12 bits of the major and 20 of the minor number.
+/// Returns the device number that the kernel packs as 12 bits of the major and 20 of the minor
+/// number.
 fn unpacked(packed: u64) -> u64 {
     let (major, minor) = ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xfff00));
     rustix::fs::makedev(major as u32, minor as u32)

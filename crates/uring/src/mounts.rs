@@ -28,8 +28,8 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// All places where the device is mounted, by its number or, for file systems with numbers of their own
-/// (btrfs), by the source they name.
+/// All places where the device is mounted, by its number or, for file systems with numbers of their
+/// own (btrfs), by the source they name.
 pub(crate) fn mounted(mounts: &str, wanted: &str, path: Option<&Path>) -> Vec<String> {
     let places = mounts.lines().filter_map(|line| {
         let (mount, system) = line.split_once(" - ")?;
@@ -46,8 +46,9 @@ pub(crate) fn mounted(mounts: &str, wanted: &str, path: Option<&Path>) -> Vec<St
     places.collect()
 }
 
-/// Whether a path lies in a FUSE file system other than that of this number. A request to such a file
-/// system waits for its server, which may be a killed daemon whose device is about to be taken over.
+/// Whether a path lies in a FUSE file system other than that of this number. A request to such a
+/// file system waits for its server, which may be a killed daemon whose device is about to be taken
+/// over.
 pub(crate) fn is_on_other_server(mounts: &str, path: &Path, device: Option<u64>) -> bool {
     let around = mounts.lines().filter_map(|line| {
         let (mount, system) = line.split_once(" - ")?;

@@ -9,8 +9,8 @@ const LOCAL_LOCKS: [(&str, &[&str]); 3] = [
     ("cifs", &["nobrl"]),
 ];
 
-/// The option by which the file system of a number (`0:42`) keeps locks to this machine, by the text of
-/// /proc/self/mountinfo.
+/// The option by which the file system of a number (`0:42`) keeps locks to this machine, by the
+/// text of /proc/self/mountinfo.
 pub(crate) fn local_locks<'a>(mounts: &'a str, number: &str) -> Option<(&'a str, &'static str)> {
     let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some(number))?;
     let (_, rest) = mount.split_once(" - ")?;

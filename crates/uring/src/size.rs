@@ -7,8 +7,8 @@
 //! file can be cut; the flush after it then finds a file that is too short, unless that very write
 //! reached its end.
 //!
-//! A file that was found too short stays so, even if it has grown since, because the bytes have not come
-//! back: until it is opened again, or the operator accepts that.
+//! A file that was found too short stays so, even if it has grown since, because the bytes have not
+//! come back: until it is opened again, or the operator accepts that.
 #![allow(unsafe_code)]
 
 use block::{Error, Kind, Result};

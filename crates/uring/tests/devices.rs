@@ -382,7 +382,8 @@ impl Drop for Partition {
     }
 }
 
-/// The users of a device, once they are these: other programs of this machine may look at it for a moment.
+/// The users of a device, once they are these: other programs of this machine may look at it for a
+/// moment.
 #[allow(clippy::disallowed_methods, reason = "other processes are waited for")]
 fn users_become(device: u64, node: &Path, expected: &[String]) {
     let mut users = Vec::new();

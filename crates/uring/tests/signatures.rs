@@ -1,4 +1,5 @@
-//! The table of signatures, compared with libblkid on this machine, where its programs are installed.
+//! The table of signatures, compared with libblkid on this machine, where its programs are
+//! installed.
 
 mod common;
 
@@ -36,8 +37,8 @@ fn has(file: &File, offset: u64, bytes: &[u8]) -> bool {
     file.read_exact_at(&mut found, offset).is_ok() && found == bytes
 }
 
-/// Checks that each signature that wipefs finds stands in the table with that name and place. Returns
-/// whether there is one; None without wipefs.
+/// Checks that each signature that wipefs finds stands in the table with that name and place.
+/// Returns whether there is one; None without wipefs.
 fn agrees(path: &Path, what: &str) -> Option<bool> {
     let file = File::open(path).expect("it is there");
     let size = file.metadata().expect("it is there").len();

@@ -21,11 +21,11 @@
 //!
 //! `mask` has a bit for each valid sector. `check` is a CRC-16 over both words and the slot's
 //! number. A slot is published by the store of `life`, after its bytes and its place are there; a
-//! published slot's bytes and place are never changed, only its state. In a clean slot's header `sequence` says whether
-//! the policy holds it (0), or how it was fetched ahead ([`Clean`]); above that stands when, or the stamp of a change
-//! that went past the cache (superblock/flush_note.rs). Where two slots hold the
-//! same block, the later epoch wins, then the higher sequence (both compare modulo their width:
-//! what is dirty at one time is near).
+//! published slot's bytes and place are never changed, only its state. In a clean slot's header
+//! `sequence` says whether the policy holds it (0), or how it was fetched ahead ([`Clean`]); above
+//! that stands when, or the stamp of a change that went past the cache (superblock/flush_note.rs).
+//! Where two slots hold the same block, the later epoch wins, then the higher sequence (both
+//! compare modulo their width: what is dirty at one time is near).
 
 #[cfg(test)]
 mod tests;
@@ -124,9 +124,9 @@ impl State {
 
 const SHADOWED: u64 = 8;
 
-/// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots have no other use. Those
-/// above them say when an unread block came; of the other slots they are the stamp of a change that went past the
-/// cache, or 0.
+/// How a clean slot is held. The bits of it are the lowest of `sequence`, for which clean slots
+/// have no other use. Those above them say when an unread block came; of the other slots they are
+/// the stamp of a change that went past the cache, or 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Clean {
     /// By the policy.
@@ -172,8 +172,8 @@ impl Header {
         Header { epoch: self.epoch, ..Header::of_clean(self.block, self.mask, clean, came) }
     }
 
-    /// Of a clean slot of the policy's ([`Clean::Kept`]) or one that is given up first ([`Clean::Passed`]), with the stamp
-    /// of a change that went past the cache, or 0.
+    /// Of a clean slot of the policy's ([`Clean::Kept`]) or one that is given up first
+    /// ([`Clean::Passed`]), with the stamp of a change that went past the cache, or 0.
     pub(crate) fn of_copy(block: u64, mask: u8, clean: Clean, stamp: u32) -> Header {
         let sequence = u64::from(stamp) << 2 | clean as u64;
         Header { sequence, ..Header::of_clean(block, mask, Clean::Kept, 0) }

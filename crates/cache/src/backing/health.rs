@@ -29,8 +29,8 @@ pub(crate) const IN_DOUBT: Error = Error::new(
      what was written before it may be lost",
 );
 
-/// How long after a takeover in doubt clients may come whose writes it concerns: they reconnect within moments, or
-/// within what they wait for a server.
+/// How long after a takeover in doubt clients may come whose writes it concerns: they reconnect
+/// within moments, or within what they wait for a server.
 const DOUBT_NS: u64 = 600_000_000_000;
 
 const CLEARED: Error = Error::new(

@@ -1,12 +1,12 @@
 //! Taking over an arena from an earlier life of the process (C5, C7).
 //!
 //! Everything that was dirty in any way is dirty again: what was on its way to the backing, or was
-//! written but not flushed, is written again. Clean slots are given up, but for the held copies of what went past the
-//! cache: a flush of the backing may have been under way that has lost them (C1). Where two versions of a
-//! block are found, the later epoch wins, then the higher sequence. The epochs that were closed
-//! stay before the one that was open, in their order. What was durable already is not written again: it may
-//! be older than what is on the backing. Nothing else is released before it is durable, so that a crash
-//! now finds the same again.
+//! written but not flushed, is written again. Clean slots are given up, but for the held copies of
+//! what went past the cache: a flush of the backing may have been under way that has lost them
+//! (C1). Where two versions of a block are found, the later epoch wins, then the higher sequence.
+//! The epochs that were closed stay before the one that was open, in their order. What was durable
+//! already is not written again: it may be older than what is on the backing. Nothing else is
+//! released before it is durable, so that a crash now finds the same again.
 
 #[cfg(test)]
 mod tests;
@@ -56,7 +56,8 @@ pub(crate) struct Parts<'a> {
 /// shown before a task sees them.
 ///
 /// # Errors
-/// The memory holds something else, an arena of another geometry or backing, or of one that was larger.
+/// The memory holds something else, an arena of another geometry or backing, or of one that was
+/// larger.
 pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, Unrecoverable> {
     let (geometry, sectors) = (shared.geometry, shared.sectors);
     if !shared.arena.is_mine(&geometry, sectors, identity)? {
@@ -108,7 +109,8 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
     if shared.arena.is_in_doubt() && promised {
-        // Writes that the promised order puts before all later ones may be lost, and a client need never send a flush that would report it.
+        // Writes that the promised order puts before all later ones may be lost, and a client need
+        // never send a flush that would report it.
         shared.health.fail(&mut epochs, ORDER_IN_DOUBT);
     }
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
@@ -280,8 +282,8 @@ impl Shard {
         gauges.remaining.fetch_add(i64::from(closing), Ordering::Relaxed);
     }
 
-    /// Takes over a held copy: it belongs to the oldest epoch. Where something dirty lies over it the process died
-    /// between publishing that and giving up the copy.
+    /// Takes over a held copy: it belongs to the oldest epoch. Where something dirty lies over it
+    /// the process died between publishing that and giving up the copy.
     fn recover_held(
         &mut self,
         gauges: &Gauges,

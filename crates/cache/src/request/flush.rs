@@ -64,8 +64,8 @@ impl Cache {
     }
 }
 
-/// For a process that is about to be replaced by another program: the next one could not know the result of a flush that
-/// is under way then (C1).
+/// For a process that is about to be replaced by another program: the next one could not know the
+/// result of a flush that is under way then (C1).
 impl Cache {
     /// Waits until no flush of the backing is under way, and lets none begin.
     pub async fn hold_flushes(&self) {
@@ -115,8 +115,8 @@ impl Handle {
         }
     }
 
-    /// Sends a flush to the backing. The arena notes that before, and the result after: killed in between, a successor
-    /// knows that it does not know it.
+    /// Sends a flush to the backing. The arena notes that before, and the result after: killed in
+    /// between, a successor knows that it does not know it.
     async fn send_flush(&self) -> Result {
         let shared = &self.shared;
         shared.stats.count_flush_of_backing();

@@ -92,7 +92,8 @@ impl Handle {
         }
     }
 
-    /// Ends a change in its shard; a large one slice by slice. Returns whether the closing epoch lost a block.
+    /// Ends a change in its shard; a large one slice by slice. Returns whether the closing epoch
+    /// lost a block.
     async fn end_write_through(
         &self,
         entry: &ShardEntry,

@@ -1,8 +1,9 @@
 //! Copies of changes that went past the cache, held until a flush of the backing covers them (C1).
 //!
-//! Should this process be killed while a flush is under way, the next one cannot know the result of that flush. It
-//! writes the held copies again (`recovery/`). Each step that gives up a copy before it is durable notes that in the
-//! arena, where a successor finds it (`arena/superblock/flush_note.rs`).
+//! Should this process be killed while a flush is under way, the next one cannot know the result of
+//! that flush. It writes the held copies again (`recovery/`). Each step that gives up a copy before
+//! it is durable notes that in the arena, where a successor finds it
+//! (`arena/superblock/flush_note.rs`).
 
 use super::Shard;
 use crate::arena::{Clean, Header};
@@ -19,7 +20,8 @@ pub(crate) enum Copy {
 }
 
 impl Shard {
-    /// The stamp of a copy that takes this clean copy over: the same, as long as that is not durable.
+    /// The stamp of a copy that takes this clean copy over: the same, as long as that is not
+    /// durable.
     pub(super) fn stamp_of(&self, header: &Header) -> u32 {
         if self.arena.is_unflushed(header) { header.stamp() } else { 0 }
     }

@@ -350,8 +350,8 @@ impl Shard {
         self.arena.publish(self.base + slot, &Header { shadowed: true, ..*header });
     }
 
-    /// Publishes a clean slot that holds these sectors of a block that no other slot holds. `stamp`: see
-    /// [`Shard::stamp_of`].
+    /// Publishes a clean slot that holds these sectors of a block that no other slot holds.
+    /// `stamp`: see [`Shard::stamp_of`].
     fn publish_clean(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, cause: Cause) {
         let header = Header::of_copy(block, mask, Clean::Kept, stamp);
         self.arena.publish(self.base + slot, &header);

@@ -51,8 +51,9 @@ impl Shard {
                 let (sector, sectors, _) = share(at, block);
                 let passed = if planted(Bug::ReadBesidePass) { 0 } else { bits(sector, sectors) };
                 if self.arena.is_unflushed(&header) {
-                    // A whole copy answers all reads, but for those under way: none sees the backing. It
-                    // stays until the change is answered: a successor may have to write it again.
+                    // A whole copy answers all reads, but for those under way: none sees the
+                    // backing. It stays until the change is answered: a successor may have to write
+                    // it again.
                     if header.mask == 0xff && !self.fills.has(block) {
                         continue;
                     }
@@ -69,8 +70,9 @@ impl Shard {
         held
     }
 
-    /// A passing change has ended, of which these blocks are looked at: those it overtook are dropped, copies are kept
-    /// where they may be. The last blocks end it. Returns whether the closing epoch lost a block that way.
+    /// A passing change has ended, of which these blocks are looked at: those it overtook are
+    /// dropped, copies are kept where they may be. The last blocks end it. Returns whether the
+    /// closing epoch lost a block that way.
     pub(crate) fn write_through_done(
         &mut self,
         gauges: &Gauges,
@@ -147,7 +149,8 @@ impl Shard {
         if self.not_durable(block).is_some() {
             return assert!(is_careless(), "a pass met a dirty block in part");
         }
-        // The stamp of an older copy of which a part is still not durable after this change; 0: none.
+        // The stamp of an older copy of which a part is still not durable after this change; 0:
+        // none.
         let before = match self.current(block) {
             Some((_, header)) if !(end.durable && sectors == BLOCK_SECTORS) => {
                 self.stamp_of(&header)

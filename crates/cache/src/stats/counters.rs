@@ -165,8 +165,8 @@ counters! {
     /// Reads that the backing has answered with an error, those ahead of streams and looks at what
     /// it holds included.
     count errors_read: "requests",
-    /// Flushes answered with an error because a flush of the backing was under way when an earlier process was killed,
-    /// over writes of which no copy was held (C1): once for each client.
+    /// Flushes answered with an error because a flush of the backing was under way when an earlier
+    /// process was killed, over writes of which no copy was held (C1): once for each client.
     count flushes_doubted: "requests",
     /// Dirty blocks found and taken over at start (C7).
     count blocks_recovered: "blocks",

@@ -461,7 +461,8 @@ fn in_order_a_write_that_is_larger_than_the_room_is_absorbed_in_pieces() {
 
 #[test]
 fn what_is_written_while_writes_are_left_out_is_copied_only_where_a_copy_was_held() {
-    // Copies cost more than an eighth of what the backing takes, so that none is held until it is durable.
+    // Copies cost more than an eighth of what the backing takes, so that none is held until it is
+    // durable.
     let mut scene = scene(Settings { fill_cost_ns: 1000 * MS, ..settings() });
     // What is written first is not probed; reads are kept as ever.
     scene.shared.force_bypass(false, true, 0);

@@ -27,7 +27,8 @@ impl State {
         self.changes += 1;
     }
 
-    /// Flushes that were under way when their process was killed: each fails, succeeds, or is never carried out.
+    /// Flushes that were under way when their process was killed: each fails, succeeds, or is never
+    /// carried out.
     pub(crate) fn end_flushes(&mut self, may_fail: bool) {
         self.flushes_asked = 0;
         for flight in std::mem::take(&mut self.flushing) {

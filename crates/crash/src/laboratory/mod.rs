@@ -371,7 +371,8 @@ impl<'a> Laboratory<'a> {
         let arena = Memory::heap(run.arena.bytes());
         leave_memory(run, midway, &arena);
         let book = run.book.borrow();
-        // In the middle of a step the engine may have noted what the disk has not been asked for yet.
+        // In the middle of a step the engine may have noted what the disk has not been asked for
+        // yet.
         let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
         // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
         let doubt: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };

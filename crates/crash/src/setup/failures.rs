@@ -76,8 +76,8 @@ impl Dice {
         setup.takeovers = setup.takeovers.max(1);
     }
 
-    /// One history in ten is about flushes that fail after their process was killed, mostly over changes that went past
-    /// the cache.
+    /// One history in ten is about flushes that fail after their process was killed, mostly over
+    /// changes that went past the cache.
     pub(super) fn late_flushes(&mut self, setup: &mut Setup) {
         if !self.0.one_in(10) {
             return;
@@ -95,14 +95,16 @@ impl Dice {
         }
     }
 
-    /// In one history in five a copy is expensive: no copy of a write-through is held, unless one is kept for reads.
+    /// In one history in five a copy is expensive: no copy of a write-through is held, unless one
+    /// is kept for reads.
     pub(super) fn unheld(&mut self, setup: &mut Setup) {
         if self.0.one_in(5) {
             setup.engine.fill_cost_ns = 100_000_000;
         }
     }
 
-    /// Half of those lose held copies by eviction alone: all writes are small, and reads take their slots.
+    /// Half of those lose held copies by eviction alone: all writes are small, and reads take their
+    /// slots.
     fn lost_copies(&mut self, setup: &mut Setup) {
         let engine = &mut setup.engine;
         (engine.mode, engine.durability) = (WriteMode::Through, Durability::Flush);

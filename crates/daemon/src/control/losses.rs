@@ -66,13 +66,15 @@ impl Losses {
         parts
     }
 
-    /// Returns the losses as one sentence without its full stop. None: the daemon has noticed no loss.
+    /// Returns the losses as one sentence without its full stop. None: the daemon has noticed no
+    /// loss.
     pub fn sentence(&self) -> Option<String> {
         let parts = self.parts();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    /// Returns the words for the state of the backing, once all dirty data has been written out and flushed.
+    /// Returns the words for the state of the backing, once all dirty data has been written out and
+    /// flushed.
     pub fn outcome(&self, backing: &str) -> String {
         match self.sentence() {
             None => format!("every write acknowledged since its daemon began is on {backing}"),

@@ -95,8 +95,8 @@ pub enum Ask {
     Version,
     /// The program is executed anew, in the same process; what is dirty stays kept meanwhile.
     Upgrade,
-    /// Whether the last upgrade has put another program in the place of the one before; it is refused if
-    /// that could not start. Daemons of older versions do not know this.
+    /// Whether the last upgrade has put another program in the place of the one before; it is
+    /// refused if that could not start. Daemons of older versions do not know this.
     Upgraded,
 }
 

@@ -303,8 +303,8 @@ impl Devices {
         Ok(())
     }
 
-    /// Holds the changes of a volume whose device is to take another size over a file. None: they are not held, or the
-    /// operator holds them already.
+    /// Holds the changes of a volume whose device is to take another size over a file. None: they
+    /// are not held, or the operator holds them already.
     async fn hold_for_resize(&self, volume: &str, stand: &Stand) -> Option<Arc<ValveShared>> {
         let Stand::File(over) = stand else { return None };
         let valve = {
@@ -353,7 +353,8 @@ impl Devices {
         found.map(|device| device.volume.clone())
     }
 
-    /// Flushes a device, unless by `force`, and takes it away. A volume that is no device, or no more, is done with at once.
+    /// Flushes a device, unless by `force`, and takes it away. A volume that is no device, or no
+    /// more, is done with at once.
     ///
     /// # Errors
     /// Busy, and by what; it cannot be flushed, or does not go within a minute. Then it stays.

@@ -107,9 +107,10 @@ impl OverFile {
         self.found().is_some_and(|device| device.bytes() != Some(self.bytes))
     }
 
-    /// Has the file and the device take the size that is served. The kernel takes no size from an answer that crosses a
-    /// write of the same file, so the file could keep the former one, and reads beyond it would fail: changes are held
-    /// meanwhile, and the seek shows the size that the kernel has taken.
+    /// Has the file and the device take the size that is served. The kernel takes no size from an
+    /// answer that crosses a write of the same file, so the file could keep the former one, and
+    /// reads beyond it would fail: changes are held meanwhile, and the seek shows the size that the
+    /// kernel has taken.
     fn resize(&self, device: &LoopDevice, file: &OwnedFd) -> Result<(), Failure> {
         let end = || rustix::fs::seek(file, SeekFrom::End(0));
         using::wait_until(|| end().is_ok_and(|bytes| bytes == self.bytes));

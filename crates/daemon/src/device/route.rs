@@ -62,8 +62,8 @@ impl Route {
         }
     }
 
-    /// Whether the kernel remembers a device of this volume by this route, which something may use. Of a
-    /// device over a FUSE file the mount says it.
+    /// Whether the kernel remembers a device of this volume by this route, which something may use.
+    /// Of a device over a FUSE file the mount says it.
     pub(crate) fn is_waiting(self, runtime: &Path, volume: &str) -> bool {
         let directory = place::directory(runtime, volume);
         match self {

@@ -54,8 +54,8 @@ impl Drop for Inherited {
     }
 }
 
-/// Descriptors that are left open for the next program. They stay open as long as this lives: some are
-/// open here alone.
+/// Descriptors that are left open for the next program. They stay open as long as this lives: some
+/// are open here alone.
 pub(crate) struct Handover {
     /// The variable that names it to the next program.
     pub(crate) variable: &'static str,

@@ -245,8 +245,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     Ok(Served { captive, volumes, served_ns, poll_spent_ns, poll_vain_ns })
 }
 
-/// The front by which the kernel reaches a device, added to the fleet, and whether a process before this
-/// one has made the device.
+/// The front by which the kernel reaches a device, added to the fleet, and whether a process before
+/// this one has made the device.
 fn way_of(
     attaching: &Attaching,
     plan: &DaemonPlan,
@@ -441,7 +441,8 @@ impl Scene {
         }
     }
 
-    /// Lets no flush of a backing begin, where that answers in time: the next program could not know its result.
+    /// Lets no flush of a backing begin, where that answers in time: the next program could not
+    /// know its result.
     async fn hold_flushes(&self) -> Vec<cache::Cache> {
         let lane = self.ring.lane();
         let until_ns = lane.now() + GOODBYE_NS;

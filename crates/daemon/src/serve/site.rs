@@ -355,8 +355,8 @@ impl Site {
         self.try_again(dirty, unflushed).await
     }
 
-    /// Writes everything out once more, `dirty_bytes` in all. `unflushed`: writes that went straight to the backing may be
-    /// missing.
+    /// Writes everything out once more, `dirty_bytes` in all. `unflushed`: writes that went
+    /// straight to the backing may be missing.
     async fn try_again(
         &self,
         dirty_bytes: u64,

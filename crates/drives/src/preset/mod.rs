@@ -95,7 +95,8 @@ impl Model {
         catalogue::ALL.iter().map(|(name, _)| *name)
     }
 
-    /// Returns the preset of this name, whatever the case of its letters; none if there is no such preset.
+    /// Returns the preset of this name, whatever the case of its letters; none if there is no such
+    /// preset.
     ///
     /// # Panics
     /// If a preset is wrong, which a test excludes.

@@ -16,7 +16,8 @@ pub(super) fn list() {
     }
 }
 
-/// Returns the program's command, whose help is that of one suite where the command line asks for it.
+/// Returns the program's command, whose help is that of one suite where the command line asks for
+/// it.
 pub(crate) fn suited(command: Command) -> Command {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     match asked(&words.collect::<Vec<_>>()) {

@@ -171,10 +171,12 @@ impl LiveOptions {
         }
     }
 
-    /// Returns where a volume that is named is served; None: it is not a name, but a path or a URI, or a file is made.
+    /// Returns where a volume that is named is served; None: it is not a name, but a path or a URI,
+    /// or a file is made.
     ///
     /// # Errors
-    /// Neither a file nor a volume has that name: with the modelled drives of which the name reminds.
+    /// Neither a file nor a volume has that name: with the modelled drives of which the name
+    /// reminds.
     fn uri(&self, text: &str) -> Result<Option<String>, Failure> {
         let is_name = !text.contains([':', '/']) && !Path::new(text).exists();
         if !is_name || self.size.is_some() {

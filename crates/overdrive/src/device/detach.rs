@@ -17,8 +17,9 @@ pub(crate) struct Arguments {
     /// The volume, or the path of its device.
     name: String,
 
-    /// Take the device away although its daemon is gone and will not come back, or it cannot be flushed because the
-    /// volume has failed: requests that wait get errors. Dirty data stays with its holder.
+    /// Take the device away although its daemon is gone and will not come back, or it cannot be
+    /// flushed because the volume has failed: requests that wait get errors. Dirty data stays with
+    /// its holder.
     #[arg(long)]
     force: bool,
 }

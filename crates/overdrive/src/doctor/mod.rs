@@ -14,8 +14,9 @@ use std::process::ExitCode;
 
 /// Show what this machine supports, and what is missing for the rest.
 ///
-/// The verdict comes first. Looks only: nothing is changed but for a temporary file in the current directory, which shows
-/// what direct I/O and locks can do there. Exit status: 0 if 'overdrive serve' can work here, else 1.
+/// The verdict comes first. Looks only: nothing is changed but for a temporary file in the current
+/// directory, which shows what direct I/O and locks can do there. Exit status: 0 if 'overdrive
+/// serve' can work here, else 1.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {

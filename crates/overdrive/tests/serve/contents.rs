@@ -1,5 +1,5 @@
-//! The contents of a file or device decide which commands accept it: one table of signatures, for every
-//! command that opens something.
+//! The contents of a file or device decide which commands accept it: one table of signatures, for
+//! every command that opens something.
 
 use crate::common::{Ended, OVERDRIVE, image, place, run, serve_in};
 use crate::home::Home;

@@ -1,8 +1,9 @@
 //! Rows of modelled drives that published figures contradict, or that none supports.
 //!
-//! A model of a drive is made from its specification, which is of a new drive. How fast a used one is follows from
-//! policies of the firmware that nothing published describes; so a row of a used drive is worth something only where a
-//! figure of that drive, in that state and for that kind of requests, was published and is met.
+//! A model of a drive is made from its specification, which is of a new drive. How fast a used one
+//! is follows from policies of the firmware that nothing published describes; so a row of a used
+//! drive is worth something only where a figure of that drive, in that state and for that kind of
+//! requests, was published and is met.
 
 use super::{Class, Figure, Row as Place, Worth, figures_of, kept};
 use crate::access::Access;

@@ -1,8 +1,8 @@
 //! AS SSD Benchmark.
 //!
-//! A file of 1 GB with data that cannot be compressed. Sequential transfers one at a time; random 4 KiB one at a time, and
-//! with 64 under way; the access time. Each as a read and as a write. A MB is 2^20 bytes there. The score weighs the
-//! rates in these:
+//! A file of 1 GB with data that cannot be compressed. Sequential transfers one at a time; random
+//! 4 KiB one at a time, and with 64 under way; the access time. Each as a read and as a write. A MB
+//! is 2^20 bytes there. The score weighs the rates in these:
 //!
 //! ```text
 //!   read  = sequential / 10 + 4K + 4K-64Thrd

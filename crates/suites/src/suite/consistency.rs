@@ -228,8 +228,9 @@ const FIRST: usize = 60;
 
 /// Returns the first second in which the rate has fallen; None: it never has.
 ///
-/// A second is compared with the mean of the first minute, as far as that minute lies before it: no second is judged by
-/// a mean that it is itself a part of, and a fall within the first minute is found as well.
+/// A second is compared with the mean of the first minute, as far as that minute lies before it: no
+/// second is judged by a mean that it is itself a part of, and a fall within the first minute is
+/// found as well.
 fn fall(rates: &[f64]) -> Option<usize> {
     let mut sum = 0.0;
     for (second, rate) in rates.iter().enumerate() {

@@ -4,7 +4,8 @@
 //! and the curve by position are shown. Then random accesses of 512 bytes, 4 KB, 64 KB and 1 MB, as reads and as writes:
 //! the mean time of one. Reviewers put the 4 KB time into their tables. A MB is 2^20 bytes there.
 //!
-//! The block of 64 KB is that program's default, and the form of the text that it copies is recalled.
+//! The block of 64 KB is that program's default, and the form of the text that it copies is
+//! recalled.
 
 use super::{SECOND, Suite, WithoutWrites, lay_out, reads, trim::rates, with_ceiling, writes};
 use crate::bed::Bed;
@@ -126,7 +127,8 @@ impl Suite for HdTune {
     }
 }
 
-/// Returns a line of the block: one access after the other, so that their number a second follows from their mean time.
+/// Returns a line of the block: one access after the other, so that their number a second follows
+/// from their mean time.
 fn access_line(name: &str, bytes: u32, row: &Row) -> String {
     let rate = 1000.0 / row.value.max(1e-9);
     let max_ms = row.latency.as_ref().map_or(0.0, |latency| latency.max_ns() as f64 / 1e6);

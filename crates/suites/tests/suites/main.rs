@@ -479,7 +479,8 @@ fn hdtune_passes_over_all_of_it_and_accesses_every_size() {
     assert_eq!((outcome.series.len(), outcome.rows.len()), (2, 14));
     assert_eq!((row(&outcome, "read, average").unit, outcome.series[0].unit), ("MiB/s", "MiB/s"));
     assert_binary(row(&outcome, "read, average"), 64 << 10);
-    // The figures of the program's own text go together as there: 21,522 requests of 4 KiB are 84.070 MB/s.
+    // The figures of the program's own text go together as there: 21,522 requests of 4 KiB are
+    // 84.070 MB/s.
     let text = report::text(&outcome);
     let line = text.lines().find(|line| line.starts_with("4 KB ")).expect("a line of the block");
     let number = |at: usize| line.split_whitespace().nth(at).and_then(|word| word.parse().ok());

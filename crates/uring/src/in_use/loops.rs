@@ -39,8 +39,8 @@ fn number_at(directory: &Path, name: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Examines the file below a loop device where its file system is sure to answer: by its path it is there,
-/// and in no FUSE file system, or it was deleted.
+/// Examines the file below a loop device where its file system is sure to answer: by its path it is
+/// there, and in no FUSE file system, or it was deleted.
 fn examine(name: &str, path: &Path, mounts: &str, asked: Option<u64>) -> Under {
     if is_on_other_server(mounts, path, asked) {
         return Under::Served(path.to_owned());
@@ -57,8 +57,8 @@ fn ask(name: &str) -> Option<Identity> {
 }
 
 impl Loop {
-    /// The file or device below it, also where its file system may not answer. For a device that is to be
-    /// opened: that would wait for the same file system.
+    /// The file or device below it, also where its file system may not answer. For a device that is
+    /// to be opened: that would wait for the same file system.
     pub(super) fn asked(&self) -> Under {
         match &self.under {
             Under::Unknown(_) => ask(&self.name).map_or_else(|| self.under.clone(), Under::Known),
@@ -82,7 +82,8 @@ fn read(directory: &Path, mounts: &str, asked: Option<u64>) -> Option<Loop> {
     Some(Loop { device, name, under, path, range: first..end })
 }
 
-/// All loop devices that have a file. Servers of FUSE file systems other than `asked` get no request.
+/// All loop devices that have a file. Servers of FUSE file systems other than `asked` get no
+/// request.
 pub(super) fn all(mounts: &str, asked: Option<u64>) -> Vec<Loop> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let loops = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"loop"));

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 /// Bytes of the unit in which the kernel reports sizes.
 const SECTOR: u64 = 512;
 
-/// Devices, and what uses them. A trait, so that devices which a test machine lacks can be described.
+/// Devices, and what uses them. A trait, so that devices which a test machine lacks can be
+/// described.
 pub(super) trait Machine {
     /// All loop devices.
     fn loops(&self) -> &[Loop];
@@ -38,7 +39,8 @@ pub(super) trait Machine {
     fn is_swap(&self, file: Identity) -> bool;
     /// The owner of a lock on a file that excludes readers, or readers and writers.
     fn owner(&self, file: Identity, path: &Path, writes: bool) -> Owner;
-    /// The devices of Overdrive that stand on a file or device; without `writes` those that may change it.
+    /// The devices of Overdrive that stand on a file or device; without `writes` those that may
+    /// change it.
     fn devices_on(&self, backing: Identity, writes: bool) -> Vec<String>;
 }
 
@@ -49,8 +51,8 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Looks at all loop devices. `asked` is a file system that answers, because the caller has just
-    /// looked at a file there.
+    /// Looks at all loop devices. `asked` is a file system that answers, because the caller has
+    /// just looked at a file there.
     pub(super) fn new(asked: Option<u64>) -> Live {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let loops = loops::all(&mounts, asked);

@@ -1,5 +1,5 @@
-//! Users of a file or device, below it and above it: by device numbers and file identity, as the kernel
-//! reports them in /sys, /proc and LOOP_GET_STATUS64. Names serve for messages only.
+//! Users of a file or device, below it and above it: by device numbers and file identity, as the
+//! kernel reports them in /sys, /proc and LOOP_GET_STATUS64. Names serve for messages only.
 //!
 //! ```text
 //!   above   mounts, holders (device mapper, RAID), swap, loop devices; the same for its partitions
@@ -10,14 +10,17 @@
 //!           a loop device's file or device: its locks, its exclusive opener, and all of the above
 //! ```
 //!
-//! For a device itself the exclusive opening decides, for a file its lock; both see only the one layer.
-//! The kernel opens members of mapped devices and arrays exclusively, so several of these may share a
-//! member (LVM). A loop device claims nothing, so whatever lies below one is examined here.
+//! For a device itself the exclusive opening decides, for a file its lock; both see only the one
+//! layer. The kernel opens members of mapped devices and arrays exclusively, so several of these
+//! may share a member (LVM). A loop device claims nothing, so whatever lies below one is examined
+//! here.
 //!
-//! A device of Overdrive counts as a user of its backing also while no daemon serves it. Of the examined
-//! file or device itself [`crate::refuse_backing`] finds that, because the next daemon of the device may go on with it.
+//! A device of Overdrive counts as a user of its backing also while no daemon serves it. Of the
+//! examined file or device itself [`crate::refuse_backing`] finds that, because the next daemon of
+//! the device may go on with it.
 //!
-//! Files of FUSE file systems end the way down: an attached volume of Overdrive is a disk as others are.
+//! Files of FUSE file systems end the way down: an attached volume of Overdrive is a disk as others
+//! are.
 
 mod finding;
 mod loops;
@@ -184,8 +187,8 @@ fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Findi
     }
 }
 
-/// Finds what uses a file or device, above and below it, in this mount namespace. The caller has just
-/// looked at it. `writes`: it is to be written, so that readers are in the way, too.
+/// Finds what uses a file or device, above and below it, in this mount namespace. The caller has
+/// just looked at it. `writes`: it is to be written, so that readers are in the way, too.
 pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
     let asked = match target {
         Identity::File { system, .. } => Some(system),

@@ -1,7 +1,7 @@
 //! Programs that have a block device open, and mounts in other namespaces.
 //!
-//! The exclusive opening decides. This says why it was refused, and finds what it does not see: programs
-//! that have the device open without claiming it.
+//! The exclusive opening decides. This says why it was refused, and finds what it does not see:
+//! programs that have the device open without claiming it.
 
 use super::find_above;
 use super::finding::{Finding, Relation, Usage};
@@ -93,8 +93,8 @@ fn open_in(parts: &[Part]) -> Vec<u32> {
     processes().filter(|process| *process != own).filter(has).collect()
 }
 
-/// Finds what uses a block device, one of its partitions, or its disk if it is a partition. Empty: nothing
-/// that this process may see. `node` is its name in /dev.
+/// Finds what uses a block device, one of its partitions, or its disk if it is a partition. Empty:
+/// nothing that this process may see. `node` is its name in /dev.
 pub fn device_users(device: u64, node: &Path) -> Vec<Finding> {
     let parts = parts_of(device, node);
     let mut users = find_above(device);

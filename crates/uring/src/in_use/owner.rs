@@ -47,8 +47,8 @@ struct Links {
     is_partial: bool,
 }
 
-/// Finds a file among the open descriptors. `path` is its name as the kernel prints it. Links into FUSE
-/// file systems are not followed, because their servers may not answer.
+/// Finds a file among the open descriptors. `path` is its name as the kernel prints it. Links into
+/// FUSE file systems are not followed, because their servers may not answer.
 fn links_to(file: Identity, path: &Path, mounts: &str) -> Links {
     let Identity::File { system, number } = file else {
         return Links { found: Vec::new(), is_partial: true };

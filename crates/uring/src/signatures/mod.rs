@@ -86,9 +86,9 @@ fn position<E>(
     Ok(None)
 }
 
-/// Returns the signatures of the wanted kinds on something of this size, the strongest first, and of
-/// those that begin with the same mark the first only. `read` returns the page of 4096 bytes at an
-/// offset, or the part of it up to the end.
+/// Returns the signatures of the wanted kinds on something of this size, the strongest first, and
+/// of those that begin with the same mark the first only. `read` returns the page of 4096 bytes at
+/// an offset, or the part of it up to the end.
 ///
 /// # Errors
 /// Those of `read`.

@@ -1,20 +1,21 @@
 //! The signatures: facts about formats, as plain data.
 //!
-//! Offsets, marks and names are those of libblkid in util-linux (2.38, with the additions up to 2.41):
-//! its `superblocks` and `partitions`. Image formats are from their published descriptions: qemu's
-//! docs/interop for qcow2, QED and Parallels; VMware "Virtual Disk Format 5.0"; MS-VHDX; Microsoft's VHD
-//! specification; VirtualBox's sources for VDI; the LUKS on-disk formats 1 and 2. A name that libblkid
-//! does not have is this project's own.
+//! Offsets, marks and names are those of libblkid in util-linux (2.38, with the additions up to
+//! 2.41): its `superblocks` and `partitions`. Image formats are from their published descriptions:
+//! qemu's docs/interop for qcow2, QED and Parallels; VMware "Virtual Disk Format 5.0"; MS-VHDX;
+//! Microsoft's VHD specification; VirtualBox's sources for VDI; the LUKS on-disk formats 1 and 2. A
+//! name that libblkid does not have is this project's own.
 //!
-//! Strong marks come first, so that the first one found is the best name for the contents. Left out are
-//! libblkid's guesses without a mark (Atari's partition table, FAT by its first byte): they lie in the
-//! first sector, and a check for blank contents reads that anyway.
+//! Strong marks come first, so that the first one found is the best name for the contents. Left out
+//! are libblkid's guesses without a mark (Atari's partition table, FAT by its first byte): they lie
+//! in the first sector, and a check for blank contents reads that anyway.
 
 use super::mark::{Mark, at, end, one_of, slots};
 use super::{Kind, Signature};
 use crate::image::ImageFormat;
 
-/// A signature: names, kind, words for a message, and alternatives, each of marks that occur together.
+/// A signature: names, kind, words for a message, and alternatives, each of marks that occur
+/// together.
 macro_rules! signatures {
     ($($names:expr, $kind:expr, $words:expr, [$([$($mark:expr),+]),+];)+) => {
         &[$(Signature {

@@ -1,16 +1,17 @@
-//! The note of the backing's flush in the superblock: what a process that takes over must know of changes that
-//! went past the cache (C1).
+//! The note of the backing's flush in the superblock: what a process that takes over must know of
+//! changes that went past the cache (C1).
 //!
 //! ```text
 //!  63             40 39     16 15     4  3        2                1                0
 //! | durable round    | round   | 0     | doubt  | unheld before  | unheld since   | sent |
 //! ```
 //!
-//! A change that went past the cache is durable once a flush has succeeded that was sent after the change was
-//! answered. Until then a copy of it is *held* in a clean slot, stamped with the round in which it was written, or
-//! it is *unheld*. A round ends when a flush is sent. Of a flush that was sent, and whose result is not noted, a
-//! successor knows nothing: the backing may have failed it and dropped what it covered. So every successor writes
-//! the held copies again, and where something was unheld, it is *in doubt*: the first flush of every client fails.
+//! A change that went past the cache is durable once a flush has succeeded that was sent after the
+//! change was answered. Until then a copy of it is *held* in a clean slot, stamped with the round
+//! in which it was written, or it is *unheld*. A round ends when a flush is sent. Of a flush that
+//! was sent, and whose result is not noted, a successor knows nothing: the backing may have failed
+//! it and dropped what it covered. So every successor writes the held copies again, and where
+//! something was unheld, it is *in doubt*: the first flush of every client fails.
 //!
 //! Programs before this note leave it alone: they neither hold copies nor doubt.
 
@@ -66,7 +67,8 @@ impl FlushNote {
         FlushNote(next.0 & !(SENT | UNHELD_BEFORE))
     }
 
-    /// A successor has taken the held copies for dirty; a flush that was under way will never be answered.
+    /// A successor has taken the held copies for dirty; a flush that was under way will never be
+    /// answered.
     fn taken_over(self) -> FlushNote {
         let doubts = self.has(SENT) && self.has(UNHELD_SINCE | UNHELD_BEFORE);
         let doubt = if doubts { DOUBT } else { 0 };
@@ -96,7 +98,8 @@ impl Arena {
         self.change_flush_note(FlushNote::sent);
     }
 
-    /// Notes its result: before a client hears of it, and after [`Arena::note_flush_failed`] if it failed.
+    /// Notes its result: before a client hears of it, and after [`Arena::note_flush_failed`] if it
+    /// failed.
     pub(crate) fn note_flush_answered(&self, good: bool) {
         self.change_flush_note(|note| note.answered(good));
     }
@@ -127,8 +130,8 @@ impl Arena {
         });
     }
 
-    /// Whether a successor would have to know of this note: a flush is under way over changes that are not durable, or
-    /// was when an earlier process was killed.
+    /// Whether a successor would have to know of this note: a flush is under way over changes that
+    /// are not durable, or was when an earlier process was killed.
     pub(crate) fn must_outlive_process(&self, holds_copies: bool) -> bool {
         let note = self.flush_note();
         let depends = holds_copies || note.has(UNHELD_SINCE | UNHELD_BEFORE);
@@ -140,7 +143,8 @@ impl Arena {
         STAMPED | self.flush_note().round() as u32
     }
 
-    /// Whether this is a clean slot's header whose block went past the cache and is not known to be durable.
+    /// Whether this is a clean slot's header whose block went past the cache and is not known to be
+    /// durable.
     #[inline]
     pub(crate) fn is_unflushed(&self, header: &Header) -> bool {
         // Most clean slots have no stamp: the note is not looked at.

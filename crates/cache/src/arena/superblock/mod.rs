@@ -11,15 +11,15 @@
 //!                                                 15  the flush under way (flush_note.rs)
 //! ```
 //!
-//! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are live.
-//! Only word 7 is written again, when a process takes the arena over and the backing has grown: one store
-//! changes the volume's size and the checksum, so a kill leaves the one size or the other. A program that
-//! does not know this refuses the arena of a backing that has grown.
-//! The condition outlives the process (C8): it is noted before a client is told. A flush of the backing
-//! that has failed may have dropped data that
-//! only the process knew of; until it is known that nothing was lost, a successor must not believe a
-//! flush of its own. So does the newest durable epoch (C7): it is noted before anything newer may reach
-//! the backing, because a successor that took its blocks for dirty would write them over what is newer.
+//! The first eight are written once, the magic last. Version 2 has no word 14: all its slots are
+//! live. Only word 7 is written again, when a process takes the arena over and the backing has
+//! grown: one store changes the volume's size and the checksum, so a kill leaves the one size or
+//! the other. A program that does not know this refuses the arena of a backing that has grown. The
+//! condition outlives the process (C8): it is noted before a client is told. A flush of the backing
+//! that has failed may have dropped data that only the process knew of; until it is known that
+//! nothing was lost, a successor must not believe a flush of its own. So does the newest durable
+//! epoch (C7): it is noted before anything newer may reach the backing, because a successor that
+//! took its blocks for dirty would write them over what is newer.
 
 mod flush_note;
 #[cfg(test)]
@@ -39,7 +39,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"overdrv\x01");
 const FIXED: usize = 8;
 /// The index of the volume's size among them.
 const SECTORS: usize = 5;
-/// Bits of the last of them that hold the checksum; the others hold the size of a backing that has grown.
+/// Bits of the last of them that hold the checksum; the others hold the size of a backing that has
+/// grown.
 const CHECKSUM_BITS: u32 = 16;
 const CHECKSUM_MASK: u64 = (1 << CHECKSUM_BITS) - 1;
 /// Bytes of the superblock.
@@ -144,9 +145,9 @@ impl Arena {
         core::array::from_fn(|index| self.memory().word(index * 8).load(Ordering::Acquire))
     }
 
-    /// Whether the memory holds an arena of exactly this kind, of this size or, where the backing has
-    /// grown since, of a smaller one. False: it holds nothing (zeros, or what a kill in the middle of
-    /// [`Arena::adopt`] has left).
+    /// Whether the memory holds an arena of exactly this kind, of this size or, where the backing
+    /// has grown since, of a smaller one. False: it holds nothing (zeros, or what a kill in the
+    /// middle of [`Arena::adopt`] has left).
     ///
     /// # Errors
     /// What else it holds.
@@ -223,7 +224,8 @@ impl Arena {
         Geometry { slots, slots_spare: geometry.slots_max() - slots, ..*geometry }
     }
 
-    /// Whether nothing dirty, and no held copy, lies in the slots that are live in `now` and spare in `next`.
+    /// Whether nothing dirty, and no held copy, lies in the slots that are live in `now` and spare
+    /// in `next`.
     pub(crate) fn can_leave(&self, now: &Geometry, next: &Geometry) -> bool {
         let is_clean = |header: Header| !header.state.is_dirty() && !self.is_unflushed(&header);
         now.live_beyond(next).all(|slot| self.verified(slot).is_some_and(is_clean))
@@ -388,8 +390,8 @@ pub struct Survey {
     pub ranges: u64,
     /// The volume has failed (C8).
     pub failed: bool,
-    /// A flush of the backing was under way over changes that went past the cache, and its result is not known: the
-    /// next process must know that (C1).
+    /// A flush of the backing was under way over changes that went past the cache, and its result
+    /// is not known: the next process must know that (C1).
     pub in_doubt: bool,
     /// Headers and ranges whose checksum is wrong.
     pub rejected: u64,

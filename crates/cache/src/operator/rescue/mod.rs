@@ -4,9 +4,9 @@
 //! A rescue looks at an arena that nothing writes to: that of a failed volume, or of a process that
 //! is gone. It changes nothing there. What it yields are the newest bytes of every dirty sector, by
 //! the rules of recovery: the later epoch wins, then the higher sequence; within an epoch a slot is
-//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Held copies of what went
-//! past the cache are older than all of that. Laid over what the backing has, the items make the volume as its clients
-//! saw it.
+//! newer than any range of zeros over it; a slot under a range of a later epoch is overtaken. Held
+//! copies of what went past the cache are older than all of that. Laid over what the backing has,
+//! the items make the volume as its clients saw it.
 //!
 //! ```text
 //! block            0        1        2        3        4

@@ -7,7 +7,8 @@ use daemon::control::statistics::{
     Backing, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
 };
 
-/// Prints the lines that are about something that happened; with `all`, every line, and every counter after them.
+/// Prints the lines that are about something that happened; with `all`, every line, and every
+/// counter after them.
 pub(super) fn print(stats: &Statistics, all: bool) {
     match stats.has_cache() {
         true => print_cache(stats, all),

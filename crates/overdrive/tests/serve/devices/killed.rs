@@ -199,7 +199,8 @@ fn an_upgrade_is_not_noticed() {
     disk.detach().well();
 }
 
-/// The next daemon serves a device with any contents: a guest may write an image format to its disk.
+/// The next daemon serves a device with any contents: a guest may write an image format to its
+/// disk.
 #[test]
 fn what_is_written_to_a_device_is_no_reason_to_refuse_the_next_daemon() {
     if !have_devices(&[]) {

@@ -1,5 +1,5 @@
-//! A daemon and what keeps its memory are ended together under a device that is in use: programs see errors, and never what
-//! was there before.
+//! A daemon and what keeps its memory are ended together under a device that is in use: programs
+//! see errors, and never what was there before.
 
 use super::{Disk, MIB, have_devices, is_alive, text};
 use crate::common::{Server, place, wait_until};
@@ -166,7 +166,8 @@ pub(super) fn is_lost_with_its_memory(attach: &[&str]) {
     assert_eq!(fs::read(&disk.image).expect("it is there")[0], b'E');
 }
 
-/// The holder of the mount ends with the daemon: the kernel ends the device's file, and the next device is another one.
+/// The holder of the mount ends with the daemon: the kernel ends the device's file, and the next
+/// device is another one.
 #[test]
 fn a_device_whose_mount_is_lost_is_made_anew_over_what_was_kept() {
     if !have_devices(&[]) {
@@ -279,10 +280,11 @@ fn a_device_over_a_pool_is_lost_with_its_daemon() {
     }
 }
 
-/// A program that has a file open: writes, waits for a line, then says what reading and flushing come to.
+/// A program that has a file open: writes, waits for a line, then says what reading and flushing
+/// come to.
 ///
-/// A process of its own, because the test starts the next server: a child would close the file before it becomes that
-/// server, and wait for an answer.
+/// A process of its own, because the test starts the next server: a child would close the file
+/// before it becomes that server, and wait for an answer.
 const FILE_USER: &str = r"
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
