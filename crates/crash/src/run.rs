@@ -150,7 +150,7 @@ impl Run {
         changed
     }
 
-    /// C8: the process has counted every error of the disk that it has heard of.
+    /// C8: the process has counted every error of the disk that it has received.
     ///
     /// # Errors
     /// It has counted others.

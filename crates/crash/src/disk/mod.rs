@@ -133,7 +133,7 @@ pub struct State {
     flushes: u32,
     /// Errors given so far: reads, writes, flushes.
     pub(crate) errors: [u32; 3],
-    /// Errors that the process has heard of: reads, changes, flushes.
+    /// Errors that the process has received: reads, changes, flushes.
     pub(crate) errors_heard: [u32; 3],
     /// The stamps that reads were for that have failed: first and count.
     failed_reads: Vec<(u32, u32)>,
@@ -145,7 +145,7 @@ pub struct State {
     pub(crate) notes_sent: bool,
     /// Flushes that were sent and have not ended.
     pub(super) flushing: Vec<Flight>,
-    /// Flushes that a process has asked for, and whose answer it has not heard.
+    /// Flushes that a process has sent, and whose answer it has not received.
     pub(crate) flushes_asked: u32,
     /// One change of a block is to be in flight at a time.
     pub(crate) exclusive: bool,

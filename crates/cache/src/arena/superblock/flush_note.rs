@@ -98,7 +98,7 @@ impl Arena {
         self.change_flush_note(FlushNote::sent);
     }
 
-    /// Notes its result: before a client hears of it, and after [`Arena::note_flush_failed`] if it
+    /// Notes its result: before a client is answered, and after [`Arena::note_flush_failed`] if it
     /// failed.
     pub(crate) fn note_flush_answered(&self, good: bool) {
         self.change_flush_note(|note| note.answered(good));
