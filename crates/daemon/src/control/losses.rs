@@ -23,8 +23,8 @@ pub struct Losses {
     /// A flush of the backing has failed, and nothing in memory could mend that: writes that went
     /// straight to the backing before it may be missing.
     pub unflushed: bool,
-    /// An earlier process was killed while a flush of the backing was under way: writes that had gone past the cache
-    /// before may be missing.
+    /// An earlier process was killed while a flush of the backing was under way: writes that had
+    /// gone past the cache before may be missing.
     pub in_doubt: bool,
     /// Damaged headers of memory that an earlier process had left: their blocks were left out.
     pub damaged_headers: u64,
