@@ -257,13 +257,13 @@ impl Shared {
         self.gauges.closed.load(Ordering::SeqCst)
     }
 
-    /// What this volume holds that its backing does not have. Only for a volume that has failed
-    /// (C8), or whose lanes are at rest: nothing may be written while the rescue is used.
+    /// The dirty data of this volume, which its backing does not have. Only for a volume that has
+    /// failed (C8), or whose lanes are at rest: nothing may be written while the rescue is used.
     ///
     /// # Errors
     /// Its memory has been damaged.
     pub fn rescue(&self) -> Result<Rescue, Unrecoverable> {
-        Rescue::over(self.arena.memory().clone())
+        Rescue::over_served(self.arena.memory().clone())
     }
 
     /// What was counted so far, and how things stand at `now_ns`.

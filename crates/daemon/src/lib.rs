@@ -39,7 +39,7 @@ pub use device::{
 pub use former::{find_former, program_to_upgrade_to, resume_former};
 pub use front::Place;
 pub use protect::protect_process;
-pub use rescue::{Rescued, check_rescue_place, rescue};
+pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{runtime_directory, sweep};
 pub use serve::{
     Captive, DaemonPlan, Listening, Mounting, Planned, Ready, Served, ServedVolume, open, serve,

@@ -27,6 +27,15 @@ const SECTOR: u64 = block::SECTOR;
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// The user of a memory while it is saved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryUser {
+    /// A daemon serves the volume, which has failed: reads go on.
+    Daemon,
+    /// No process.
+    Nobody,
+}
+
 /// What was saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rescued {
@@ -89,14 +98,18 @@ pub fn check_rescue_place(path: &Path, keys: &[String], names: &[PathBuf]) -> Re
 /// says. Nothing is then left of it.
 pub fn rescue(
     memory: OwnedFd,
+    user: MemoryUser,
     path: &Path,
     unchanged: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Rescued, Failure> {
     let damaged =
         |error: String| Failure::new(Exit::Integrity, format!("the volume's memory: {error}"));
     let memory = SharedMemory::adopt(memory).map_err(|error| damaged(error.to_string()))?;
-    let rescue =
-        Rescue::over(memory.memory().clone()).map_err(|error| damaged(error.to_string()))?;
+    let found = match user {
+        MemoryUser::Daemon => Rescue::over_served(memory.memory().clone()),
+        MemoryUser::Nobody => Rescue::over(memory.memory().clone()),
+    };
+    let rescue = found.map_err(|error| damaged(error.to_string()))?;
     let map = with_suffix(path, ".map");
     match is_taken(path) {
         true => {

@@ -4,7 +4,7 @@ use super::Target;
 use super::meant::{Meant, meant};
 use block::Size;
 use daemon::control::words::{Ask, State};
-use daemon::{Rescued, check_rescue_place, rescue, runtime_directory};
+use daemon::{MemoryUser, Rescued, check_rescue_place, rescue, runtime_directory};
 use holder::{Busy, Keeper, Status};
 use stack::{Exit, Failure};
 use std::os::fd::OwnedFd;
@@ -65,7 +65,7 @@ fn of_served(mut target: Target, options: &Options) -> Result<ExitCode, Failure>
         // As it was written, seen from where its daemon is.
         let directory = std::fs::read_link(format!("/proc/{}/cwd", row.pid)).unwrap_or_default();
         let backing = Backing { keys: &row.keys, names: vec![directory.join(&row.backing)] };
-        rescued = Some(save(memory, path, &backing, unchanged)?);
+        rescued = Some(save(memory, MemoryUser::Daemon, path, &backing, unchanged)?);
         failure = Some(number);
     }
     let discard_dirty = options.way.discard_dirty;
@@ -106,7 +106,7 @@ fn of_orphan(status: &Status, options: &Options) -> Result<ExitCode, Failure> {
         };
         let names = status.path.iter().chain([&status.backing]).map(PathBuf::from).collect();
         let backing = Backing { keys: std::slice::from_ref(key), names };
-        rescued = Some(save(looked.arena, path, &backing, unchanged)?);
+        rescued = Some(save(looked.arena, MemoryUser::Nobody, path, &backing, unchanged)?);
     }
     if !options.way.discard_dirty {
         return Ok(tell(name, options, rescued.as_ref(), None));
@@ -147,12 +147,13 @@ struct Backing<'a> {
 
 fn save(
     memory: OwnedFd,
+    user: MemoryUser,
     path: &Path,
     backing: &Backing<'_>,
     unchanged: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Rescued, Failure> {
     check_rescue_place(path, backing.keys, &backing.names)?;
-    let rescued = rescue(memory, path, unchanged)?;
+    let rescued = rescue(memory, user, path, unchanged)?;
     if rescued.rejected > 0 {
         daemon::tell!(
             "overdrive: {} damaged headers: what they stood for could not be saved",

@@ -76,6 +76,8 @@ struct Version {
 pub struct Rescue {
     arena: Arena,
     sectors: u64,
+    /// Whether held copies of what went past the cache are taken, too.
+    takes_held: bool,
     /// By block, of each block the oldest epoch's version first.
     versions: Vec<Version>,
     /// Blocks that read as zeros unless a version holds them: ascending, apart.
@@ -84,9 +86,7 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Looks through an arena. Nothing that is dirty may change until the rescue is dropped: a failed
-    /// volume may go on with its reads, but its error may not be cleared, and no process may recover the
-    /// arena.
+    /// Looks through an arena that no process uses, nor recovers until the rescue is dropped.
     ///
     /// Headers and ranges whose checksum is wrong are left out and counted. Where the operator has
     /// begun to give up what is dirty, nothing is left: the rest would be neither old nor new.
@@ -94,10 +94,24 @@ impl Rescue {
     /// # Errors
     /// The memory holds no arena: its superblock is not one, or is damaged.
     pub fn over(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
+        Rescue::find(memory, true)
+    }
+
+    /// The same of a failed volume that is served. It may go on with its reads, but its error may
+    /// not be cleared until the rescue is dropped. Held copies are left out: they are clean, so a
+    /// read may give one up, and fill its slot with another block.
+    ///
+    /// # Errors
+    /// Those of [`Rescue::over`].
+    pub fn over_served(memory: Arc<Memory>) -> Result<Rescue, Unrecoverable> {
+        Rescue::find(memory, false)
+    }
+
+    fn find(memory: Arc<Memory>, takes_held: bool) -> Result<Rescue, Unrecoverable> {
         let found = Arena::found(&memory).ok_or(Unrecoverable::NotAnArena)?;
         let Found { arena, geometry, sectors, .. } = found;
         let (versions, zeros) = (Vec::new(), Vec::new());
-        let mut rescue = Rescue { arena, sectors, versions, zeros, rejected: 0 };
+        let mut rescue = Rescue { arena, sectors, takes_held, versions, zeros, rejected: 0 };
         if rescue.arena.condition() == Condition::Discarding {
             return Ok(rescue);
         }
@@ -167,7 +181,11 @@ impl Rescue {
             if is_lost && mask != 0 && !overtaken() {
                 let rank = recovered_epochs.rank(header.sequence);
                 self.versions.push(Version { block: header.block, rank, slot, mask, epoch });
-            } else if self.arena.is_unflushed(&header) && mask != 0 && !cover.covers(header.block) {
+            } else if self.takes_held
+                && self.arena.is_unflushed(&header)
+                && mask != 0
+                && !cover.covers(header.block)
+            {
                 // It is older than all that is dirty. Of two, recovery takes the first.
                 let (block, rank) = (header.block, u64::MAX - u64::from(slot));
                 self.versions.push(Version { block, rank, slot, mask, epoch: 0 });

@@ -1,5 +1,5 @@
 use super::*;
-use crate::arena::{ExtentHeader, State};
+use crate::arena::{Clean, ExtentHeader, State};
 use crate::geometry::Geometry;
 use alloc::string::ToString;
 use lane::atomic::Ordering;
@@ -84,6 +84,17 @@ fn the_later_epoch_wins_then_the_higher_sequence_also_where_numbers_wrap() {
     fixture.slot(5, 4, 65_535, (1 << 44) - 9);
     let expected = [(24, 8, Some(1)), (32, 8, Some(4)), (40, 8, Some(3))];
     assert_eq!(fixture.pieces(), expected);
+}
+
+#[test]
+fn held_copies_are_saved_only_where_no_read_can_take_their_slots() {
+    let fixture = fixture(800, 9);
+    fixture.slot(0, 1, 9, 4);
+    let stamp = fixture.arena.round_stamp();
+    fixture.arena.publish(1, &Header::of_copy(5, 0xff, Clean::Kept, stamp));
+    assert_eq!(fixture.pieces(), [(8, 8, Some(0)), (40, 8, Some(1))]);
+    let served = Rescue::over_served(fixture.memory.clone()).expect("an arena");
+    assert_eq!(served.items().map(|item| item.first_sector).collect::<Vec<_>>(), [8]);
 }
 
 #[test]
