@@ -159,6 +159,14 @@ impl<'a> Opening<'a> {
         let Settled { blocks, in_doubt } =
             keep::settle(left, &found, &memory, path, &self.recorded)?;
         self.was_in_doubt = in_doubt;
+        let has_cache = spec.chain().any(|part| matches!(part, Spec::Cache { .. }));
+        if in_doubt && !has_cache {
+            self.notes.push(format!(
+                "{}: the earlier process was killed during a flush of the backing, whose result is not known: writes \
+                 that had gone past the cache may be lost; without a cache no flush fails for that",
+                path.display()
+            ));
+        }
         self.notes.push(format!(
             "{}: {} of acknowledged writes were kept from an earlier life; they are on the backing \
              now",
