@@ -436,7 +436,7 @@ impl Client {
         if !self.in_doubt.load(Ordering::Relaxed) || !self.in_doubt.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
-        self.shared.backing.health.count_doubted();
+        self.shared.backing.health.doubt_ends(true);
         Err(IN_DOUBT)
     }
 }
@@ -445,6 +445,9 @@ impl Drop for Client {
     fn drop(&mut self) {
         if *self.proven.get_mut() {
             self.shared.proven.fetch_sub(1, Ordering::Relaxed);
+        }
+        if *self.in_doubt.get_mut() {
+            self.shared.backing.health.doubt_ends(false);
         }
     }
 }

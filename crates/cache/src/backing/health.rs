@@ -18,7 +18,7 @@ use crate::epochs::Epochs;
 use crate::planted::{Bug, planted};
 use crate::stats::counters::Counters;
 use block::{Error, Kind, Request, Result};
-use lane::atomic::{AtomicBool, AtomicU64, Ordering};
+use lane::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) const TAINTED: Error =
     Error::new(Kind::Io, "flush: the flush of an earlier FUA write failed");
@@ -75,6 +75,10 @@ pub(crate) struct Health {
     errors: Errors,
     /// When the first client came after a takeover in doubt, plus one; 0: none has.
     doubt_since: AtomicU64,
+    /// Clients whose first flush is still to fail.
+    doubting: AtomicU32,
+    /// The volume was taken over in doubt about an order, and has failed for that.
+    order_in_doubt: AtomicBool,
     /// Flushes that were answered with [`IN_DOUBT`].
     flushes_doubted: AtomicU64,
 }
@@ -105,6 +109,8 @@ impl Health {
             flush_failures: AtomicU64::new(0),
             errors: Errors::default(),
             doubt_since: AtomicU64::new(0),
+            doubting: AtomicU32::new(0),
+            order_in_doubt: AtomicBool::new(false),
             flushes_doubted: AtomicU64::new(0),
         }
     }
@@ -178,6 +184,10 @@ impl Health {
     /// The volume serves again. To be noted in the section that decides it.
     pub(crate) fn note_well(&self) {
         self.cleared.fetch_add(1, Ordering::SeqCst);
+        if self.order_in_doubt.load(Ordering::SeqCst) {
+            // The operator knows of it: a successor need not fail for it again.
+            self.arena.note_doubt(false);
+        }
         self.arena.note_flushes_mended(self.arena.flushes_failed());
         self.arena.note_condition(Condition::Well);
         self.failed.store(false, Ordering::SeqCst);
@@ -202,24 +212,46 @@ impl Health {
 
 /// Clients whose writes an earlier process may have lost (C1).
 impl Health {
-    /// Whether the first flush of a client that comes at `now_ns` must fail.
+    /// The volume fails: changes that were promised to go before all later ones may be lost, and
+    /// clients need not send a flush that could report it.
+    pub(crate) fn fail_in_doubt(&self, epochs: &mut Epochs, error: Error) {
+        self.order_in_doubt.store(true, Ordering::SeqCst);
+        self.fail(epochs, error);
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.arena.is_in_doubt() || self.order_in_doubt.load(Ordering::SeqCst)
+    }
+
+    /// Whether the first flush of a client that comes at `now_ns` must fail. If so,
+    /// [`Health::doubt_ends`] is called once: when it has failed, or the client has gone.
     pub(crate) fn doubts_client(&self, now_ns: u64) -> bool {
-        if !self.arena.is_in_doubt() {
+        if !self.is_in_doubt() {
             return false;
         }
         let first =
             self.doubt_since.compare_exchange(0, now_ns + 1, Ordering::Relaxed, Ordering::Relaxed);
         let since = first.map_or_else(|since| since - 1, |_| now_ns);
-        let is_over = now_ns.saturating_sub(since) > DOUBT_NS;
-        if is_over {
-            self.arena.note_doubt(false);
-        }
-        !is_over
+        let doubts = now_ns.saturating_sub(since) <= DOUBT_NS;
+        self.doubting.fetch_add(u32::from(doubts), Ordering::SeqCst);
+        doubts
     }
 
-    /// A client's flush is answered with [`IN_DOUBT`].
-    pub(crate) fn count_doubted(&self) {
-        self.flushes_doubted.fetch_add(1, Ordering::Relaxed);
+    /// A client's first flush is answered with [`IN_DOUBT`], or never comes.
+    pub(crate) fn doubt_ends(&self, is_answered: bool) {
+        self.flushes_doubted.fetch_add(u64::from(is_answered), Ordering::Relaxed);
+        self.doubting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Ends the doubt once no more clients can come whose flush must fail. Otherwise every later
+    /// takeover would have a flush of each client fail. A client that has not flushed yet keeps it.
+    pub(crate) fn settle_doubt(&self, now_ns: u64) {
+        let since = self.doubt_since.load(Ordering::Relaxed);
+        let is_over = since > 0 && now_ns.saturating_sub(since - 1) > DOUBT_NS;
+        if is_over && self.is_in_doubt() && self.doubting.load(Ordering::SeqCst) == 0 {
+            self.order_in_doubt.store(false, Ordering::SeqCst);
+            self.arena.note_doubt(false);
+        }
     }
 }
 
@@ -358,5 +390,37 @@ mod tests {
         assert!(health.clear(&mut epochs));
         health.give_up();
         assert!(!health.take_rewrite());
+    }
+
+    #[test]
+    fn a_doubt_ends_once_its_time_is_over_and_every_client_of_it_has_flushed_or_gone() {
+        let (health, _) = failed();
+        health.arena.note_doubt(true);
+        health.settle_doubt(DOUBT_NS * 2);
+        assert!(health.arena.is_in_doubt(), "its time begins with the first client");
+        assert!(health.doubts_client(10) && health.doubts_client(DOUBT_NS));
+        let later = DOUBT_NS + 11;
+        assert!(!health.doubts_client(later), "it comes too late");
+        for is_answered in [true, false] {
+            health.settle_doubt(later);
+            assert!(health.arena.is_in_doubt(), "one of them has not flushed");
+            health.doubt_ends(is_answered);
+        }
+        health.settle_doubt(DOUBT_NS);
+        assert!(health.arena.is_in_doubt(), "others may come");
+        health.settle_doubt(later);
+        assert!(!health.arena.is_in_doubt() && !health.doubts_client(later));
+        assert_eq!(health.flushes_doubted.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn an_order_in_doubt_fails_no_successor_after_the_operator_has_cleared_the_error() {
+        let (health, mut epochs) = failed();
+        assert!(health.clear(&mut epochs));
+        health.arena.note_doubt(true);
+        health.fail_in_doubt(&mut epochs, ERROR);
+        assert!(health.has_failed() && health.arena.is_in_doubt());
+        assert!(health.clear(&mut epochs) && !health.arena.is_in_doubt());
+        assert!(health.doubts_client(1), "clients must learn of it all the same");
     }
 }

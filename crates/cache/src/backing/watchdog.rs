@@ -45,6 +45,7 @@ pub(crate) async fn watch(handle: &Handle) {
         let tick_ns = (shared.settings.stall_time_ns() / u64::from(TICKS)).max(1);
         let deadline = handle.lane.now() + tick_ns;
         first(shared.tasks.ended.after(seen), handle.lane.sleep_until(deadline)).await;
+        shared.backing.health.settle_doubt(handle.lane.now());
         let overdue = shared.backing.in_flight.tick(&mut ages);
         if overdue.changes && !shared.backing.health.has_failed() {
             handle.lane.turn().await;

@@ -109,9 +109,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     let mut epochs =
         Epochs::new(recovered_epochs.open, recovered_epochs.closed, u64::from(is_dirty));
     if shared.arena.is_in_doubt() && promised {
-        // Writes that the promised order puts before all later ones may be lost, and a client need
-        // never send a flush that would report it.
-        shared.health.fail(&mut epochs, ORDER_IN_DOUBT);
+        shared.health.fail_in_doubt(&mut epochs, ORDER_IN_DOUBT);
     }
     if condition == Condition::Failed && !planted(Bug::ForgetFailure) {
         shared.health.fail(&mut epochs, FAILED_BEFORE);
