@@ -1,7 +1,7 @@
 //! Reads: what is held is copied, what is missing is fetched once.
 
 use super::Shard;
-use crate::arena::{Header, State};
+use crate::arena::{Clean, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
@@ -436,6 +436,10 @@ impl Shard {
                 self.arena.carry(self.base + old, number, first, length);
             });
             held |= header.mask;
+            if stamp != 0 {
+                // Killed before the last store, a successor would else find neither copy.
+                self.arena.publish(number, &Header::of_copy(block, held, Clean::Kept, stamp));
+            }
             self.retire(gauges, old, &header);
         }
         self.publish_clean(slot, block, held, stamp, Cause::Fetch);

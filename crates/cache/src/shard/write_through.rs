@@ -2,7 +2,7 @@
 
 use super::{Change, Keeps, Shard, Source};
 use crate::BLOCK_SECTORS;
-use crate::arena::{Header, State};
+use crate::arena::{Clean, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
@@ -62,6 +62,9 @@ impl Shard {
                     }
                 }
                 let mask = header.mask & !passed;
+                if mask == header.mask {
+                    continue;
+                }
                 // Free between the two stores: a header's place may not change while it is published.
                 self.arena.free(self.base + slot);
                 self.arena.publish(self.base + slot, &Header { mask, ..header });
@@ -135,26 +138,17 @@ impl Shard {
         if planted(Bug::KeepBehindPass) {
             return;
         }
-        let (_, sectors, _) = share(&change.at, block);
-        if sectors == BLOCK_SECTORS {
-            while let Some((slot, header)) = self.not_durable(block) {
-                if header.state == State::Writing {
-                    assert!(is_careless(), "a pass and a run on one block");
-                    break;
-                }
-                self.retire(gauges, slot, &header);
-            }
-        }
-        // Beside what is dirty it does not pass in part.
-        if self.not_durable(block).is_some() {
-            return assert!(is_careless(), "a pass met a dirty block in part");
+        let is_whole = share(&change.at, block).1 == BLOCK_SECTORS;
+        // Beside what is dirty it does not pass in part, nor beside a run.
+        let meets = self.dirty > 0
+            && (self.is_under_way(block) || !is_whole && self.not_durable(block).is_some());
+        if meets {
+            return assert!(is_careless(), "a pass met a dirty block in part, or a run");
         }
         // The stamp of an older copy of which a part is still not durable after this change; 0:
         // none.
         let before = match self.current(block) {
-            Some((_, header)) if !(end.durable && sectors == BLOCK_SECTORS) => {
-                self.stamp_of(&header)
-            }
+            Some((_, header)) if !(end.durable && is_whole) => self.stamp_of(&header),
             _ => 0,
         };
         let copies = keeps || end.copies;
@@ -162,17 +156,25 @@ impl Shard {
         let stamp = if holds { self.arena.round_stamp() } else { before };
         let copy = if keeps { Some(Copy::Kept) } else { holds.then_some(Copy::Held) };
         if let (Source::Data(from), Some(copy)) = (change.source, copy) {
-            self.keep_copy(change, block, from, copy, stamp);
             if !end.durable && !holds {
                 self.arena.note_unheld();
             }
-            return;
+            return self.keep_copy(gauges, change, block, from, copy, stamp);
         }
+        // First: killed in between, a successor would believe that nothing is lost.
+        if !end.durable || before != 0 {
+            self.arena.note_unheld();
+        }
+        self.retire_not_durable(gauges, block);
         if let Some((slot, header)) = self.current(block) {
             self.retire(gauges, slot, &header);
         }
-        if !end.durable || before != 0 {
-            self.arena.note_unheld();
+    }
+
+    /// Gives up versions that a change of the whole block has overtaken.
+    fn retire_not_durable(&mut self, gauges: &Gauges, block: u64) {
+        while let Some((slot, header)) = self.not_durable(block) {
+            self.retire(gauges, slot, &header);
         }
     }
 
@@ -183,9 +185,18 @@ impl Shard {
     }
 
     /// Keeps sectors of a block that have gone past, beside what is held of the rest.
-    fn keep_copy(&mut self, change: &Change, block: u64, from: &Buf, copy: Copy, stamp: u32) {
+    fn keep_copy(
+        &mut self,
+        gauges: &Gauges,
+        change: &Change,
+        block: u64,
+        from: &Buf,
+        copy: Copy,
+        stamp: u32,
+    ) {
         let (sector, sectors, skip) = share(&change.at, block);
-        let is_held = self.current(block).is_some();
+        let is_overtaking = self.dirty > 0 && self.not_durable(block).is_some();
+        let is_held = !is_overtaking && self.current(block).is_some();
         if copy == Copy::Kept {
             self.accessed(block, 1, u32::from(!is_held), Access::Pass);
         }
@@ -193,11 +204,18 @@ impl Shard {
             if stamp != 0 {
                 self.arena.note_unheld();
             }
+            self.retire_not_durable(gauges, block);
             // A copy from before would be stale; it is clean, so that its own slot could have been had.
             return assert!(self.current(block).is_none(), "a stale copy stays");
         };
         let mask = if planted(Bug::WidenPassed) { 0xff } else { bits(sector, sectors) };
         self.arena.put(self.base + slot, sector, from, skip, sectors);
+        if is_overtaking {
+            // Published before the older versions go: killed in between, a successor finds one.
+            let header = Header::of_copy(block, mask, Clean::Kept, stamp);
+            self.arena.publish(self.base + slot, &header);
+            self.retire_not_durable(gauges, block);
+        }
         // Taking the slot may have evicted what was held.
         let Some((old, header)) = self.current(block) else {
             return self.publish_copy(slot, block, mask, stamp, copy);
@@ -208,9 +226,10 @@ impl Shard {
         let mask = header.mask | mask;
         if header.is_ahead() {
             self.unlink_ahead(old, &header);
+            // Published before the old copy goes: that may be held for an earlier change.
+            self.publish_copy(slot, block, mask, stamp, copy);
             self.unindex(Hash::of(block), old);
-            self.give_slot(old);
-            return self.publish_copy(slot, block, mask, stamp, copy);
+            return self.give_slot(old);
         }
         // It keeps its place with the policy.
         self.used(old, &header);

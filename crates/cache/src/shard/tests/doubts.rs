@@ -1,8 +1,14 @@
 use super::super::*;
+#[cfg(feature = "laboratory")]
+use crate::planted::{observe_stores, watch_stores};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::sync::Arc;
+#[cfg(feature = "laboratory")]
+use alloc::{boxed::Box, rc::Rc};
 use block::{Block, Buf, Durability, Extent, Memory, Ram, WriteMode};
+#[cfg(feature = "laboratory")]
+use core::cell::Cell;
 
 const GRAIN: u32 = 16;
 const GEOMETRY: Geometry = Geometry {
@@ -79,6 +85,47 @@ impl Scene {
         });
     }
 
+    /// A change of one block goes past the cache, and succeeds. A copy may be held.
+    fn pass(&self, at: Extent, source: Source) {
+        let barred = Some(Reason::Large);
+        let change = Change { at, source, fua: false, barred, now_ns: 0, lined_up: false };
+        let end = WriteThroughEnd {
+            good: true,
+            durable: false,
+            keeps: Keeps::No,
+            holds_max: 16,
+            copies: true,
+        };
+        let (settings, block) = (self.shared.settings(), at.first / 8);
+        self.shard(|shard, gauges| {
+            let admit = shard.admit(gauges, &settings, &change);
+            assert!(matches!(admit, Admit::WriteThrough { .. }), "{admit:?}");
+            _ = shard.write_through_done(gauges, &change, block..block + 1, end);
+        });
+    }
+
+    /// Counts the stores in `work` after which a successor would find neither these sectors of a
+    /// block nor a note that something may be lost.
+    #[cfg(feature = "laboratory")]
+    fn unknown_in(&self, block: u64, mask: u8, work: impl FnOnce(&Scene)) -> u32 {
+        let unknown = Rc::new(Cell::new(0));
+        let (arena, counted) = (self.shared.arena.clone(), unknown.clone());
+        observe_stores(Some(Box::new(move || {
+            let is_there = |header: Header| {
+                let counts = header.state.is_dirty() || arena.is_unflushed(&header);
+                header.block == block && header.mask & mask == mask && counts
+            };
+            let found = (0..GEOMETRY.slots).any(|slot| arena.verified(slot).is_some_and(is_there));
+            counted.set(counted.get() + u32::from(!found && !arena.must_outlive_process(false)));
+            1
+        })));
+        watch_stores(1);
+        work(self);
+        watch_stores(0);
+        observe_stores(None);
+        unknown.get()
+    }
+
     /// Everything that may be written out is.
     fn write_out(&mut self) {
         let Scene { shared, load } = self;
@@ -115,4 +162,28 @@ fn what_a_pass_has_failed_over_is_no_copy_though_an_epoch_was_released_meanwhile
     assert_eq!(held, [0xff, 0xff, 0, 0xff], "what the backing holds of the third is not known");
     assert_eq!(scene.shared.dirty_blocks(), 0);
     scene.shared.check();
+}
+
+#[test]
+#[cfg(feature = "laboratory")]
+fn killed_between_two_stores_a_successor_knows_of_every_change_that_was_answered() {
+    let zeros = Source::Zeros { may_unmap: false, discard: false };
+    let (whole, half) = (Buf::new(8, GRAIN), Buf::new(4, GRAIN));
+    let [first_half, second_half] = [Extent::new(24, 4), Extent::new(28, 4)];
+    let block = Extent::new(24, 8);
+    let held = || {
+        let scene = Scene::new();
+        scene.shared.arena.note_flush_sent();
+        scene.pass(first_half, Source::Data(&half));
+        scene
+    };
+    let beside = |scene: &Scene| scene.pass(second_half, Source::Data(&half));
+    assert_eq!(held().unknown_in(3, 0x0f, beside), 0, "a copy in part, beside it the rest");
+    let over = |scene: &Scene| scene.pass(block, zeros);
+    assert_eq!(held().unknown_in(3, 0x0f, over), 0, "a copy, over it what is not held");
+    let dirty = Scene::new();
+    dirty.shared.arena.note_flush_sent();
+    dirty.write(3);
+    let over = |scene: &Scene| scene.pass(block, Source::Data(&whole));
+    assert_eq!(dirty.unknown_in(3, 0xff, over), 0, "a dirty block, over it what is held");
 }
