@@ -89,7 +89,11 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     if (shared.settings.wants_order() || promised) && !planted(Bug::PassAfterTakeover) {
         // What the earlier life has sent past may have been flushed by its clients: it is an epoch that
         // is closed, also if nothing is held of it.
-        recovered_epochs.closed = recovered_epochs.closed.max(1);
+        recovered_epochs.closed = match recovered_epochs.holds_copies {
+            // Older than all that is dirty, also if clients have flushed in between.
+            true => recovered_epochs.closed + 1,
+            false => recovered_epochs.closed.max(1),
+        };
         shared.gauges.begin_order(shared.arena);
     }
     shared.arena.note_epoch(recovered_epochs.open);
@@ -193,6 +197,8 @@ pub(crate) struct RecoveredEpochs {
     sequence: u64,
     /// Pending ranges were found.
     ranges: bool,
+    /// Held copies were found.
+    holds_copies: bool,
 }
 
 impl RecoveredEpochs {
@@ -203,7 +209,7 @@ impl RecoveredEpochs {
         let mut newest: Option<u16> = (noted != 0).then_some(noted as u16);
         let mut oldest: Option<u16> = None;
         let mut sequence: Option<u64> = None;
-        let mut ranges = false;
+        let (mut ranges, mut holds_copies) = (false, false);
         let mut see = |epoch: u16, number: u64| {
             let before = |one: u16, two: u16| is_before(one.into(), two.into(), 16);
             newest =
@@ -214,10 +220,10 @@ impl RecoveredEpochs {
             sequence = if later { Some(number) } else { sequence };
         };
         for slot in geometry.live_slots() {
-            if let Some(header) = read(arena, slot)
-                && header.state.is_dirty()
-            {
-                see(header.epoch, header.sequence);
+            match read(arena, slot) {
+                Some(header) if header.state.is_dirty() => see(header.epoch, header.sequence),
+                Some(header) => holds_copies |= arena.is_unflushed(&header),
+                None => {}
             }
         }
         for number in 0..geometry.ranges_max() {
@@ -232,7 +238,8 @@ impl RecoveredEpochs {
         let closed = u64::from(closed).min(CHAIN_MAX as u64 + 1);
         // Also those that are closed before it have numbers from there on.
         let open = NUMBERS + (1 << 16) + u64::from(newest);
-        RecoveredEpochs { open, closed, sequence: sequence.unwrap_or(0), ranges }
+        let sequence = sequence.unwrap_or(0);
+        RecoveredEpochs { open, closed, sequence, ranges, holds_copies }
     }
 }
 
@@ -291,6 +298,10 @@ impl Shard {
         ranges: &Cover,
     ) {
         if self.holds(header.block) || ranges.covers(self.position_of(header.block)) {
+            if gauges.is_ordered() {
+                // That may be of a later epoch.
+                self.note_lost_copy(&header);
+            }
             return self.recover_free(slot);
         }
         let epoch = recovered_epochs.open - recovered_epochs.closed;

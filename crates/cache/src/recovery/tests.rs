@@ -1,5 +1,5 @@
 use super::*;
-use crate::arena::State;
+use crate::arena::{Clean, State};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::string::{String, ToString};
@@ -261,5 +261,23 @@ fn of_two_versions_of_one_epoch_the_newer_is_found_and_the_other_given_up_wherev
         assert_eq!((shared.dirty_blocks(), shared.counters(0).blocks_held), (1, 1));
         assert_eq!(arena.verified(slots[0]).map(|header| header.state), Some(State::Free));
         assert_eq!(arena.verified(slots[1]).map(|header| header.sequence), Some(6));
+    }
+}
+
+#[test]
+fn where_an_order_is_promised_held_copies_go_before_every_epoch_that_was_closed() {
+    let (memory, arena) = left(Durability::Ordered);
+    // A change went past the cache, a flush closed its epoch, and another flush the one after that.
+    arena.publish(1, &Header::of_copy(1, 0xff, Clean::Kept, arena.round_stamp()));
+    arena.publish(0, &Header { epoch: 2, ..DIRTY });
+    arena.note_epoch(3);
+    arena.note_flush_sent();
+    for life in 1..4 {
+        let shared = take(&memory, Durability::Flush);
+        assert_eq!((closed(&shared), shared.dirty_blocks()), (2, 2), "life {life}");
+        let [later, held] =
+            [0, 1].map(|slot| arena.verified(slot).expect("it is sound").epoch.into());
+        assert!(is_before(held, later, 16), "life {life}: {held} and {later}");
+        assert!(is_before(later, arena.epoch() & 0xffff, 16), "life {life}");
     }
 }

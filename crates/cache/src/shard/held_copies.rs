@@ -7,7 +7,9 @@
 
 use super::Shard;
 use crate::arena::{Clean, Header};
+use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
+use lane::atomic::Ordering;
 use policy::{Cause, Hash};
 
 /// How a copy of a change that went past the cache is kept.
@@ -27,9 +29,18 @@ impl Shard {
     }
 
     /// Notes that this slot's block is no longer held, if it is not durable.
-    pub(super) fn note_lost_copy(&self, header: &Header) {
+    pub(crate) fn note_lost_copy(&self, header: &Header) {
         if self.arena.is_unflushed(header) && !planted(Bug::ForgetLostCopy) {
             self.arena.note_unheld();
+        }
+    }
+
+    /// Notes that a newer version in the write buffer is about to replace this slot's. That makes the
+    /// copy unnecessary, unless an order is promised: then the copy may belong to a closed epoch,
+    /// which must not be lost while a later one is on the backing in part.
+    pub(super) fn note_overtaken_copy(&self, gauges: &Gauges, header: &Header) {
+        if gauges.is_ordered() && gauges.closed.load(Ordering::SeqCst) > 0 {
+            self.note_lost_copy(header);
         }
     }
 

@@ -423,6 +423,9 @@ impl Shard {
         header: Header,
         old: Option<(u32, Header)>,
     ) {
+        if let Some((_, old_header)) = &old {
+            self.note_overtaken_copy(gauges, old_header);
+        }
         if let Some((old, old_header)) = &old
             && planted(Bug::CoalesceAcrossEpochs)
             && old_header.state == State::Dirty
@@ -528,6 +531,7 @@ impl Shard {
         let dropped = planted(Bug::DiscardDropsFlushed) && header.state == State::Dirty;
         if self.is_replaceable(&header) || dropped {
             self.counters.blocks_saved += u64::from(header.state == State::Dirty);
+            self.note_overtaken_copy(gauges, &header);
             self.retire(gauges, slot, &header);
         } else {
             self.shadow(slot, &header);

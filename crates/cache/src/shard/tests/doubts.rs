@@ -187,3 +187,22 @@ fn killed_between_two_stores_a_successor_knows_of_every_change_that_was_answered
     let over = |scene: &Scene| scene.pass(block, Source::Data(&whole));
     assert_eq!(dirty.unknown_in(3, 0xff, over), 0, "a dirty block, over it what is held");
 }
+
+#[test]
+fn where_an_order_is_promised_a_later_epoch_does_not_stand_for_a_held_copy() {
+    let whole = Buf::new(8, GRAIN);
+    for (is_ordered, closed) in [(false, 1), (true, 0), (true, 1)] {
+        let scene = Scene::new();
+        let (arena, gauges) = (&scene.shared.arena, &scene.shared.gauges);
+        arena.note_flush_sent();
+        scene.pass(Extent::new(24, 8), Source::Data(&whole));
+        assert!(!arena.must_outlive_process(false), "a copy is held");
+        if is_ordered {
+            gauges.begin_order(arena);
+        }
+        gauges.show_closed(closed, 0);
+        scene.write(3);
+        let expected = is_ordered && closed > 0;
+        assert_eq!(arena.must_outlive_process(false), expected, "{is_ordered}, {closed} closed");
+    }
+}
