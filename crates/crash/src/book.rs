@@ -111,7 +111,7 @@ impl Book {
     /// `in_flush`: that had asked the disk for a flush.
     pub(crate) fn taken_over(&mut self, engine: &EngineSetup, in_flush: bool) {
         self.doubt = self.doubt_after(in_flush);
-        self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
+        self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[], self.doubt.may));
         self.oracle.begins(engine.durability);
         self.operator = Operator::new(engine);
         let now = self.oracle.clock;

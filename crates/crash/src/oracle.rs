@@ -446,7 +446,7 @@ fn holds((first, count): &Range, sector: u32) -> bool {
 
 /// Whether something here is neither durable nor held in a buffer. (What was carried may have gone past
 /// it with what carried it.)
-fn is_loose(versions: &[Version]) -> bool {
+pub(crate) fn is_loose(versions: &[Version]) -> bool {
     versions.iter().any(|version| {
         let held = version.buffered && !version.carried;
         let is_it = !version.durable && !version.excused && !held;

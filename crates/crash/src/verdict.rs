@@ -2,7 +2,7 @@
 
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
-use crate::oracle::{Oracle, Version, decode, only};
+use crate::oracle::{Oracle, Version, decode, is_loose, only};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
 
 /// What one unit that a power cut left says about the order of epochs: it proves that `proves` had
@@ -234,7 +234,10 @@ impl Oracle {
     /// was closing is before it; their numbers move on by 2^16. What `disk` has durably, or newer,
     /// owes nothing any more. Of the operations in `doubt` it is
     /// not known whether the buffer got them.
-    pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation]) -> Oracle {
+    ///
+    /// `in_flush`: a flush was under way. Changes past the buffer that it has lost hold back no later epoch. A flush
+    /// that is answered still has to cover them, or has to fail.
+    pub(crate) fn after_kill(&self, disk: &State, doubt: &[Operation], in_flush: bool) -> Oracle {
         let mut next = self.clone();
         next.padding.clear();
         let now = next.tick();
@@ -244,12 +247,13 @@ impl Oracle {
             let there =
                 versions.iter().rfind(|version| durable.is_some_and(|it| version.shows(it)));
             let there = there.copied();
+            let is_lost = in_flush && is_loose(versions) && disk.has_lost(sector);
             for version in versions {
                 version.settled = version.settled.min(now);
                 if doubt.contains(&version.operation) {
                     version.epoch = 0;
                 }
-                let owed = there.is_none_or(|there| version.replaces(&there));
+                let owed = !is_lost && there.is_none_or(|there| version.replaces(&there));
                 version.epoch = match version.epoch {
                     0 => 0,
                     epoch if owed => (epoch & 0xffff) + (1 << 16),

@@ -377,7 +377,7 @@ impl<'a> Laboratory<'a> {
         // Killed in the middle of taking it in, the buffer has a change, or a part of it, or nothing.
         let doubt: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
         let beginning = Beginning {
-            oracle: book.oracle.after_kill(&disk, doubt),
+            oracle: book.oracle.after_kill(&disk, doubt, book.doubt_after(in_flush).may),
             disk,
             arena: Arc::new(arena),
             next: book.next_operation(),
