@@ -85,7 +85,7 @@ impl Handle {
         let copy_ns = settings.fill_cost_ns * u64::from(blocks_of(&change.at).1);
         WriteThroughEnd {
             good,
-            durable: change.fua,
+            durable: change.fua || !self.below.limits().flush_needed,
             keeps,
             holds_max: if may_hold { settings.dirty_blocks_max() } else { 0 },
             copies: copy_ns * 8 <= took_ns,

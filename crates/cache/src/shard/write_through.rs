@@ -17,7 +17,7 @@ use policy::{Access, Hash, Held};
 pub(crate) struct WriteThroughEnd {
     /// It succeeded.
     pub(crate) good: bool,
-    /// It is durable by itself: FUA.
+    /// It is durable by itself: FUA, or the backing needs no flush.
     pub(crate) durable: bool,
     /// Whether a copy may be kept for reading.
     pub(crate) keeps: Keeps,
